@@ -1,0 +1,1 @@
+//! The External-workload ABI of FoundationDB's simulator as plain C types.

@@ -1,0 +1,3 @@
+//! The program `shaketable`.
+
+fn main() {}

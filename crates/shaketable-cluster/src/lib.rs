@@ -1,0 +1,1 @@
+//! FoundationDB in miniature: its client and its server roles over a simulated network.

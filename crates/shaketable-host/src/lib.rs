@@ -1,0 +1,1 @@
+//! Plays fdbserver's tester: test files, phases, faults, traces, verdicts.

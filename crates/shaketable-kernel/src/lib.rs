@@ -1,0 +1,1 @@
+//! A deterministic, single-threaded kernel: virtual time, tasks, random streams, network, machines.

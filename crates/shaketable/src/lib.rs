@@ -1,0 +1,1 @@
+//! Write FoundationDB simulation workloads in async Rust.

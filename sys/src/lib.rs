@@ -1,0 +1,1 @@
+//! Hand-written declarations of `fdb_c.h`.
