@@ -1,1 +1,11 @@
-//! FoundationDB in miniature: its client and its server roles over a simulated network.
+//! FoundationDB in miniature: enough of its architecture that every behaviour a client can see
+//! *emerges* from processes and messages.
+//!
+//! * [`proto`] is the border: the messages that client and servers exchange, and nothing else.
+//! * [`error`] holds FoundationDB's error codes.
+//!
+//! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe` code.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod proto;
