@@ -1,7 +1,27 @@
-//! FoundationDB's client: what a binding sees of a transaction.
+//! FoundationDB's client, as a binding sees it.
 //!
-//! * [`atomic`] folds atomic operations over values.
-//! * [`versionstamp`] places versionstamps and tells what they make unreadable.
+//! The layers of the real client, one file each:
+//!
+//! * [`Transaction`] is the surface. It checks arguments and keeps books at the moment of the call, in the
+//!   order of the calls, and returns a [`Pending`] for everything that takes time. An error of a call that
+//!   returns nothing is *deferred*: it sticks to the transaction, skips later calls of that kind, and is the
+//!   answer of every later future until `on_error` succeeds or `reset` is called.
+//! * [`Database`] is what transactions of one handle share: read-version batching, the location cache, the
+//!   count of watches, default options.
+//! * [`atomic`] folds atomic operations over values; [`versionstamp`] places versionstamps and tells what they
+//!   make unreadable. Storage servers and proxies use the same functions.
+//!
+//! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are
+//! retried for ever and never surface; an outage is a wait.
 
 pub mod atomic;
+mod database;
+mod limits;
+mod pending;
+mod transaction;
 pub mod versionstamp;
+
+pub use database::Database;
+pub use limits::RangeLimits;
+pub use pending::{Pending, Subscription};
+pub use transaction::{ConflictRangeKind, Transaction};

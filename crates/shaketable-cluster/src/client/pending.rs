@@ -1,0 +1,192 @@
+//! The future that every asynchronous operation of a transaction returns.
+//!
+//! FoundationDB's client is eager: an operation runs from the moment of the call whether or not anybody looks
+//! at its future, and a read goes on (and adds its conflict range) after the caller dropped it. So a [`Pending`]
+//! is not the operation but a place where its result appears. It can be awaited like any future, or given a
+//! callback with [`Pending::then`], which spares a caller that only forwards the result a task of its own.
+//!
+//! Operations that do stop when nobody wants them any more (watches, `on_error`) hang their task on the
+//! [`Pending`] as a guard: it is dropped together with it.
+
+use crate::error::Error;
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// The result of an operation, now or later.
+pub struct Pending<T> {
+    shared: Rc<RefCell<State<T>>>,
+    guard: Option<Box<dyn Any>>,
+}
+
+/// Keeps an operation alive whose result goes to a callback. Dropping it forgets the callback.
+pub struct Subscription {
+    forget: Option<Box<dyn FnOnce()>>,
+    _guard: Option<Box<dyn Any>>,
+}
+
+/// Where the operation leaves its result.
+pub(crate) struct Promise<T> {
+    shared: Rc<RefCell<State<T>>>,
+}
+
+type Callback<T> = Box<dyn FnOnce(Result<T, Error>)>;
+
+enum State<T> {
+    Waiting(Option<Waker>),
+    Listening(Callback<T>),
+    Ready(Result<T, Error>),
+    Taken,
+}
+
+impl<T: 'static> Pending<T> {
+    /// A result that is known at once.
+    pub(crate) fn ready(result: Result<T, Error>) -> Self {
+        Pending {
+            shared: Rc::new(RefCell::new(State::Ready(result))),
+            guard: None,
+        }
+    }
+
+    /// An open place and the promise that fills it.
+    pub(crate) fn new() -> (Promise<T>, Self) {
+        let shared = Rc::new(RefCell::new(State::Waiting(None)));
+        (
+            Promise {
+                shared: shared.clone(),
+            },
+            Pending {
+                shared,
+                guard: None,
+            },
+        )
+    }
+
+    /// Ties something to the life of this future; a task that is tied to it ends with it.
+    pub(crate) fn guarded_by(mut self, guard: impl Any) -> Self {
+        self.guard = Some(Box::new(guard));
+        self
+    }
+
+    /// Whether the result is there.
+    pub fn is_ready(&self) -> bool {
+        matches!(*self.shared.borrow(), State::Ready(_))
+    }
+
+    /// Calls `callback` with the result: at once if it is there, else as soon as it is, on the kernel's thread.
+    /// The callback must not be run under a borrow of its own making: it may call back into any transaction.
+    pub fn then(self, callback: impl FnOnce(Result<T, Error>) + 'static) -> Subscription {
+        let Pending { shared, guard } = self;
+        let previous = shared.replace(State::Taken);
+        match previous {
+            State::Ready(result) => {
+                callback(result);
+                Subscription {
+                    forget: None,
+                    _guard: guard,
+                }
+            }
+            _ => {
+                *shared.borrow_mut() = State::Listening(Box::new(callback));
+                let forget = Box::new(move || drop(shared.replace(State::Taken)));
+                Subscription {
+                    forget: Some(forget),
+                    _guard: guard,
+                }
+            }
+        }
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.shared.borrow_mut();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Ready(result) => Poll::Ready(result),
+            _ => {
+                *state = State::Waiting(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(forget) = self.forget.take() {
+            forget();
+        }
+    }
+}
+
+impl<T> Promise<T> {
+    /// Delivers the result. The caller must hold no borrow that a callback could need.
+    pub(crate) fn send(self, result: Result<T, Error>) {
+        let previous = self.shared.replace(State::Taken);
+        match previous {
+            State::Waiting(waker) => {
+                *self.shared.borrow_mut() = State::Ready(result);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            State::Listening(callback) => callback(result),
+            // Nobody wants it any more.
+            State::Ready(_) | State::Taken => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_callback_runs_at_once_when_the_result_is_there() {
+        let seen = Rc::new(Cell::new(0));
+        let target = seen.clone();
+        let _subscription = Pending::ready(Ok(7)).then(move |result| target.set(result.unwrap()));
+        assert_eq!(seen.get(), 7);
+    }
+
+    #[test]
+    fn a_callback_runs_when_the_promise_is_kept() {
+        let seen = Rc::new(Cell::new(0));
+        let target = seen.clone();
+        let (promise, pending) = Pending::new();
+        let _subscription =
+            pending.then(move |result: Result<i32, Error>| target.set(result.unwrap()));
+        assert_eq!(seen.get(), 0);
+        promise.send(Ok(9));
+        assert_eq!(seen.get(), 9);
+    }
+
+    #[test]
+    fn a_dropped_subscription_hears_nothing() {
+        let seen = Rc::new(Cell::new(0));
+        let target = seen.clone();
+        let (promise, pending) = Pending::new();
+        drop(pending.then(move |result: Result<i32, Error>| target.set(result.unwrap())));
+        promise.send(Ok(9));
+        assert_eq!(seen.get(), 0);
+    }
+}
