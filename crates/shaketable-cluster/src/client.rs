@@ -10,6 +10,7 @@
 //!   count of watches, default options.
 //! * [`atomic`] folds atomic operations over values; [`versionstamp`] places versionstamps and tells what they
 //!   make unreadable. Storage servers and proxies use the same functions.
+//! * [`options`] knows every option, its values and its errors.
 //!
 //! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are
 //! retried for ever and never surface; an outage is a wait.
@@ -17,6 +18,7 @@
 pub mod atomic;
 mod database;
 mod limits;
+pub mod options;
 mod pending;
 mod transaction;
 pub mod versionstamp;
