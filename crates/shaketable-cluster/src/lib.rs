@@ -11,3 +11,4 @@
 pub mod client;
 pub mod error;
 pub mod proto;
+pub mod server;

@@ -1,0 +1,443 @@
+//! What a resolver remembers: for every key, the newest version that wrote it.
+//!
+//! The history is a step function over the key space: sorted boundaries, each with the version of
+//! the segment that begins there. A transaction conflicts when a segment that one of its read ranges
+//! touches is newer than its read version. Segments live in small sorted chunks that know their own
+//! maximum, so that a read over a wide range looks at one number per chunk and not at every key that
+//! was written lately. Segments older than the window are merged away once the set has doubled: the
+//! cost per write stays constant.
+//!
+//! A batch is resolved as FoundationDB does it: first every transaction against the history, then,
+//! in order, against the writes of those before it in the same batch. The difference shows in what
+//! is reported: every conflicting range of the history, but only the first inside the batch.
+
+use crate::proto::{Key, KeyRange, Version};
+
+/// Chunks are split when they reach this many segments.
+const CHUNK_SEGMENTS_MAX: usize = 128;
+
+/// What a resolver needs to know of a transaction.
+#[derive(Clone, Debug, Default)]
+pub struct ResolveTransaction {
+    /// The version its reads saw.
+    pub read_snapshot: Version,
+    /// What it read, each with its index among the client's read conflict ranges.
+    pub reads: Vec<(u32, KeyRange)>,
+    /// What it wrote.
+    pub writes: Vec<KeyRange>,
+    /// Whether the conflicting ranges are wanted.
+    pub report_conflicts: bool,
+}
+
+/// A resolver's word on one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No conflict here.
+    Commit,
+    /// It conflicts; the indices are those of its read ranges, if they were asked for.
+    Conflict(Vec<u32>),
+    /// It read before the window.
+    TooOld,
+}
+
+/// The history of writes inside the window.
+#[derive(Debug)]
+pub struct ConflictSet {
+    history: Segments,
+    batch: Segments,
+    oldest: Version,
+    /// The number of segments at which the old ones are merged away.
+    sweep_at: usize,
+}
+
+impl ConflictSet {
+    /// A history in which everything was last written at `version`: what a new generation starts with.
+    pub fn new(version: Version) -> ConflictSet {
+        ConflictSet {
+            history: Segments::new(version),
+            batch: Segments::new(0),
+            oldest: version,
+            sweep_at: 1024,
+        }
+    }
+
+    /// Resolves a batch at `version` and adds the writes of those that may commit. Transactions that
+    /// read before `oldest` are too old.
+    pub fn resolve(
+        &mut self,
+        version: Version,
+        oldest: Version,
+        transactions: &[ResolveTransaction],
+    ) -> Vec<Verdict> {
+        self.oldest = self.oldest.max(oldest);
+        let mut verdicts: Vec<Verdict> = transactions
+            .iter()
+            .map(|transaction| self.check_history(transaction))
+            .collect();
+        if transactions.len() > 1 {
+            self.batch.reset(0);
+            for (transaction, verdict) in transactions.iter().zip(&mut verdicts) {
+                if *verdict != Verdict::Commit {
+                    continue;
+                }
+                let hit = transaction
+                    .reads
+                    .iter()
+                    .find(|(_, range)| self.batch.newer(range, 0));
+                if let Some((index, _)) = hit {
+                    let report = transaction.report_conflicts.then_some(*index);
+                    *verdict = Verdict::Conflict(report.into_iter().collect());
+                    continue;
+                }
+                for range in &transaction.writes {
+                    self.batch.write(range, 1);
+                }
+            }
+        }
+        for (transaction, verdict) in transactions.iter().zip(&verdicts) {
+            if *verdict == Verdict::Commit {
+                for range in &transaction.writes {
+                    self.history.write(range, version);
+                }
+            }
+        }
+        if self.history.len >= self.sweep_at {
+            self.history.merge_before(self.oldest);
+            self.sweep_at = (self.history.len * 2).max(1024);
+        }
+        verdicts
+    }
+
+    fn check_history(&self, transaction: &ResolveTransaction) -> Verdict {
+        if transaction.reads.is_empty() {
+            return Verdict::Commit;
+        }
+        if transaction.read_snapshot < self.oldest {
+            return Verdict::TooOld;
+        }
+        let newer = |range: &KeyRange| self.history.newer(range, transaction.read_snapshot);
+        if transaction.report_conflicts {
+            let conflicts: Vec<u32> = transaction
+                .reads
+                .iter()
+                .filter(|(_, range)| newer(range))
+                .map(|(index, _)| *index)
+                .collect();
+            if conflicts.is_empty() {
+                Verdict::Commit
+            } else {
+                Verdict::Conflict(conflicts)
+            }
+        } else if transaction.reads.iter().any(|(_, range)| newer(range)) {
+            Verdict::Conflict(Vec::new())
+        } else {
+            Verdict::Commit
+        }
+    }
+}
+
+/// A step function from keys to versions. There is always a boundary at the empty key.
+#[derive(Debug)]
+struct Segments {
+    chunks: Vec<Chunk>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    segments: Vec<(Key, Version)>,
+    newest: Version,
+}
+
+impl Chunk {
+    fn refresh(&mut self) {
+        self.newest = self
+            .segments
+            .iter()
+            .map(|(_, version)| *version)
+            .max()
+            .unwrap_or(0);
+    }
+}
+
+impl Segments {
+    fn new(version: Version) -> Segments {
+        let first = Chunk {
+            segments: vec![(Key::new(), version)],
+            newest: version,
+        };
+        Segments {
+            chunks: vec![first],
+            len: 1,
+        }
+    }
+
+    fn reset(&mut self, version: Version) {
+        self.chunks.truncate(1);
+        let first = &mut self.chunks[0];
+        first.segments.clear();
+        first.segments.push((Key::new(), version));
+        first.newest = version;
+        self.len = 1;
+    }
+
+    /// The chunk and index of the segment that holds `key`.
+    fn find(&self, key: &[u8]) -> (usize, usize) {
+        let chunk = self
+            .chunks
+            .partition_point(|chunk| *chunk.segments[0].0 <= *key)
+            - 1;
+        let segments = &self.chunks[chunk].segments;
+        (
+            chunk,
+            segments.partition_point(|(begin, _)| **begin <= *key) - 1,
+        )
+    }
+
+    /// Whether any key of the range was written after `version`.
+    fn newer(&self, range: &KeyRange, version: Version) -> bool {
+        if range.begin >= range.end {
+            return false;
+        }
+        let (first, index) = self.find(&range.begin);
+        for (number, chunk) in self.chunks[first..].iter().enumerate() {
+            if *chunk.segments[0].0 >= *range.end {
+                return false;
+            }
+            if chunk.newest > version {
+                let from = if number == 0 { index } else { 0 };
+                let mut inside = chunk.segments[from..]
+                    .iter()
+                    .take_while(|(begin, _)| *begin < range.end);
+                if inside.any(|(_, written)| *written > version) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn write(&mut self, range: &KeyRange, version: Version) {
+        if range.begin >= range.end {
+            return;
+        }
+        let (last, last_index) = self.find(&range.end);
+        let (end_key, end_version) = &self.chunks[last].segments[last_index];
+        // The segment that the end cuts keeps its version behind the cut.
+        let tail = (*end_key != range.end).then(|| (range.end.clone(), *end_version));
+        let (first, first_index) = self.find(&range.begin);
+        let keep_begin = self.chunks[first].segments[first_index].0 != range.begin;
+        let from = first_index + usize::from(keep_begin);
+        // Everything from (first, from) up to the end is replaced by the new segment and the tail.
+        let upto = last_index + usize::from(tail.is_some());
+        let new = [Some((range.begin.clone(), version)), tail];
+        let new_count = new.iter().flatten().count();
+        if first == last {
+            let chunk = &mut self.chunks[first];
+            self.len = self.len + new_count - (upto - from);
+            chunk.segments.splice(from..upto, new.into_iter().flatten());
+            chunk.refresh_or_raise(version);
+        } else {
+            let removed_middle: usize = self.chunks[first + 1..last]
+                .iter()
+                .map(|chunk| chunk.segments.len())
+                .sum();
+            let removed = self.chunks[first].segments.len() - from + removed_middle + upto;
+            self.len = self.len + new_count - removed;
+            self.chunks[last].segments.drain(..upto);
+            self.chunks[last].refresh();
+            self.chunks[first].segments.truncate(from);
+            self.chunks[first]
+                .segments
+                .extend(new.into_iter().flatten());
+            self.chunks[first].refresh();
+            let drop_last = self.chunks[last].segments.is_empty();
+            self.chunks.drain(first + 1..last + usize::from(drop_last));
+        }
+        if self.chunks[first].segments.len() >= CHUNK_SEGMENTS_MAX {
+            let chunk = &mut self.chunks[first];
+            let segments = chunk.segments.split_off(chunk.segments.len() / 2);
+            chunk.refresh();
+            let mut second = Chunk {
+                segments,
+                newest: 0,
+            };
+            second.refresh();
+            self.chunks.insert(first + 1, second);
+        }
+    }
+
+    /// Joins neighbours that were both written before `oldest`: no reader can tell them apart.
+    fn merge_before(&mut self, oldest: Version) {
+        let mut merged = Segments {
+            chunks: Vec::new(),
+            len: 0,
+        };
+        let mut previous_old = false;
+        for (key, version) in self.chunks.drain(..).flat_map(|chunk| chunk.segments) {
+            let old = version <= oldest;
+            if old && previous_old {
+                continue;
+            }
+            previous_old = old;
+            merged.len += 1;
+            match merged.chunks.last_mut() {
+                Some(chunk) if chunk.segments.len() < CHUNK_SEGMENTS_MAX / 2 => {
+                    chunk.newest = chunk.newest.max(version);
+                    chunk.segments.push((key, version));
+                }
+                _ => merged.chunks.push(Chunk {
+                    segments: vec![(key, version)],
+                    newest: version,
+                }),
+            }
+        }
+        *self = merged;
+    }
+}
+
+impl Chunk {
+    /// The usual write raises the maximum; only a version from the past needs a second look.
+    fn refresh_or_raise(&mut self, version: Version) {
+        if version >= self.newest {
+            self.newest = version;
+        } else {
+            self.refresh();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(begin: &str, end: &str) -> KeyRange {
+        let key = |text: &str| Key::copy_from_slice(text.as_bytes());
+        KeyRange {
+            begin: key(begin),
+            end: key(end),
+        }
+    }
+
+    fn transaction(
+        snapshot: Version,
+        reads: &[KeyRange],
+        writes: &[KeyRange],
+    ) -> ResolveTransaction {
+        ResolveTransaction {
+            read_snapshot: snapshot,
+            reads: (0..).zip(reads.iter().cloned()).collect(),
+            writes: writes.to_vec(),
+            report_conflicts: true,
+        }
+    }
+
+    #[test]
+    fn a_read_conflicts_with_a_later_write_of_the_same_keys_only() {
+        let mut set = ConflictSet::new(100);
+        let write = transaction(100, &[], &[range("b", "d")]);
+        assert_eq!(set.resolve(200, 0, &[write]), [Verdict::Commit]);
+        let cases = [
+            (range("a", "b"), 100, Verdict::Commit),
+            (range("a", "b\0"), 100, Verdict::Conflict(vec![0])),
+            (range("c", "z"), 199, Verdict::Conflict(vec![0])),
+            (range("c", "z"), 200, Verdict::Commit),
+            (range("d", "z"), 100, Verdict::Commit),
+        ];
+        for (read, snapshot, expected) in cases {
+            let verdict = set.resolve(201, 0, &[transaction(snapshot, &[read.clone()], &[])]);
+            assert_eq!(verdict, [expected], "{read:?} at {snapshot}");
+        }
+    }
+
+    #[test]
+    fn history_conflicts_are_all_reported_but_only_the_first_inside_a_batch() {
+        let mut set = ConflictSet::new(0);
+        set.resolve(
+            10,
+            0,
+            &[transaction(0, &[], &[range("a", "b"), range("c", "d")])],
+        );
+        let reads = [
+            range("a", "b"),
+            range("b", "c"),
+            range("c", "d"),
+            range("e", "f"),
+        ];
+        let history = transaction(5, &reads, &[range("x", "y")]);
+        let writer = transaction(10, &[range("e", "f")], &[range("e", "f"), range("g", "h")]);
+        let inside = transaction(
+            10,
+            &[range("a", "b"), range("g", "h"), range("e", "f")],
+            &[],
+        );
+        let after_rejected = transaction(10, &[range("x", "y")], &[]);
+        let verdicts = set.resolve(20, 0, &[history, writer, inside, after_rejected]);
+        assert_eq!(
+            verdicts,
+            [
+                Verdict::Conflict(vec![0, 2]),
+                Verdict::Commit,
+                Verdict::Conflict(vec![1]),
+                Verdict::Commit
+            ]
+        );
+    }
+
+    #[test]
+    fn only_transactions_that_read_can_be_too_old() {
+        let mut set = ConflictSet::new(0);
+        let reader = transaction(4, &[range("a", "b")], &[]);
+        let blind = transaction(4, &[], &[range("a", "b")]);
+        assert_eq!(
+            set.resolve(10, 5, &[reader, blind]),
+            [Verdict::TooOld, Verdict::Commit]
+        );
+    }
+
+    /// The model is one version per single-byte key.
+    #[test]
+    fn it_agrees_with_one_version_per_key() {
+        let mut state = 3u64;
+        let mut draw = |n: u64| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) % n
+        };
+        for _ in 0..20 {
+            let mut set = ConflictSet::new(0);
+            let mut model = vec![0; 5000];
+            for version in 1..2000 {
+                let mut some = |width: u64| {
+                    let begin = draw(4999);
+                    (begin as usize, (begin + 1 + draw(width)).min(4999) as usize)
+                };
+                let (read, write) = (
+                    some(2000),
+                    if version % 50 == 0 {
+                        some(3000)
+                    } else {
+                        some(3)
+                    },
+                );
+                let key = |n: usize| format!("{n:04}");
+                let to_range = |r: (usize, usize)| range(&key(r.0), &key(r.1));
+                let snapshot = version - 1 - draw(40).min(version as u64 - 1) as Version;
+                let oldest = version - 100;
+                let verdict = set.resolve(
+                    version,
+                    oldest,
+                    &[transaction(snapshot, &[to_range(read)], &[to_range(write)])],
+                );
+                let conflict = model[read.0..read.1].iter().any(|v| *v > snapshot);
+                assert_eq!(verdict[0] != Verdict::Commit, conflict, "version {version}");
+                if !conflict {
+                    model[write.0..write.1].fill(version);
+                }
+                let counted: usize = set.history.chunks.iter().map(|c| c.segments.len()).sum();
+                assert_eq!(counted, set.history.len);
+            }
+        }
+    }
+}

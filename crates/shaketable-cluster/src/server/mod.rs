@@ -1,0 +1,3 @@
+//! The servers.
+pub mod conflict_set;
+pub mod versioned_map;
