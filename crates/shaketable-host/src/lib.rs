@@ -4,6 +4,8 @@
 //! FoundationDB's tester does for a workload: options are handed over ([`options`]), numbers are written as
 //! C writes them ([`printf`]).
 
+pub mod clock;
 pub mod options;
 pub mod printf;
 pub mod testfile;
+pub mod trace;

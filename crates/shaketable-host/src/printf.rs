@@ -224,7 +224,11 @@ mod tests {
     #[test]
     fn a_format_that_would_read_other_arguments_is_refused() {
         for format in ["%s", "%d", "%n", "%*f", "%", "%.999999f", "%Lf"] {
-            assert_eq!(format_one(format, 1.0), Err(FormatError::Unsupported), "{format}");
+            assert_eq!(
+                format_one(format, 1.0),
+                Err(FormatError::Unsupported),
+                "{format}"
+            );
         }
         assert_eq!(format_one("%f %f", 1.0), Err(FormatError::MoreThanOne));
     }

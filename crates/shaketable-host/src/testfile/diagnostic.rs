@@ -50,11 +50,7 @@ impl Finding {
 
     /// Adds the nearest of the known names, if one is near.
     #[must_use]
-    pub fn did_you_mean<'a>(
-        self,
-        written: &str,
-        known: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
+    pub fn did_you_mean<'a>(self, written: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         match nearest(written, known) {
             Some(name) => self.help(format!("did you mean `{name}`?")),
             None => self,

@@ -10,7 +10,10 @@ use toml_edit::{ArrayOfTables, Document, Item, Key, Table, Value};
 /// Parses a whole file.
 pub(super) fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
     let document = Document::parse(source).map_err(|error| {
-        let finding = Finding::at(error.span(), format!("not TOML: {}", error.message().trim()));
+        let finding = Finding::at(
+            error.span(),
+            format!("not TOML: {}", error.message().trim()),
+        );
         TestFileError::new(path, source, vec![finding])
     })?;
     let mut parser = Parser {
@@ -64,7 +67,10 @@ impl Parser<'_> {
     }
 
     fn unknown_at_root(&mut self, key: &Key, name: &str) {
-        let finding = Finding::at(key.span(), format!("unknown key `{name}` at the root of the file"));
+        let finding = Finding::at(
+            key.span(),
+            format!("unknown key `{name}` at the root of the file"),
+        );
         let finding = if known::TEST.contains(&name) {
             finding.help(format!("`{name}` belongs under `[[test]]`"))
         } else if known::CONFIGURATION.iter().any(|(known, _)| *known == name) {
@@ -79,11 +85,17 @@ impl Parser<'_> {
         let mut configuration = Configuration::default();
         for (key, item) in entries(table) {
             let name = key.get();
-            let Some((_, kind)) = known::CONFIGURATION.iter().find(|(known, _)| *known == name) else {
+            let Some((_, kind)) = known::CONFIGURATION
+                .iter()
+                .find(|(known, _)| *known == name)
+            else {
                 let names = known::CONFIGURATION.iter().map(|(known, _)| *known);
                 self.findings.push(
-                    Finding::at(key.span(), format!("unknown key `{name}` in `[configuration]`"))
-                        .did_you_mean(name, names),
+                    Finding::at(
+                        key.span(),
+                        format!("unknown key `{name}` in `[configuration]`"),
+                    )
+                    .did_you_mean(name, names),
                 );
                 continue;
             };
@@ -93,7 +105,8 @@ impl Parser<'_> {
                     kind.name(),
                     type_name(item)
                 );
-                self.findings.push(Finding::at(item.span().or(key.span()), message));
+                self.findings
+                    .push(Finding::at(item.span().or(key.span()), message));
                 continue;
             };
             set(&mut configuration, name, value);
@@ -110,8 +123,10 @@ impl Parser<'_> {
                 let finding = Finding::at(key.span(), format!("unknown knob `{written}`"));
                 self.findings.push(finding.did_you_mean(&name, nearest));
             } else if knobs.iter().any(|knob| knob.name == name) {
-                self.findings
-                    .push(Finding::at(key.span(), format!("the knob `{written}` is set twice")));
+                self.findings.push(Finding::at(
+                    key.span(),
+                    format!("the knob `{written}` is set twice"),
+                ));
             } else if let Some(value) = self.value(key, item) {
                 knobs.push(Knob {
                     name,
@@ -147,7 +162,8 @@ impl Parser<'_> {
                 ("knobs", _) => self.shape(key, "an array of tables `[[test.knobs]]`"),
                 ("workload", _) => self.shape(key, "an array of tables `[[test.workload]]`"),
                 (name, _) if !known::TEST.contains(&name) => {
-                    let finding = Finding::at(key.span(), format!("unknown key `{name}` in `[[test]]`"));
+                    let finding =
+                        Finding::at(key.span(), format!("unknown key `{name}` in `[[test]]`"));
                     let finding = if known::CONFIGURATION.iter().any(|(known, _)| *known == name) {
                         finding.help(format!("`{name}` belongs under `[configuration]`"))
                     } else {
@@ -164,8 +180,13 @@ impl Parser<'_> {
         }
         if test.workloads.is_empty() && self.findings.is_empty() {
             self.findings.push(
-                Finding::at(table.span(), "expected at least one `[[test.workload]]` in this test")
-                    .help("a test runs workloads: add `[[test.workload]]` with `testName = 'External'`"),
+                Finding::at(
+                    table.span(),
+                    "expected at least one `[[test.workload]]` in this test",
+                )
+                .help(
+                    "a test runs workloads: add `[[test.workload]]` with `testName = 'External'`",
+                ),
             );
         }
         test
@@ -233,10 +254,16 @@ impl Parser<'_> {
         if let Some((_, known)) = known::FAULTS.iter().find(|(known, _)| *known == name) {
             for key in keys {
                 let written = key.get();
-                if !known.contains(&written) && !known::COMMON_OPTIONS.contains(&written) && written != "enableDD" {
+                if !known.contains(&written)
+                    && !known::COMMON_OPTIONS.contains(&written)
+                    && written != "enableDD"
+                {
                     self.findings.push(
-                        Finding::at(key.span(), format!("unknown option `{written}` of the workload `{name}`"))
-                            .did_you_mean(written, known.iter().copied()),
+                        Finding::at(
+                            key.span(),
+                            format!("unknown option `{written}` of the workload `{name}`"),
+                        )
+                        .did_you_mean(written, known.iter().copied()),
                     );
                 }
             }
@@ -278,8 +305,11 @@ impl Parser<'_> {
             option.map_or("", |option| option.text.as_str())
         };
         if text("libraryName").is_empty() {
-            let mut finding = Finding::at(table.span(), "expected a `libraryName` in this External workload")
-                .help("`libraryName = 'atomic'` loads `libatomic.so`");
+            let mut finding = Finding::at(
+                table.span(),
+                "expected a `libraryName` in this External workload",
+            )
+            .help("`libraryName = 'atomic'` loads `libatomic.so`");
             for option in options {
                 if !known::EXTERNAL_OPTIONS.contains(&option.key.as_str()) {
                     finding = finding.did_you_mean(&option.key, ["libraryName"]);
@@ -292,7 +322,11 @@ impl Parser<'_> {
     fn value<'t>(&mut self, key: &Key, item: &'t Item) -> Option<&'t Value> {
         let value = item.as_value();
         if value.is_none() {
-            let message = format!("expected a value for `{}`, found {}", key.get(), type_name(item));
+            let message = format!(
+                "expected a value for `{}`, found {}",
+                key.get(),
+                type_name(item)
+            );
             self.findings.push(Finding::at(key.span(), message));
         }
         value
