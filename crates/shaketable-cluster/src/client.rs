@@ -11,6 +11,7 @@
 //! * [`atomic`] folds atomic operations over values; [`versionstamp`] places versionstamps and tells what they
 //!   make unreadable. Storage servers and proxies use the same functions.
 //! * [`options`] knows every option, its values and its errors.
+//! * [`mapper`] makes of the row of an index the range of a record, with [`tuple`] for the encoding.
 //!
 //! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are
 //! retried for ever and never surface; an outage is a wait.
@@ -18,9 +19,11 @@
 pub mod atomic;
 mod database;
 mod limits;
+pub mod mapper;
 pub mod options;
 mod pending;
 mod transaction;
+pub mod tuple;
 pub mod versionstamp;
 
 pub use database::Database;
