@@ -12,6 +12,7 @@
 //!   make unreadable. Storage servers and proxies use the same functions.
 //! * [`options`] knows every option, its values and its errors.
 //! * [`mapper`] makes of the row of an index the range of a record, with [`tuple`] for the encoding.
+//! * [`special_keys`] answers for the keys behind `\xff\xff`.
 //!
 //! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are
 //! retried for ever and never surface; an outage is a wait.
@@ -22,6 +23,7 @@ mod limits;
 pub mod mapper;
 pub mod options;
 mod pending;
+pub mod special_keys;
 mod transaction;
 pub mod tuple;
 pub mod versionstamp;
