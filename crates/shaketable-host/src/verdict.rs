@@ -1,0 +1,303 @@
+//! What a run has shown: an [`Outcome`], and in it every [`Failure`] with its kind, phase and client.
+//!
+//! The exit code of fdbserver ignores failed checks, and its log must be searched for errors. Here a
+//! run passes if, and only if, it has no failure; and a failure says which promise was broken, by whom, and when.
+//! An outcome travels as JSON from the process that simulated a seed to the program that reports it.
+
+use crate::trace::Event;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The result of simulating one seed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u32,
+    /// What went wrong; empty when the run passed.
+    pub failures: Vec<Failure>,
+    /// Tests of the file that passed.
+    pub tests_passed: u32,
+    /// Tests of the file that failed.
+    pub tests_failed: u32,
+    /// Simulated seconds the run took.
+    pub simulated_seconds: f64,
+    /// A fingerprint of every random draw: equal for equal runs.
+    pub unseed: u32,
+    /// A fingerprint of every event and every call of a workload.
+    pub fingerprint: u64,
+    /// What the seed decided.
+    pub drawn: Drawn,
+    /// The metrics of all clients together.
+    pub metrics: Vec<Metric>,
+    /// How often each error reached a workload, by code.
+    pub errors: BTreeMap<i32, u64>,
+    /// How often each fault was injected, by name.
+    pub faults: BTreeMap<String, u64>,
+    /// The last warnings and errors of the run.
+    pub notable: Vec<Event>,
+    /// Faults shortly before the failure; only of recorded runs.
+    pub faults_around: Vec<Event>,
+    /// What the workload did that no seed controls, such as starting a thread.
+    pub uncontrolled: Vec<String>,
+    /// The lines fdbserver would have printed.
+    pub console: Vec<String>,
+    /// What the workload printed, when somebody asked to keep it.
+    pub printed: String,
+    /// Where the trace was written.
+    pub trace: Option<String>,
+}
+
+impl Outcome {
+    /// Whether nothing went wrong.
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+/// What the seed drew before anything ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Drawn {
+    /// Number of clients.
+    pub clients: u32,
+    /// Whether buggify was on.
+    pub buggify: bool,
+    /// The cluster: machines, roles, replication.
+    pub cluster: String,
+    /// Fault workloads, named by the file or added by the seed.
+    pub faults: Vec<String>,
+    /// Buggified places that were active.
+    pub buggified: Vec<String>,
+    /// Knobs that differ from their defaults.
+    pub knobs: Vec<(String, String)>,
+}
+
+/// A number the workloads reported, over all clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The name, prefixed with the workload's.
+    pub name: String,
+    /// The sum or the mean.
+    pub value: f64,
+    /// The value in the format the workload chose.
+    pub formatted: String,
+}
+
+/// A phase of a workload's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Phase {
+    /// The cluster boots; no workload exists.
+    #[default]
+    Boot,
+    /// The workload is being created.
+    Factory,
+    /// `setup`.
+    Setup,
+    /// `start`.
+    Start,
+    /// `check`.
+    Check,
+    /// `getMetrics`.
+    Metrics,
+    /// `free`, and what comes after.
+    Free,
+}
+
+impl Phase {
+    /// All phases, in order.
+    pub const ALL: [Phase; 7] = [
+        Phase::Boot,
+        Phase::Factory,
+        Phase::Setup,
+        Phase::Start,
+        Phase::Check,
+        Phase::Metrics,
+        Phase::Free,
+    ];
+
+    /// The phase's name in messages and traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Boot => "boot",
+            Phase::Factory => "factory",
+            Phase::Setup => "setup",
+            Phase::Start => "start",
+            Phase::Check => "check",
+            Phase::Metrics => "metrics",
+            Phase::Free => "free",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The way in which something failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// `check` answered false.
+    CheckFailed,
+    /// `setup` or `start` answered false.
+    PhaseFailed,
+    /// A trace event of severity error.
+    ErrorTraced,
+    /// The workload panicked, and its library said so.
+    Panicked,
+    /// The promise of a phase was freed without an answer.
+    BrokenPromise,
+    /// The promise of a phase was answered twice, or used after it was freed.
+    PromiseMisused,
+    /// The phase is pending and nothing it could wait for is.
+    DeadLock,
+    /// The test took longer than its `timeout`.
+    TestTimedOut,
+    /// `check` took longer than `getCheckTimeout`.
+    CheckTimedOut,
+    /// The whole run took too long.
+    RunTimedOut,
+    /// The database did not answer as often as `databasePingDelay` asks.
+    DatabaseUnavailable,
+    /// An option of the test file was not read.
+    OptionsNotRead,
+    /// The library did not create the workload.
+    NotCreated,
+    /// The workload used the interface in a way that is not allowed.
+    Misuse,
+    /// A signal ended the process.
+    Crashed,
+    /// The workload ended the process.
+    Exited,
+    /// No progress in real time.
+    Hung,
+    /// Something in the simulator itself.
+    HostFault,
+}
+
+impl FailureKind {
+    /// What happened, as a short phrase.
+    pub fn describe(self) -> &'static str {
+        match self {
+            FailureKind::CheckFailed => "check failed",
+            FailureKind::PhaseFailed => "phase failed",
+            FailureKind::ErrorTraced => "error traced",
+            FailureKind::Panicked => "panicked",
+            FailureKind::BrokenPromise => "promise broken",
+            FailureKind::PromiseMisused => "promise misused",
+            FailureKind::DeadLock => "dead-lock",
+            FailureKind::TestTimedOut => "test timed out",
+            FailureKind::CheckTimedOut => "check timed out",
+            FailureKind::RunTimedOut => "run timed out",
+            FailureKind::DatabaseUnavailable => "database unavailable",
+            FailureKind::OptionsNotRead => "options not read",
+            FailureKind::NotCreated => "workload not created",
+            FailureKind::Misuse => "interface misused",
+            FailureKind::Crashed => "crashed",
+            FailureKind::Exited => "ended the process",
+            FailureKind::Hung => "hung",
+            FailureKind::HostFault => "simulator fault",
+        }
+    }
+}
+
+/// One thing that went wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// In which way.
+    pub kind: FailureKind,
+    /// The test's title.
+    pub test: String,
+    /// The workload's name.
+    pub workload: String,
+    /// In which phase.
+    pub phase: Phase,
+    /// On which client, if on one.
+    pub client: Option<u32>,
+    /// Simulated seconds.
+    pub time: f64,
+    /// What is known about it.
+    pub message: String,
+}
+
+impl Failure {
+    /// What two failures have in common that come from one cause: everything but the seed, the client, the time
+    /// and the numbers in the message.
+    pub fn signature(&self) -> String {
+        let mut text = String::new();
+        let mut in_number = false;
+        for character in self.message.chars() {
+            let digit = character.is_ascii_digit();
+            match (digit, in_number) {
+                (true, true) => {}
+                (true, false) => text.push('#'),
+                (false, _) => text.push(character),
+            }
+            in_number = digit;
+        }
+        format!(
+            "{}|{}|{}|{}|{text}",
+            self.kind.describe(),
+            self.test,
+            self.workload,
+            self.phase
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.kind.describe(), self.phase)?;
+        if !self.workload.is_empty() {
+            write!(f, " of {}", self.workload)?;
+        }
+        if let Some(client) = self.client {
+            write!(f, ", client {client}")?;
+        }
+        write!(f, ", at {:.3} s", self.time)?;
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(message: &str, client: u32, time: f64) -> Failure {
+        Failure {
+            kind: FailureKind::ErrorTraced,
+            test: "Atomic".into(),
+            workload: "Atomic".into(),
+            phase: Phase::Check,
+            client: Some(client),
+            time,
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn failures_of_one_cause_share_a_signature() {
+        let first = failure("expected 90, found 87", 1, 10.5);
+        let second = failure("expected 7, found 1234", 4, 99.0);
+        assert_eq!(first.signature(), second.signature());
+        assert_ne!(
+            first.signature(),
+            failure("lost a row", 1, 10.5).signature()
+        );
+    }
+
+    #[test]
+    fn a_failure_reads_as_a_sentence() {
+        insta::assert_snapshot!(
+            failure("expected 90, found 87", 1, 10.5),
+            @"error traced in check of Atomic, client 1, at 10.500 s: expected 90, found 87"
+        );
+    }
+}
