@@ -1,20 +1,36 @@
 //! A deterministic, single-threaded kernel: virtual time, tasks, random streams, network, machines.
+//!
+//! One [`Kernel`] is one universe. Given a seed it does the same things in the same order, to the nanosecond, on every
+//! machine: there is one thread, one clock, one order of events, and every random draw comes from a named
+//! [`Stream`] that was split from the seed. There is no global state, so many universes may run side by side
+//! in the threads of one program.
+//!
+//! The kernel knows nothing of databases. What runs on it is made of [processes](ProcessId) that have
+//! addresses on machines, send one another [requests](Request), sleep, die and come back.
 #![forbid(unsafe_code)]
 
-use std::marker::PhantomData;
+mod kernel;
+mod network;
+mod process;
+mod random;
+mod ready;
+mod record;
+mod request;
+mod sync;
+mod task;
+mod time;
+mod timer;
 
-/// A message that wants an answer.
-pub trait Request: 'static {
-    /// The answer.
-    type Reply: 'static;
-}
-
-/// Where requests of one kind can be sent.
-#[derive(Debug)]
-pub struct Endpoint<Q>(PhantomData<fn(Q)>);
-
-impl<Q> Clone for Endpoint<Q> {
-    fn clone(&self) -> Self {
-        Endpoint(PhantomData)
-    }
-}
+pub use kernel::{Deadlock, Kernel, Sleep, Spinning};
+pub use network::{ClogMode, NetworkConfig};
+pub use process::{Address, Disk, KillKind, ProcessId, ProcessSpec};
+pub use random::{Digest, Sample, Stream};
+pub use ready::{Inbox, Priority};
+pub use record::{Event, Fingerprint, LastEvents, Recorder};
+pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting};
+pub use sync::{
+    AsyncVar, Cancelled, Notified, Notify, OneshotReceiver, OneshotSender, Receiver, Sender,
+    channel, oneshot,
+};
+pub use task::Task;
+pub use time::Time;

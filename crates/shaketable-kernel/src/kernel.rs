@@ -1,0 +1,523 @@
+//! The kernel itself: its clock and its loop.
+//!
+//! The loop is FoundationDB's: run what is ready, highest priority first, until nothing is; then let time pass to
+//! the earliest timer, fire everything due at that moment, and begin again. In a simulation the clock
+//! jumps; with the real clock the loop waits, and a post from another thread ends the wait.
+//!
+//! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel that is to be freed must be
+//! told so: [`Kernel::shutdown`].
+
+use crate::network::{Network, NetworkConfig};
+use crate::process::{Process, ProcessId};
+use crate::random::{Digest, Stream, Streams};
+use crate::ready::{Inbox, Item, Shared};
+use crate::record::Recorder;
+use crate::task::Tasks;
+use crate::time::Time;
+use crate::timer::{Action, Fired, TimerId, Timers};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// One universe: its clock, its tasks, its random streams, its network. A cheap handle for one thread.
+#[derive(Clone)]
+pub struct Kernel(pub(crate) Rc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    clock: Clock,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) tasks: RefCell<Tasks>,
+    streams: RefCell<Streams>,
+    pub(crate) processes: RefCell<Vec<Process>>,
+    pub(crate) network: RefCell<Network>,
+    pub(crate) recorder: RefCell<Option<Rc<dyn Recorder>>>,
+    pub(crate) recording: Cell<bool>,
+    pub(crate) current_process: Cell<Option<ProcessId>>,
+    events: Cell<u64>,
+    /// Events since time last moved.
+    events_now: Cell<u64>,
+    budget: Cell<u64>,
+    pub(crate) last_process: Cell<Option<ProcessId>>,
+    /// Kept for its memory.
+    due: Cell<Vec<TimerId>>,
+    seed: u64,
+}
+
+enum Clock {
+    Virtual(Cell<Time>),
+    Real(Instant),
+}
+
+/// Nothing is ready and no timer is set: nothing can ever happen again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Deadlock {
+    /// Nothing is ready and no timer is set.
+    #[error("dead-lock at {time} s: {tasks} tasks wait, but none is ready and no timer is set")]
+    NothingToDo {
+        /// When.
+        time: Time,
+        /// How many tasks exist.
+        tasks: usize,
+    },
+    /// Something is always ready, but time never moves.
+    #[error(transparent)]
+    Spinning(#[from] Spinning),
+}
+
+/// Tasks keep waking one another while time stands still.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{events} events at {time} s without time moving: a task wakes itself for ever (last process: {process:?})"
+)]
+pub struct Spinning {
+    /// When.
+    pub time: Time,
+    /// How many events there were at that moment.
+    pub events: u64,
+    /// The process whose task ran last.
+    pub process: Option<ProcessId>,
+}
+
+/// Events that may happen in a simulation before time must move.
+const BUDGET: u64 = 5_000_000;
+
+impl Kernel {
+    /// A simulation: the clock begins at zero and jumps to the next timer.
+    pub fn simulation(seed: u64) -> Kernel {
+        let clock = Clock::Virtual(Cell::new(Time::ZERO));
+        Kernel::new(seed, clock, Inbox::new(), NetworkConfig::simulation())
+    }
+
+    /// A kernel that lives in the time of the machine, with a network that costs nothing.
+    pub fn real(seed: u64) -> Kernel {
+        Kernel::real_with(seed, Inbox::new())
+    }
+
+    /// Like [`Kernel::real`], for an inbox that exists already. The calling thread becomes the kernel's.
+    pub fn real_with(seed: u64, inbox: Inbox) -> Kernel {
+        Kernel::new(
+            seed,
+            Clock::Real(Instant::now()),
+            inbox,
+            NetworkConfig::instant(),
+        )
+    }
+
+    fn new(seed: u64, clock: Clock, inbox: Inbox, network: NetworkConfig) -> Kernel {
+        inbox.0.adopt_thread();
+        let mut streams = Streams::new(seed);
+        let network = Network::new(network, streams.get("network"));
+        Kernel(Rc::new(Inner {
+            shared: inbox.0,
+            clock,
+            timers: RefCell::new(Timers::new()),
+            tasks: RefCell::new(Tasks::new()),
+            streams: RefCell::new(streams),
+            processes: RefCell::default(),
+            network: RefCell::new(network),
+            recorder: RefCell::default(),
+            recording: Cell::new(false),
+            current_process: Cell::new(None),
+            events: Cell::new(0),
+            events_now: Cell::new(0),
+            budget: Cell::new(BUDGET),
+            last_process: Cell::new(None),
+            due: Cell::default(),
+            seed,
+        }))
+    }
+
+    /// The seed everything is split from.
+    pub fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        match &self.0.clock {
+            Clock::Virtual(now) => now.get(),
+            Clock::Real(start) => Time::from_nanos(start.elapsed().as_nanos() as u64),
+        }
+    }
+
+    /// Whether time is simulated.
+    pub fn is_simulation(&self) -> bool {
+        matches!(self.0.clock, Clock::Virtual(_))
+    }
+
+    /// The random stream of that name: the same one for every caller.
+    pub fn stream(&self, name: &str) -> Stream {
+        self.0.streams.borrow_mut().get(name)
+    }
+
+    /// The way in for other threads, and for calls that must not take effect at once.
+    pub fn inbox(&self) -> Inbox {
+        Inbox(self.0.shared.clone())
+    }
+
+    /// Waits so many seconds, counted from this call. None or fewer: one trip through the ready queue.
+    /// More than the clock can express: for ever. Dropping the future costs next to nothing.
+    pub fn sleep(&self, seconds: f64) -> Sleep {
+        self.sleep_until(if seconds <= 0.0 {
+            Time::ZERO
+        } else {
+            self.now().after(seconds)
+        })
+    }
+
+    /// Waits until that moment; if it has passed, one trip through the ready queue.
+    pub fn sleep_until(&self, time: Time) -> Sleep {
+        let state = if time == Time::NEVER {
+            SleepState::Never
+        } else if time <= self.now() {
+            SleepState::Yield
+        } else {
+            SleepState::Timer(self.0.timers.borrow_mut().set(time, Action::Sleep(None)))
+        };
+        Sleep {
+            kernel: self.clone(),
+            state,
+        }
+    }
+
+    /// Lets everything else that is ready run first.
+    pub fn yield_now(&self) -> Sleep {
+        self.sleep(0.0)
+    }
+
+    /// The output of the future, or `None` if it is not there after so many seconds.
+    pub fn timeout<F: Future>(
+        &self,
+        seconds: f64,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>> + use<F> {
+        let mut sleep = self.sleep(seconds);
+        async move {
+            let mut future = pin!(future);
+            std::future::poll_fn(move |cx| {
+                if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                    return Poll::Ready(Some(output));
+                }
+                Pin::new(&mut sleep).poll(cx).map(|()| None)
+            })
+            .await
+        }
+    }
+
+    /// Runs `call` on the kernel's own stack at that moment, between tasks.
+    pub fn call_at(&self, time: Time, call: impl FnOnce(&Kernel) + 'static) {
+        if time != Time::NEVER {
+            self.0
+                .timers
+                .borrow_mut()
+                .set(time, Action::Call(Box::new(call)));
+        }
+    }
+
+    /// Runs everything that is ready, until nothing is. In a simulation it gives up when that takes suspiciously
+    /// many steps without time moving; see [`Kernel::set_budget`].
+    pub fn run_ready(&self) -> Result<(), Spinning> {
+        while let Some(item) = self.0.shared.pop() {
+            self.run_item(item)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is ready to run.
+    pub fn is_idle(&self) -> bool {
+        self.0.shared.is_empty()
+    }
+
+    /// The time of the earliest timer.
+    pub fn next_timer(&self) -> Option<Time> {
+        self.0.timers.borrow_mut().next()
+    }
+
+    /// Lets time pass to the earliest timer and fires everything due then. Says whether there was one.
+    ///
+    /// With the real clock it waits for that moment, or for something to become ready; and it says
+    /// `true` as well if something became ready.
+    pub fn advance(&self) -> bool {
+        match &self.0.clock {
+            Clock::Virtual(now) => {
+                let Some(time) = self.next_timer() else {
+                    return false;
+                };
+                if time > now.get() {
+                    now.set(time);
+                    self.0.events_now.set(0);
+                }
+                self.fire(time);
+                true
+            }
+            Clock::Real(_) => {
+                let next = self.next_timer();
+                let now = self.now();
+                match next {
+                    Some(time) if time <= now => self.fire_until(now),
+                    Some(time) => {
+                        let nanos = time.as_nanos() - now.as_nanos();
+                        self.0.shared.wait(Some(Duration::from_nanos(nanos)));
+                        self.fire_until(self.now());
+                    }
+                    None if self.is_idle() => return false,
+                    None => {}
+                }
+                true
+            }
+        }
+    }
+
+    /// Runs a simulation until nothing is left to do or the next timer lies beyond `limit`.
+    pub fn run_until(&self, limit: Time) -> Result<(), Spinning> {
+        loop {
+            self.run_ready()?;
+            match self.next_timer() {
+                Some(time) if time <= limit => {
+                    self.advance();
+                }
+                _ => break,
+            }
+        }
+        if let Clock::Virtual(now) = &self.0.clock
+            && now.get() < limit
+            && limit != Time::NEVER
+        {
+            now.set(limit);
+            self.0.events_now.set(0);
+        }
+        Ok(())
+    }
+
+    /// The loop of a network thread: runs until `stop` is set. Whoever sets it posts something to the inbox, to
+    /// end the wait.
+    pub fn run_real(&self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            match self.0.shared.pop() {
+                Some(item) => {
+                    // A real clock has no budget: time moves by itself.
+                    let _ = self.run_item(item);
+                }
+                None if self.next_timer().is_some() => {
+                    self.advance();
+                }
+                None => self.0.shared.wait(None),
+            }
+        }
+    }
+
+    /// Runs the kernel until the future is ready. The future belongs to no process.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Deadlock> {
+        let mut future = pin!(future);
+        let outside = self.outside_task();
+        let mut cx = Context::from_waker(&outside.waker);
+        let mut woken = true;
+        loop {
+            if woken {
+                woken = false;
+                outside.handle.rearm();
+                if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                    return Ok(output);
+                }
+            }
+            match self.0.shared.pop() {
+                Some(Item::Task(id)) if id == outside.handle.id => {
+                    self.count_event()?;
+                    woken = true;
+                }
+                Some(item) => self.run_item(item)?,
+                None => {
+                    if !self.advance() {
+                        let tasks = self.0.tasks.borrow().len() - 1;
+                        return Err(Deadlock::NothingToDo {
+                            time: self.now(),
+                            tasks,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many events may happen in a simulation before time must move.
+    pub fn set_budget(&self, events: u64) {
+        self.0.budget.set(events);
+    }
+
+    /// How many things have happened: polls, closures run, timers fired.
+    pub fn events(&self) -> u64 {
+        self.0.events.get()
+    }
+
+    /// How many tasks exist.
+    pub fn task_count(&self) -> usize {
+        self.0.tasks.borrow().len()
+    }
+
+    /// A number that differs, as good as surely, between two runs in which anything differed: the state of
+    /// every random stream, the time, and the count of events.
+    pub fn fingerprint(&self) -> u64 {
+        let mut digest = Digest::new();
+        digest.write_u64(self.events());
+        digest.write_u64(if self.is_simulation() {
+            self.now().as_nanos()
+        } else {
+            0
+        });
+        self.0.streams.borrow().fingerprint(&mut digest);
+        digest.finish()
+    }
+
+    /// Ends the universe: drops all tasks, timers and messages; the inbox closes. Without this, tasks that hold a
+    /// handle of their own kernel keep it, and themselves, in memory for ever.
+    pub fn shutdown(&self) {
+        self.0.shared.close();
+        for process in self.processes() {
+            self.close_process(process);
+        }
+        let tasks = self.0.tasks.borrow_mut().cancel_all(None);
+        drop(tasks);
+        let timers = self.0.timers.borrow_mut().clear();
+        drop(timers);
+        let network = self.0.network.borrow_mut().clear();
+        drop(network);
+        self.set_recorder(None);
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakKernel {
+        WeakKernel(Rc::downgrade(&self.0))
+    }
+
+    pub(crate) fn set_timer(&self, time: Time, action: Action) {
+        self.0.timers.borrow_mut().set(time, action);
+    }
+
+    fn run_item(&self, item: Item) -> Result<(), Spinning> {
+        self.count_event()?;
+        match item {
+            Item::Task(id) => {
+                self.poll_task(id);
+            }
+            Item::Call(call) => call(self),
+        }
+        Ok(())
+    }
+
+    fn count_event(&self) -> Result<(), Spinning> {
+        self.0.events.set(self.0.events.get() + 1);
+        let events = self.0.events_now.get() + 1;
+        self.0.events_now.set(events);
+        if events > self.0.budget.get() && self.is_simulation() {
+            return Err(Spinning {
+                time: self.now(),
+                events: events - 1,
+                process: self.0.last_process.get(),
+            });
+        }
+        Ok(())
+    }
+
+    fn fire_until(&self, now: Time) {
+        while let Some(time) = self.next_timer()
+            && time <= now
+        {
+            self.fire(time);
+        }
+    }
+
+    /// Fires every timer of that moment, in the order they were set.
+    fn fire(&self, time: Time) {
+        let mut due: Vec<TimerId> = self.0.due.take();
+        self.0.timers.borrow_mut().take_due(time, &mut due);
+        for id in due.drain(..) {
+            let fired = self.0.timers.borrow_mut().fire(id);
+            self.0.events.set(self.0.events.get() + 1);
+            match fired {
+                Some(Fired::Wake(waker)) => {
+                    if let Some(waker) = waker {
+                        waker.wake();
+                    }
+                }
+                Some(Fired::Link(link)) => self.link_due(link),
+                Some(Fired::Call(call)) => call(self),
+                None => {}
+            }
+        }
+        self.0.due.set(due);
+    }
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel(seed {}, {} s)", self.0.seed, self.now())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// A handle that does not keep the kernel alive.
+#[derive(Clone)]
+pub(crate) struct WeakKernel(Weak<Inner>);
+
+impl WeakKernel {
+    pub(crate) fn upgrade(&self) -> Option<Kernel> {
+        self.0.upgrade().map(Kernel)
+    }
+}
+
+/// See [`Kernel::sleep`].
+#[must_use = "a future does nothing unless it is awaited"]
+#[derive(Debug)]
+pub struct Sleep {
+    kernel: Kernel,
+    state: SleepState,
+}
+
+#[derive(Debug)]
+enum SleepState {
+    Yield,
+    Never,
+    Timer(TimerId),
+    Over,
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match self.state {
+            SleepState::Yield => {
+                cx.waker().wake_by_ref();
+                self.state = SleepState::Over;
+                Poll::Pending
+            }
+            SleepState::Never => Poll::Pending,
+            SleepState::Timer(id) => {
+                if self.kernel.0.timers.borrow_mut().poll_sleep(id, cx.waker()) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            }
+            SleepState::Over => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let SleepState::Timer(id) = self.state {
+            let action = self.kernel.0.timers.borrow_mut().cancel(id);
+            drop(action);
+        }
+    }
+}

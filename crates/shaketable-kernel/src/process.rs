@@ -1,0 +1,349 @@
+//! Processes: what has an address, owns tasks and request streams, dies, and comes back.
+//!
+//! A [`ProcessId`] stays the same over reboots; each life in between is an incarnation. When a process dies all
+//! its tasks are dropped and its request streams close in the same instant; only its [`Disk`] remains. Machines,
+//! zones and datacenters are names on processes: killing one is killing all processes that carry the name.
+
+use crate::kernel::Kernel;
+use crate::random::Stream;
+use crate::record::Event;
+use crate::request::CloseStream;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::{Rc, Weak};
+
+/// Names a process for as long as the kernel exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub(crate) u32);
+
+impl ProcessId {
+    /// The position in the order in which processes were added, from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a process can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// The address of its machine's interface.
+    pub ip: IpAddr,
+    /// The port.
+    pub port: u16,
+}
+
+impl Address {
+    /// An IPv4 address.
+    pub const fn v4(a: u8, b: u8, c: u8, d: u8, port: u16) -> Address {
+        Address {
+            ip: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
+            port,
+        }
+    }
+}
+
+impl Default for Address {
+    fn default() -> Self {
+        Address::v4(127, 0, 0, 1, 0)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        std::net::SocketAddr::new(self.ip, self.port).fmt(f)
+    }
+}
+
+/// What a process is and where it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSpec {
+    /// For people.
+    pub name: String,
+    /// Where it can be reached.
+    pub address: Address,
+    /// Its machine.
+    pub machine: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its datacenter.
+    pub datacenter: String,
+    /// Its data hall.
+    pub data_hall: String,
+    /// Its class: `storage`, `transaction`, `stateless`, `test`… or `unset`.
+    pub class: String,
+}
+
+/// How a process or machine is killed. The names are FoundationDB's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KillKind {
+    /// It never comes back.
+    KillInstantly,
+    /// It fails by errors of its disk instead of at once; for the kernel the same as `KillInstantly`.
+    InjectFaults,
+    /// The machine comes back with empty disks.
+    RebootAndDelete,
+    /// The process comes back with an empty disk.
+    RebootProcessAndDelete,
+    /// The machine comes back with its disks.
+    Reboot,
+    /// The process comes back with its disk.
+    RebootProcess,
+}
+
+impl KillKind {
+    /// Whether the disk is lost.
+    pub fn deletes(self) -> bool {
+        matches!(
+            self,
+            KillKind::RebootAndDelete | KillKind::RebootProcessAndDelete
+        )
+    }
+
+    /// Whether it may come back.
+    pub fn reboots(self) -> bool {
+        !matches!(self, KillKind::KillInstantly | KillKind::InjectFaults)
+    }
+}
+
+/// Starts the tasks of a process.
+pub(crate) type Boot = Rc<dyn Fn(&Kernel, ProcessId)>;
+
+pub(crate) struct Process {
+    spec: Rc<ProcessSpec>,
+    alive: bool,
+    booted: bool,
+    killed_for_good: bool,
+    pub(crate) incarnation: u32,
+    boot: Option<Boot>,
+    disk: Disk,
+    streams: Vec<Weak<dyn CloseStream>>,
+}
+
+impl Kernel {
+    /// Adds a process. It is alive at once and has nothing to do yet.
+    pub fn add_process(&self, spec: ProcessSpec) -> ProcessId {
+        let id = ProcessId(self.0.processes.borrow().len() as u32);
+        self.0.network.borrow_mut().add_process(spec.address.ip);
+        let disk = Disk {
+            kernel: self.downgrade(),
+            slots: Rc::default(),
+            stream: self.stream("disk"),
+        };
+        self.0.processes.borrow_mut().push(Process {
+            spec: Rc::new(spec),
+            alive: true,
+            booted: false,
+            killed_for_good: false,
+            incarnation: 0,
+            boot: None,
+            disk,
+            streams: Vec::new(),
+        });
+        id
+    }
+
+    /// All processes, dead or alive, in the order they were added.
+    pub fn processes(&self) -> Vec<ProcessId> {
+        (0..self.0.processes.borrow().len() as u32)
+            .map(ProcessId)
+            .collect()
+    }
+
+    /// What a process is.
+    pub fn process(&self, process: ProcessId) -> Rc<ProcessSpec> {
+        self.0.processes.borrow()[process.index()].spec.clone()
+    }
+
+    /// Whether the process runs.
+    pub fn is_alive(&self, process: ProcessId) -> bool {
+        self.0.processes.borrow()[process.index()].alive
+    }
+
+    /// How often the process has come back.
+    pub fn incarnation(&self, process: ProcessId) -> u32 {
+        self.0.processes.borrow()[process.index()].incarnation
+    }
+
+    /// Says how the process starts; called by every [`Kernel::boot`].
+    pub fn set_boot(&self, process: ProcessId, boot: Rc<dyn Fn(&Kernel, ProcessId)>) {
+        self.0.processes.borrow_mut()[process.index()].boot = Some(boot);
+    }
+
+    /// Starts a process by its boot function; a dead one comes alive first, as a new incarnation.
+    /// Does nothing and says `false` if it is running, or was killed for good.
+    pub fn boot(&self, process: ProcessId) -> bool {
+        let (boot, incarnation) = {
+            let state = &mut self.0.processes.borrow_mut()[process.index()];
+            if state.killed_for_good || (state.alive && state.booted) {
+                return false;
+            }
+            if !state.alive {
+                state.incarnation += 1;
+            }
+            state.alive = true;
+            state.booted = true;
+            (state.boot.clone(), state.incarnation)
+        };
+        self.record(|| Event::ProcessBooted {
+            process,
+            incarnation,
+        });
+        if let Some(boot) = boot {
+            boot(self, process);
+        }
+        true
+    }
+
+    /// Kills a process: its tasks and request streams are gone when this returns (a task that kills its
+    /// own process ends at its next `await`). Says whether it was alive.
+    pub fn kill(&self, process: ProcessId, kind: KillKind) -> bool {
+        let disk = {
+            let state = &mut self.0.processes.borrow_mut()[process.index()];
+            state.killed_for_good |= !kind.reboots();
+            if !state.alive {
+                return false;
+            }
+            state.disk.clone()
+        };
+        self.record(|| Event::ProcessKilled { process, kind });
+        self.close_process(process);
+        if kind.deletes() {
+            disk.wipe();
+        }
+        self.connections_lost(process);
+        true
+    }
+
+    /// Kills a process and boots it again after so many seconds, unless `kind` is for good.
+    pub fn reboot(&self, process: ProcessId, kind: KillKind, seconds: f64) {
+        self.kill(process, kind);
+        if kind.reboots() {
+            self.call_at(self.now().after(seconds), move |kernel| {
+                kernel.boot(process);
+            });
+        }
+    }
+
+    /// What survives a reboot of the process.
+    pub fn disk(&self, process: ProcessId) -> Disk {
+        self.0.processes.borrow()[process.index()].disk.clone()
+    }
+
+    /// Marks a process dead and drops its tasks and streams.
+    pub(crate) fn close_process(&self, process: ProcessId) {
+        let streams = {
+            let state = &mut self.0.processes.borrow_mut()[process.index()];
+            state.alive = false;
+            state.booted = false;
+            std::mem::take(&mut state.streams)
+        };
+        for stream in streams {
+            if let Some(stream) = stream.upgrade() {
+                stream.close();
+            }
+        }
+        let tasks = self.0.tasks.borrow_mut().cancel_all(Some(process));
+        drop(tasks);
+    }
+
+    pub(crate) fn add_stream(&self, process: ProcessId, stream: Weak<dyn CloseStream>) {
+        let streams = &mut self.0.processes.borrow_mut()[process.index()].streams;
+        // Forget dropped ones now and then, so that a process that listens often does not grow.
+        if streams.len() == streams.capacity() {
+            streams.retain(|stream| stream.strong_count() > 0);
+        }
+        streams.push(stream);
+    }
+}
+
+/// Named values that survive a reboot of their process and are lost when its disk is deleted.
+///
+/// What is written here is durable at once; that a real disk takes its time is for the writer to
+/// respect: first [`Disk::sync`], then write.
+#[derive(Clone)]
+pub struct Disk {
+    kernel: crate::kernel::WeakKernel,
+    slots: Rc<RefCell<BTreeMap<String, Rc<dyn Any>>>>,
+    stream: Stream,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk")
+            .field("slots", &self.slots.borrow().keys())
+            .finish()
+    }
+}
+
+impl Disk {
+    /// The value of that name, made by `create` if there is none. To change it later, choose a type with
+    /// a `Cell` or `RefCell` inside.
+    ///
+    /// # Panics
+    /// If the name holds a value of another type.
+    pub fn open<T: 'static>(&self, name: &str, create: impl FnOnce() -> T) -> Rc<T> {
+        if let Some(value) = self.get(name) {
+            return value;
+        }
+        let value = Rc::new(create());
+        self.slots
+            .borrow_mut()
+            .insert(name.to_owned(), value.clone());
+        value
+    }
+
+    /// The value of that name.
+    ///
+    /// # Panics
+    /// If the name holds a value of another type.
+    pub fn get<T: 'static>(&self, name: &str) -> Option<Rc<T>> {
+        let value = self.slots.borrow().get(name)?.clone();
+        match value.downcast() {
+            Ok(value) => Some(value),
+            Err(_) => panic!(
+                "the disk holds something else than a {} under {name:?}",
+                std::any::type_name::<T>()
+            ),
+        }
+    }
+
+    /// Sets the value of a name.
+    pub fn put<T: 'static>(&self, name: &str, value: T) {
+        let old = self
+            .slots
+            .borrow_mut()
+            .insert(name.to_owned(), Rc::new(value));
+        drop(old);
+    }
+
+    /// Deletes a name. Says whether it was there.
+    pub fn remove(&self, name: &str) -> bool {
+        let old = self.slots.borrow_mut().remove(name);
+        old.is_some()
+    }
+
+    /// All names, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.slots.borrow().keys().cloned().collect()
+    }
+
+    /// Takes as long as a disk takes to make things durable: 5 to 15 ms in a simulation, no time otherwise.
+    pub async fn sync(&self) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            let seconds = if kernel.is_simulation() {
+                self.stream.range(0.005, 0.015)
+            } else {
+                0.0
+            };
+            kernel.sleep(seconds).await;
+        }
+    }
+
+    fn wipe(&self) {
+        let slots = std::mem::take(&mut *self.slots.borrow_mut());
+        drop(slots);
+    }
+}

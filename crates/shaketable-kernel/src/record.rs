@@ -1,0 +1,151 @@
+//! Recording what happens, through one narrow trait.
+//!
+//! With no recorder set the closure given to [`Kernel::record`] is not even called, so that a passing
+//! seed pays for nothing; a failing one is run again with a recorder.
+
+use crate::kernel::Kernel;
+use crate::process::{KillKind, ProcessId};
+use crate::random::Digest;
+use crate::time::Time;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// Receives every event, in order.
+pub trait Recorder {
+    /// One event has happened. Must not call back into the kernel.
+    fn record(&self, time: Time, event: &Event);
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Event {
+    /// A message left; `message` is the Rust type of the request, or of the request that is answered.
+    MessageSent {
+        from: ProcessId,
+        to: ProcessId,
+        message: &'static str,
+        due: Time,
+    },
+    /// A message arrived.
+    MessageDelivered { from: ProcessId, to: ProcessId },
+    /// A message was lost with its connection.
+    MessageLost { from: ProcessId, to: ProcessId },
+    /// A connection broke.
+    ConnectionClosed { a: ProcessId, b: ProcessId },
+    /// A process started to run.
+    ProcessBooted {
+        process: ProcessId,
+        incarnation: u32,
+    },
+    /// A process died.
+    ProcessKilled { process: ProcessId, kind: KillKind },
+    /// Messages from one address to another are held back.
+    PairClogged {
+        from: IpAddr,
+        to: IpAddr,
+        until: Time,
+    },
+    /// Messages to an address are held back.
+    InterfaceClogged { ip: IpAddr, until: Time },
+    /// Two addresses were cut off from one another (`healed`: joined again).
+    Partitioned { a: IpAddr, b: IpAddr, healed: bool },
+    /// Anything else, by its name.
+    User {
+        name: Cow<'static, str>,
+        details: Vec<(Cow<'static, str>, String)>,
+    },
+}
+
+impl Kernel {
+    /// Sets or removes the recorder.
+    pub fn set_recorder(&self, recorder: Option<Rc<dyn Recorder>>) {
+        self.0.recording.set(recorder.is_some());
+        *self.0.recorder.borrow_mut() = recorder;
+    }
+
+    /// Whether somebody records.
+    pub fn is_recording(&self) -> bool {
+        self.0.recording.get()
+    }
+
+    /// Records an event; the closure is called only if somebody records.
+    pub fn record(&self, event: impl FnOnce() -> Event) {
+        if self.0.recording.get() {
+            let recorder = self.0.recorder.borrow().clone();
+            if let Some(recorder) = recorder {
+                recorder.record(self.now(), &event());
+            }
+        }
+    }
+}
+
+/// A recorder that keeps a hash of everything: two runs are the same if and, but for one chance in 2^64, only if it is.
+#[derive(Default)]
+pub struct Fingerprint {
+    digest: Cell<Digest>,
+    events: Cell<u64>,
+}
+
+impl Fingerprint {
+    /// Nothing has happened yet.
+    pub fn new() -> Rc<Fingerprint> {
+        Rc::default()
+    }
+
+    /// The hash of everything so far.
+    pub fn value(&self) -> u64 {
+        self.digest.get().finish()
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> u64 {
+        self.events.get()
+    }
+}
+
+impl Recorder for Fingerprint {
+    fn record(&self, time: Time, event: &Event) {
+        let mut digest = self.digest.get();
+        digest.write_u64(time.as_nanos());
+        digest.write(format!("{event:?}").as_bytes());
+        self.digest.set(digest);
+        self.events.set(self.events.get() + 1);
+    }
+}
+
+/// A recorder that remembers the last events.
+pub struct LastEvents {
+    capacity: usize,
+    events: RefCell<VecDeque<(Time, Event)>>,
+}
+
+impl LastEvents {
+    /// Remembers so many.
+    pub fn new(capacity: usize) -> Rc<LastEvents> {
+        Rc::new(LastEvents {
+            capacity,
+            events: RefCell::default(),
+        })
+    }
+
+    /// What is remembered, oldest first.
+    pub fn events(&self) -> Vec<(Time, Event)> {
+        self.events.borrow().iter().cloned().collect()
+    }
+}
+
+impl Recorder for LastEvents {
+    fn record(&self, time: Time, event: &Event) {
+        let mut events = self.events.borrow_mut();
+        if events.len() == self.capacity {
+            events.pop_front();
+        }
+        if self.capacity > 0 {
+            events.push_back((time, event.clone()));
+        }
+    }
+}

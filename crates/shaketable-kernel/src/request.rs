@@ -1,0 +1,442 @@
+//! Requests and replies: the one way processes talk.
+//!
+//! A message is a plain Rust value and may carry endpoints. A request is sent when [`Endpoint::request`] is called,
+//! not when its future is first polled, and ends in exactly one way: with its reply, `Refused`, or `MaybeDelivered`.
+//! Dropping the future forgets the request on this side; the receiver may still serve it.
+
+use crate::kernel::{Kernel, WeakKernel};
+use crate::network::Parcel;
+use crate::process::ProcessId;
+use futures_core::Stream;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A message that wants an answer.
+pub trait Request: 'static {
+    /// The answer.
+    type Reply: 'static;
+}
+
+/// Why a request has no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Disconnected {
+    /// The receiver was dead or had stopped listening: it has certainly not processed the request.
+    #[error("the receiver is dead or does not listen; the request was not processed")]
+    Refused,
+    /// The connection broke, the receiver died, or it dropped the reply: it may have processed the request.
+    #[error("the connection to the receiver was lost; the request may have been processed")]
+    MaybeDelivered,
+}
+
+/// Where requests of one kind can be sent. It may travel inside messages.
+pub struct Endpoint<Q: Request>(Rc<Core<Q>>);
+
+impl<Q: Request> Clone for Endpoint<Q> {
+    fn clone(&self) -> Self {
+        Endpoint(self.0.clone())
+    }
+}
+
+impl<Q: Request> fmt::Debug for Endpoint<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = std::any::type_name::<Q>();
+        write!(f, "Endpoint<{name}>({:?})", self.0.process)
+    }
+}
+
+impl<Q: Request> PartialEq for Endpoint<Q> {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<Q: Request> Eq for Endpoint<Q> {}
+
+impl<Q: Request> Endpoint<Q> {
+    /// The process that listens.
+    pub fn process(&self) -> ProcessId {
+        self.0.process
+    }
+
+    /// Sends a request from a process and waits for what becomes of it.
+    pub fn request(&self, from: ProcessId, request: Q) -> Requesting<Q::Reply> {
+        let core = &self.0;
+        let pending = Rc::new(Pending {
+            kernel: core.kernel.clone(),
+            from,
+            to: core.process,
+            incarnation: core.incarnation,
+            slot: Cell::new(None),
+            state: RefCell::new(PendingState::Waiting(None)),
+        });
+        let Some(kernel) = core.kernel.upgrade().filter(|kernel| kernel.is_alive(from)) else {
+            pending.complete(Err(Disconnected::Refused));
+            return Requesting(pending);
+        };
+        if from != core.process {
+            let slot = kernel
+                .0
+                .network
+                .borrow_mut()
+                .register(from, core.process, pending.clone());
+            pending.slot.set(Some(slot));
+        }
+        let reply = Reply {
+            pending: pending.clone(),
+            answered: false,
+        };
+        let parcel = RequestParcel {
+            core: core.clone(),
+            request,
+            reply,
+        };
+        kernel.ship(
+            from,
+            core.process,
+            std::any::type_name::<Q>(),
+            Box::new(parcel),
+        );
+        Requesting(pending)
+    }
+
+    /// Sends a request whose fate is of no interest.
+    pub fn send(&self, from: ProcessId, request: Q) {
+        drop(self.request(from, request));
+    }
+}
+
+/// The pending side of [`Endpoint::request`].
+#[must_use = "dropping this forgets the request"]
+pub struct Requesting<R>(Rc<Pending<R>>);
+
+impl<R> Future for Requesting<R> {
+    type Output = Result<R, Disconnected>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.0.state.borrow_mut();
+        match &mut *state {
+            PendingState::Waiting(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
+            PendingState::Waiting(waker) => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            PendingState::Done(_) => match std::mem::replace(&mut *state, PendingState::Over) {
+                PendingState::Done(result) => Poll::Ready(result),
+                _ => unreachable!("it was done a line above"),
+            },
+            PendingState::Over => panic!("a request was polled after it had given its result"),
+        }
+    }
+}
+
+impl<R> Drop for Requesting<R> {
+    fn drop(&mut self) {
+        let state = self.0.state.replace(PendingState::Over);
+        self.0.unregister();
+        drop(state);
+    }
+}
+
+impl<R> fmt::Debug for Requesting<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Requesting({:?} -> {:?})", self.0.from, self.0.to)
+    }
+}
+
+/// Where the requests of one kind arrive, in the order of each sender. It is also a `Stream`.
+pub struct RequestStream<Q: Request>(Rc<Core<Q>>);
+
+impl<Q: Request> RequestStream<Q> {
+    /// The next request, and the handle to answer it with.
+    pub async fn recv(&mut self) -> (Q, Reply<Q::Reply>) {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// The next request if it is there already.
+    pub fn try_recv(&mut self) -> Option<(Q, Reply<Q::Reply>)> {
+        self.0.state.borrow_mut().queue.pop_front()
+    }
+
+    /// Another handle to send requests here.
+    pub fn endpoint(&self) -> Endpoint<Q> {
+        Endpoint(self.0.clone())
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<(Q, Reply<Q::Reply>)> {
+        let mut state = self.0.state.borrow_mut();
+        if let Some(incoming) = state.queue.pop_front() {
+            return Poll::Ready(incoming);
+        }
+        match &state.waker {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => state.waker = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl<Q: Request> Stream for RequestStream<Q> {
+    type Item = (Q, Reply<Q::Reply>);
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_recv(cx).map(Some)
+    }
+}
+
+impl<Q: Request> Drop for RequestStream<Q> {
+    fn drop(&mut self) {
+        for (request, reply) in self.0.take_queue() {
+            drop(request);
+            reply.refuse();
+        }
+    }
+}
+
+impl<Q: Request> fmt::Debug for RequestStream<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "RequestStream<{}>({:?})",
+            std::any::type_name::<Q>(),
+            self.0.process
+        )
+    }
+}
+
+/// Answers one request. Dropping it unused tells the requester `MaybeDelivered`.
+#[must_use = "dropping a reply unused tells the requester that its request may have been processed"]
+pub struct Reply<R: 'static> {
+    pending: Rc<Pending<R>>,
+    answered: bool,
+}
+
+impl<R: 'static> Reply<R> {
+    /// Sends the answer.
+    pub fn send(mut self, value: R) {
+        self.answer(Ok(value));
+    }
+
+    /// The process that asks.
+    pub fn from(&self) -> ProcessId {
+        self.pending.from
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub fn is_closed(&self) -> bool {
+        !matches!(*self.pending.state.borrow(), PendingState::Waiting(_))
+    }
+
+    fn refuse(mut self) {
+        self.answer(Err(Disconnected::Refused));
+    }
+
+    fn answer(&mut self, result: Result<R, Disconnected>) {
+        self.answered = true;
+        if self.is_closed() {
+            return;
+        }
+        let Some(kernel) = self.pending.kernel.upgrade() else {
+            return;
+        };
+        let Pending { from, to, .. } = *self.pending;
+        let parcel = ReplyParcel {
+            pending: self.pending.clone(),
+            result,
+        };
+        kernel.ship(to, from, std::any::type_name::<R>(), Box::new(parcel));
+    }
+
+    /// Whether the process that took the request is still in the same life.
+    fn receiver_lives(&self) -> bool {
+        let pending = &self.pending;
+        pending.kernel.upgrade().is_some_and(|kernel| {
+            kernel.is_alive(pending.to) && kernel.incarnation(pending.to) == pending.incarnation
+        })
+    }
+}
+
+impl<R: 'static> Drop for Reply<R> {
+    fn drop(&mut self) {
+        // The death of a process tells its requesters by itself.
+        if !self.answered && self.receiver_lives() {
+            self.answer(Err(Disconnected::MaybeDelivered));
+        }
+    }
+}
+
+impl<R: 'static> fmt::Debug for Reply<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reply({:?} -> {:?})", self.pending.to, self.pending.from)
+    }
+}
+
+impl Kernel {
+    /// Opens a place where requests of one kind arrive at a process. It closes when the stream is dropped or the process dies.
+    pub fn listen<Q: Request>(&self, process: ProcessId) -> (Endpoint<Q>, RequestStream<Q>) {
+        let core = Rc::new(Core {
+            kernel: self.downgrade(),
+            process,
+            incarnation: self.incarnation(process),
+            state: RefCell::new(StreamState {
+                open: self.is_alive(process),
+                queue: VecDeque::new(),
+                waker: None,
+            }),
+        });
+        let close: Rc<dyn CloseStream> = core.clone();
+        self.add_stream(process, Rc::downgrade(&close));
+        (Endpoint(core.clone()), RequestStream(core))
+    }
+}
+
+/// A stream that dies with its process.
+pub(crate) trait CloseStream {
+    fn close(&self);
+}
+
+/// A request that can be told that its connection is lost.
+pub(crate) trait PendingRequest {
+    fn incarnation(&self) -> u32;
+    fn disconnect(&self);
+}
+
+struct Core<Q: Request> {
+    kernel: WeakKernel,
+    process: ProcessId,
+    incarnation: u32,
+    state: RefCell<StreamState<Q>>,
+}
+
+struct StreamState<Q: Request> {
+    open: bool,
+    queue: VecDeque<(Q, Reply<Q::Reply>)>,
+    waker: Option<Waker>,
+}
+
+impl<Q: Request> Core<Q> {
+    fn take_queue(&self) -> VecDeque<(Q, Reply<Q::Reply>)> {
+        let mut state = self.state.borrow_mut();
+        state.open = false;
+        state.waker = None;
+        std::mem::take(&mut state.queue)
+    }
+}
+
+impl<Q: Request> CloseStream for Core<Q> {
+    fn close(&self) {
+        let queue = self.take_queue();
+        drop(queue);
+    }
+}
+
+struct Pending<R> {
+    kernel: WeakKernel,
+    from: ProcessId,
+    to: ProcessId,
+    /// Of the receiver.
+    incarnation: u32,
+    /// Its place among the requests pending over the link.
+    slot: Cell<Option<u32>>,
+    state: RefCell<PendingState<R>>,
+}
+
+enum PendingState<R> {
+    Waiting(Option<Waker>),
+    Done(Result<R, Disconnected>),
+    /// The result was given out, or nobody wants it.
+    Over,
+}
+
+impl<R> Pending<R> {
+    /// The first outcome counts; later ones are dropped.
+    fn complete(&self, result: Result<R, Disconnected>) {
+        let waker = {
+            let mut state = self.state.borrow_mut();
+            let PendingState::Waiting(waker) = &mut *state else {
+                drop(state); // the result's destructor may come back here
+                return;
+            };
+            let waker = waker.take();
+            *state = PendingState::Done(result);
+            waker
+        };
+        self.unregister();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn unregister(&self) {
+        if let Some(slot) = self.slot.take()
+            && let Some(kernel) = self.kernel.upgrade()
+        {
+            let request = kernel
+                .0
+                .network
+                .borrow_mut()
+                .unregister(self.from, self.to, slot);
+            drop(request);
+        }
+    }
+}
+
+impl<R> PendingRequest for Pending<R> {
+    fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    fn disconnect(&self) {
+        self.complete(Err(Disconnected::MaybeDelivered));
+    }
+}
+
+struct RequestParcel<Q: Request> {
+    core: Rc<Core<Q>>,
+    request: Q,
+    reply: Reply<Q::Reply>,
+}
+
+impl<Q: Request> Parcel for RequestParcel<Q> {
+    fn arrive(self: Box<Self>, _: &Kernel) {
+        let RequestParcel {
+            core,
+            request,
+            reply,
+        } = *self;
+        let mut state = core.state.borrow_mut();
+        if !state.open {
+            drop(state);
+            drop(request);
+            reply.refuse();
+            return;
+        }
+        state.queue.push_back((request, reply));
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn may_be_lost(&self) -> bool {
+        true
+    }
+}
+
+struct ReplyParcel<R> {
+    pending: Rc<Pending<R>>,
+    result: Result<R, Disconnected>,
+}
+
+impl<R: 'static> Parcel for ReplyParcel<R> {
+    fn arrive(self: Box<Self>, _: &Kernel) {
+        self.pending.complete(self.result);
+    }
+
+    fn may_be_lost(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,391 @@
+//! How the tasks of one process talk: [`oneshot`], [`channel`], [`AsyncVar`], [`Notify`].
+//!
+//! All of them are cheap handles for one thread. A wake-up queues the waiting task; it never runs inside the
+//! call that caused it. Waiters are woken in the order in which they began to wait.
+
+use futures_core::Stream;
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A value that is sent once.
+pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
+    let state = Rc::new(RefCell::new(Oneshot {
+        value: None,
+        waker: None,
+        sender: true,
+        receiver: true,
+    }));
+    (OneshotSender(state.clone()), OneshotReceiver(state))
+}
+
+/// The sender went away without sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the sender was dropped before it sent a value")]
+pub struct Cancelled;
+
+struct Oneshot<T> {
+    value: Option<T>,
+    waker: Option<Waker>,
+    sender: bool,
+    receiver: bool,
+}
+
+/// Sends the value of a [`oneshot`].
+pub struct OneshotSender<T>(Rc<RefCell<Oneshot<T>>>);
+
+impl<T> OneshotSender<T> {
+    /// Sends the value; gives it back if nobody can receive it any more.
+    pub fn send(self, value: T) -> Result<(), T> {
+        let mut state = self.0.borrow_mut();
+        if !state.receiver {
+            return Err(value);
+        }
+        state.value = Some(value);
+        Ok(())
+    }
+
+    /// Whether the receiver is gone.
+    pub fn is_closed(&self) -> bool {
+        !self.0.borrow().receiver
+    }
+}
+
+impl<T> Drop for OneshotSender<T> {
+    fn drop(&mut self) {
+        let waker = {
+            let mut state = self.0.borrow_mut();
+            state.sender = false;
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Receives the value of a [`oneshot`].
+pub struct OneshotReceiver<T>(Rc<RefCell<Oneshot<T>>>);
+
+impl<T> Future for OneshotReceiver<T> {
+    type Output = Result<T, Cancelled>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.0.borrow_mut();
+        if let Some(value) = state.value.take() {
+            return Poll::Ready(Ok(value));
+        }
+        if !state.sender {
+            return Poll::Ready(Err(Cancelled));
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for OneshotReceiver<T> {
+    fn drop(&mut self) {
+        let value = {
+            let mut state = self.0.borrow_mut();
+            state.receiver = false;
+            state.waker = None;
+            state.value.take()
+        };
+        drop(value);
+    }
+}
+
+/// A queue without bound.
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let state = Rc::new(RefCell::new(Channel {
+        queue: VecDeque::new(),
+        waker: None,
+        senders: 1,
+        receiver: true,
+    }));
+    (Sender(state.clone()), Receiver(state))
+}
+
+struct Channel<T> {
+    queue: VecDeque<T>,
+    waker: Option<Waker>,
+    senders: usize,
+    receiver: bool,
+}
+
+/// Sends into a [`channel`].
+pub struct Sender<T>(Rc<RefCell<Channel<T>>>);
+
+impl<T> Sender<T> {
+    /// Queues a value; gives it back if nobody can receive it any more.
+    pub fn send(&self, value: T) -> Result<(), T> {
+        let waker = {
+            let mut state = self.0.borrow_mut();
+            if !state.receiver {
+                return Err(value);
+            }
+            state.queue.push_back(value);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Whether the receiver is gone.
+    pub fn is_closed(&self) -> bool {
+        !self.0.borrow().receiver
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.borrow_mut().senders += 1;
+        Sender(self.0.clone())
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let waker = {
+            let mut state = self.0.borrow_mut();
+            state.senders -= 1;
+            if state.senders == 0 {
+                state.waker.take()
+            } else {
+                None
+            }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Receives from a [`channel`]. It is also a `Stream`.
+pub struct Receiver<T>(Rc<RefCell<Channel<T>>>);
+
+impl<T> Receiver<T> {
+    /// The next value, or `None` when all senders are gone and the queue is empty.
+    pub async fn recv(&mut self) -> Option<T> {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// The next value if it is there already.
+    pub fn try_recv(&mut self) -> Option<T> {
+        self.0.borrow_mut().queue.pop_front()
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut state = self.0.borrow_mut();
+        if let Some(value) = state.queue.pop_front() {
+            return Poll::Ready(Some(value));
+        }
+        if state.senders == 0 {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<T> Stream for Receiver<T> {
+    type Item = T;
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.poll_recv(cx)
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let queue = {
+            let mut state = self.0.borrow_mut();
+            state.receiver = false;
+            state.waker = None;
+            std::mem::take(&mut state.queue)
+        };
+        drop(queue);
+    }
+}
+
+/// Lets many tasks wait for something to happen.
+#[derive(Clone, Default)]
+pub struct Notify(Rc<NotifyState>);
+
+#[derive(Default)]
+struct NotifyState {
+    /// How often it has happened.
+    count: Cell<u64>,
+    next_waiter: Cell<u64>,
+    waiters: RefCell<BTreeMap<u64, Waker>>,
+}
+
+impl Notify {
+    /// Nothing has happened yet.
+    pub fn new() -> Notify {
+        Notify::default()
+    }
+
+    /// It happens: everybody who waits now is woken.
+    pub fn notify_all(&self) {
+        self.0.count.set(self.0.count.get() + 1);
+        let waiters = std::mem::take(&mut *self.0.waiters.borrow_mut());
+        for waker in waiters.into_values() {
+            waker.wake();
+        }
+    }
+
+    /// Waits until it happens the next time, counted from this call and not from the first poll.
+    pub fn notified(&self) -> Notified {
+        Notified {
+            notify: self.clone(),
+            seen: self.0.count.get(),
+            waiter: None,
+        }
+    }
+}
+
+/// See [`Notify::notified`].
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Notified {
+    notify: Notify,
+    seen: u64,
+    waiter: Option<u64>,
+}
+
+impl Future for Notified {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let state = self.notify.0.clone();
+        if state.count.get() != self.seen {
+            return Poll::Ready(());
+        }
+        let waiter = *self.waiter.get_or_insert_with(|| {
+            let waiter = state.next_waiter.get();
+            state.next_waiter.set(waiter + 1);
+            waiter
+        });
+        state
+            .waiters
+            .borrow_mut()
+            .insert(waiter, cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Notified {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter {
+            self.notify.0.waiters.borrow_mut().remove(&waiter);
+        }
+    }
+}
+
+/// A value that one can wait for a change of. Clones share it.
+#[derive(Default)]
+pub struct AsyncVar<T>(Rc<AsyncVarState<T>>);
+
+#[derive(Default)]
+struct AsyncVarState<T> {
+    value: RefCell<T>,
+    changed: Notify,
+}
+
+impl<T> AsyncVar<T> {
+    /// Begins with that value.
+    pub fn new(value: T) -> AsyncVar<T> {
+        AsyncVar(Rc::new(AsyncVarState {
+            value: RefCell::new(value),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// Looks at the value. The guard must not live across an `await`.
+    pub fn borrow(&self) -> Ref<'_, T> {
+        self.0.value.borrow()
+    }
+
+    /// A copy of the value.
+    pub fn get(&self) -> T
+    where
+        T: Clone,
+    {
+        self.0.value.borrow().clone()
+    }
+
+    /// Sets the value; if it differs from the old one, everybody who waits is woken.
+    pub fn set(&self, value: T)
+    where
+        T: PartialEq,
+    {
+        if *self.0.value.borrow() != value {
+            self.replace(value);
+        }
+    }
+
+    /// Sets the value and wakes everybody, equal or not.
+    pub fn replace(&self, value: T) -> T {
+        let old = self.0.value.replace(value);
+        self.0.changed.notify_all();
+        old
+    }
+
+    /// Changes the value in place and wakes everybody.
+    pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        let result = change(&mut self.0.value.borrow_mut());
+        self.0.changed.notify_all();
+        result
+    }
+
+    /// Waits for the next change, counted from this call.
+    pub fn on_change(&self) -> Notified {
+        self.0.changed.notified()
+    }
+
+    /// Waits until the value satisfies the condition; at once if it does already.
+    pub async fn wait_for(&self, mut condition: impl FnMut(&T) -> bool) {
+        loop {
+            let changed = self.on_change();
+            if condition(&self.borrow()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl<T> Clone for AsyncVar<T> {
+    fn clone(&self) -> Self {
+        AsyncVar(self.0.clone())
+    }
+}
+
+macro_rules! opaque {
+    ($($name:ident $(<$parameter:ident>)?),*) => {$(
+        impl$(<$parameter>)? fmt::Debug for $name$(<$parameter>)? {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+opaque!(
+    OneshotSender<T>,
+    OneshotReceiver<T>,
+    Sender<T>,
+    Receiver<T>,
+    Notify,
+    Notified
+);
+
+impl<T: fmt::Debug> fmt::Debug for AsyncVar<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AsyncVar")
+            .field(&self.0.value.borrow())
+            .finish()
+    }
+}

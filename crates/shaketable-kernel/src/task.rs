@@ -1,0 +1,361 @@
+//! Tasks: futures in a slab, each belonging to a process, each named by an index and a generation.
+//!
+//! A future is taken out of its slot while it is polled, so that whatever it does to the kernel meanwhile
+//! (spawn, cancel, kill its own process) meets no borrow. Cancelling drops the future at once, or right after the
+//! poll if it is the one that runs. Destructors run with nothing borrowed, for they may do all of that too.
+
+use crate::kernel::Kernel;
+use crate::process::ProcessId;
+use crate::ready::{Priority, TaskWaker};
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A spawned task. As a future it gives the task's output; dropping it cancels the task.
+///
+/// A task whose process dies has no output: awaiting it waits for ever. Use [`Task::join`] to be told.
+#[must_use = "dropping a task cancels it; call detach() to let it run"]
+pub struct Task<T> {
+    kernel: Kernel,
+    id: TaskId,
+    outcome: Rc<RefCell<Outcome<T>>>,
+    detached: bool,
+}
+
+impl<T> Task<T> {
+    /// Lets the task run to its end with nobody waiting for it.
+    pub fn detach(mut self) {
+        self.detached = true;
+    }
+
+    /// Whether the task has ended, by itself or with its process.
+    pub fn is_finished(&self) -> bool {
+        !self.kernel.0.tasks.borrow().contains(self.id)
+    }
+
+    /// Waits for the end of the task: its output, or `None` if its process died first.
+    pub async fn join(mut self) -> Option<T> {
+        std::future::poll_fn(|cx| match self.poll_outcome(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if self.outcome.borrow().gone => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        let mut outcome = self.outcome.borrow_mut();
+        match outcome.output.take() {
+            Some(output) => Poll::Ready(output),
+            None => {
+                outcome.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> Unpin for Task<T> {}
+
+impl<T> Future for Task<T> {
+    type Output = T;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        self.poll_outcome(cx)
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if !self.detached {
+            self.kernel.cancel(self.id);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("id", &self.id)
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+/// What a task leaves to whoever waits for it.
+struct Outcome<T> {
+    output: Option<T>,
+    gone: bool,
+    waker: Option<Waker>,
+}
+
+/// Lives inside the task's future: whichever way the future ends, the one who waits is woken.
+struct Report<T>(Rc<RefCell<Outcome<T>>>);
+
+impl<T> Drop for Report<T> {
+    fn drop(&mut self) {
+        let waker = {
+            let mut outcome = self.0.borrow_mut();
+            outcome.gone = true;
+            outcome.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Names one task, never another one later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskId {
+    index: u32,
+    generation: u32,
+}
+
+/// All tasks of one kernel.
+pub(crate) struct Tasks {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+struct Slot {
+    generation: u32,
+    process: Option<ProcessId>,
+    state: State,
+}
+
+enum State {
+    Free,
+    Idle(Body),
+    Running {
+        cancelled: bool,
+    },
+    /// Polled by [`Kernel::block_on`] on its own stack.
+    Outside,
+}
+
+pub(crate) struct Body {
+    future: Pin<Box<dyn Future<Output = ()>>>,
+    waker: Waker,
+    handle: Arc<TaskWaker>,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Tasks {
+        Tasks {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    fn contains(&self, id: TaskId) -> bool {
+        self.slots[id.index as usize].generation == id.generation
+    }
+
+    fn allocate(&mut self, process: Option<ProcessId>) -> TaskId {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(Slot {
+                    generation: 0,
+                    process: None,
+                    state: State::Free,
+                });
+                u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 tasks")
+            }
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.process = process;
+        slot.state = State::Outside;
+        TaskId {
+            index,
+            generation: slot.generation,
+        }
+    }
+
+    fn release(&mut self, index: u32) -> State {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        std::mem::replace(&mut slot.state, State::Free)
+    }
+
+    fn cancel(&mut self, id: TaskId) -> Option<Body> {
+        let slot = &mut self.slots[id.index as usize];
+        if slot.generation != id.generation {
+            return None;
+        }
+        if let State::Running { cancelled } = &mut slot.state {
+            *cancelled = true;
+            return None;
+        }
+        match self.release(id.index) {
+            State::Idle(body) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Cancels every task of a process, or every task; the bodies are returned for the caller to drop.
+    pub(crate) fn cancel_all(&mut self, process: Option<ProcessId>) -> Vec<Body> {
+        let doomed = |slot: &Slot| match process {
+            Some(process) => slot.process == Some(process),
+            None => !matches!(slot.state, State::Outside),
+        };
+        (0..self.slots.len())
+            .filter_map(|index| {
+                let slot = &self.slots[index];
+                if matches!(slot.state, State::Free) || !doomed(slot) {
+                    return None;
+                }
+                self.cancel(TaskId {
+                    index: index as u32,
+                    generation: slot.generation,
+                })
+            })
+            .collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl Kernel {
+    /// Starts a task of `process`. It runs when the loop comes to it, never inside this call.
+    /// A dead process runs nothing: then the future is dropped.
+    pub fn spawn<T: 'static>(
+        &self,
+        process: ProcessId,
+        priority: Priority,
+        future: impl Future<Output = T> + 'static,
+    ) -> Task<T> {
+        let outcome = Rc::new(RefCell::new(Outcome {
+            output: None,
+            gone: false,
+            waker: None,
+        }));
+        let report = Report(outcome.clone());
+        let id = self.0.tasks.borrow_mut().allocate(Some(process));
+        if !self.is_alive(process) {
+            self.0.tasks.borrow_mut().release(id.index);
+            drop(report);
+            return Task {
+                kernel: self.clone(),
+                id,
+                outcome,
+                detached: false,
+            };
+        }
+        let handle = TaskWaker::new(id, priority, self.0.shared.clone());
+        let body = Body {
+            future: Box::pin(async move {
+                let report = report;
+                let output = future.await;
+                report.0.borrow_mut().output = Some(output);
+            }),
+            waker: Waker::from(handle.clone()),
+            handle,
+        };
+        body.waker.wake_by_ref();
+        self.0.tasks.borrow_mut().slots[id.index as usize].state = State::Idle(body);
+        Task {
+            kernel: self.clone(),
+            id,
+            outcome,
+            detached: false,
+        }
+    }
+
+    /// The process whose task is running, if one is.
+    pub fn current_process(&self) -> Option<ProcessId> {
+        self.0.current_process.get()
+    }
+
+    fn cancel(&self, id: TaskId) {
+        let body = self.0.tasks.borrow_mut().cancel(id);
+        drop(body);
+    }
+
+    /// Polls one task. Says whether it is the one that [`Kernel::block_on`] polls itself.
+    pub(crate) fn poll_task(&self, id: TaskId) -> bool {
+        let mut body = {
+            let mut tasks = self.0.tasks.borrow_mut();
+            let slot = &mut tasks.slots[id.index as usize];
+            if slot.generation != id.generation {
+                return false;
+            }
+            if matches!(slot.state, State::Outside) {
+                return true;
+            }
+            let running = State::Running { cancelled: false };
+            let State::Idle(body) = std::mem::replace(&mut slot.state, running) else {
+                unreachable!("the loop polls one task at a time");
+            };
+            self.0.current_process.set(slot.process);
+            self.0.last_process.set(slot.process);
+            body
+        };
+        let guard = Running { kernel: self, id };
+        body.handle.rearm();
+        let ended = body
+            .future
+            .as_mut()
+            .poll(&mut Context::from_waker(&body.waker))
+            .is_ready();
+        let mut tasks = self.0.tasks.borrow_mut();
+        let slot = &mut tasks.slots[id.index as usize];
+        if ended || !matches!(slot.state, State::Running { cancelled: false }) {
+            drop(tasks);
+            drop(guard);
+            drop(body);
+        } else {
+            slot.state = State::Idle(body);
+            drop(tasks);
+            std::mem::forget(guard);
+            self.0.current_process.set(None);
+        }
+        false
+    }
+
+    /// A task slot whose future lives on the caller's stack.
+    pub(crate) fn outside_task(&self) -> Outside<'_> {
+        let id = self.0.tasks.borrow_mut().allocate(None);
+        let handle = TaskWaker::new(id, Priority::DefaultDelay, self.0.shared.clone());
+        Outside {
+            kernel: self,
+            id,
+            waker: Waker::from(handle.clone()),
+            handle,
+        }
+    }
+}
+
+/// Frees the slot of the running task when it ends, by returning or by a panic that passes through.
+struct Running<'a> {
+    kernel: &'a Kernel,
+    id: TaskId,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.kernel.0.current_process.set(None);
+        self.kernel.0.tasks.borrow_mut().release(self.id.index);
+    }
+}
+
+/// See [`Kernel::outside_task`].
+pub(crate) struct Outside<'a> {
+    kernel: &'a Kernel,
+    id: TaskId,
+    pub(crate) waker: Waker,
+    pub(crate) handle: Arc<TaskWaker>,
+}
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        self.kernel.0.tasks.borrow_mut().release(self.id.index);
+    }
+}

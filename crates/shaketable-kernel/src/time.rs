@@ -1,0 +1,115 @@
+//! Time as the kernel counts it: whole nanoseconds since the universe began.
+//!
+//! An integer, because two runs must agree to the last digit on which of two timers is earlier, and because
+//! `sleep(1.5)` must take exactly one and a half seconds however large the clock has become. Seconds as
+//! `f64` appear only at the border, where FoundationDB's own constants and options are written that way.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+/// A moment, in nanoseconds since the kernel was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The beginning.
+    pub const ZERO: Time = Time(0);
+    /// A moment that never comes.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// The moment so many nanoseconds after the beginning.
+    pub const fn from_nanos(nanos: u64) -> Time {
+        Time(nanos)
+    }
+
+    /// The moment so many seconds after the beginning; see [`Time::after`] for the odd values.
+    pub fn from_secs(seconds: f64) -> Time {
+        Time::ZERO.after(seconds)
+    }
+
+    /// Nanoseconds since the beginning.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the beginning.
+    pub fn as_secs(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The moment `seconds` later. A negative duration counts as none; one that the clock cannot express
+    /// (more than about 584 years, or not a number) leads to [`Time::NEVER`].
+    pub fn after(self, seconds: f64) -> Time {
+        if seconds <= 0.0 {
+            return self;
+        }
+        let nanos = (seconds * 1e9).round();
+        // `as` saturates; a NaN must not become "now".
+        if nanos.is_nan() || nanos >= u64::MAX as f64 {
+            return Time::NEVER;
+        }
+        Time(self.0.saturating_add(nanos as u64))
+    }
+
+    /// Seconds from `earlier` to this moment; negative if `earlier` is in fact later.
+    pub fn since(self, earlier: Time) -> f64 {
+        if self >= earlier {
+            (self.0 - earlier.0) as f64 / 1e9
+        } else {
+            -((earlier.0 - self.0) as f64 / 1e9)
+        }
+    }
+}
+
+impl Add<f64> for Time {
+    type Output = Time;
+    fn add(self, seconds: f64) -> Time {
+        self.after(seconds)
+    }
+}
+
+impl Sub for Time {
+    type Output = f64;
+    fn sub(self, earlier: Time) -> f64 {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}.{:09}",
+            self.0 / 1_000_000_000,
+            self.0 % 1_000_000_000
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_exact_nanoseconds() {
+        assert_eq!(Time::from_secs(1.5).as_nanos(), 1_500_000_000);
+        assert_eq!(Time::from_nanos(7).after(0.000_05).as_nanos(), 50_007);
+        assert_eq!(Time::from_secs(0.1).to_string(), "0.100000000");
+    }
+
+    #[test]
+    fn absurd_durations_are_none_or_for_ever() {
+        let now = Time::from_secs(3.0);
+        assert_eq!(now.after(-1.0), now);
+        assert_eq!(now.after(f64::NEG_INFINITY), now);
+        for seconds in [4e12, 1.9e10, f64::INFINITY, f64::NAN, f64::MAX] {
+            assert_eq!(now.after(seconds), Time::NEVER, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn differences_have_a_sign() {
+        assert_eq!(Time::from_secs(2.0) - Time::from_secs(0.5), 1.5);
+        assert_eq!(Time::from_secs(0.5) - Time::from_secs(2.0), -1.5);
+    }
+}
