@@ -439,14 +439,10 @@ impl Kernel {
             let fired = self.0.timers.borrow_mut().fire(id);
             self.0.events.set(self.0.events.get() + 1);
             match fired {
-                Some(Fired::Wake(waker)) => {
-                    if let Some(waker) = waker {
-                        waker.wake();
-                    }
-                }
+                Some(Fired::Wake(Some(waker))) => waker.wake(),
                 Some(Fired::Link(link)) => self.link_due(link),
                 Some(Fired::Call(call)) => call(self),
-                None => {}
+                Some(Fired::Wake(None)) | None => {}
             }
         }
         self.0.due.set(due);

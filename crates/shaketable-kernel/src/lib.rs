@@ -23,7 +23,7 @@ mod timer;
 
 pub use kernel::{Deadlock, Kernel, Sleep, Spinning};
 pub use network::{ClogMode, NetworkConfig};
-pub use process::{Address, Disk, KillKind, ProcessId, ProcessSpec};
+pub use process::{Address, Boot, Disk, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};
 pub use ready::{Inbox, Priority};
 pub use record::{Event, Fingerprint, LastEvents, Recorder};

@@ -109,7 +109,7 @@ impl KillKind {
 }
 
 /// Starts the tasks of a process.
-pub(crate) type Boot = Rc<dyn Fn(&Kernel, ProcessId)>;
+pub type Boot = Rc<dyn Fn(&Kernel, ProcessId)>;
 
 pub(crate) struct Process {
     spec: Rc<ProcessSpec>,
@@ -168,7 +168,7 @@ impl Kernel {
     }
 
     /// Says how the process starts; called by every [`Kernel::boot`].
-    pub fn set_boot(&self, process: ProcessId, boot: Rc<dyn Fn(&Kernel, ProcessId)>) {
+    pub fn set_boot(&self, process: ProcessId, boot: Boot) {
         self.0.processes.borrow_mut()[process.index()].boot = Some(boot);
     }
 
