@@ -1,1 +1,117 @@
 //! Write FoundationDB simulation workloads in async Rust.
+//!
+//! A *workload* is a shared library that a simulator loads: FoundationDB's own `fdbserver -r
+//! simulation`, or Shaketable's embedded one. It runs on every client of a test, fills a database,
+//! works on it while the cluster underneath fails in every way a cluster fails, and then checks what
+//! is left.
+//!
+//! ```
+//! use shaketable::{
+//!     Metric, Metrics, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+//!     register_workload,
+//! };
+//!
+//! struct Hello {
+//!     context: WorkloadContext,
+//!     greetings: u64,
+//! }
+//!
+//! impl SingleRustWorkload for Hello {
+//!     fn new(_name: String, context: WorkloadContext) -> Self {
+//!         let greetings = context.get_option("greetings").unwrap_or(10);
+//!         Hello { context, greetings }
+//!     }
+//! }
+//!
+//! impl RustWorkload for Hello {
+//!     async fn setup(&mut self, _db: SimDatabase) {}
+//!     async fn start(&mut self, db: SimDatabase) {
+//!         for number in 0..self.greetings {
+//!             let key = format!("hello/{}/{number}", self.context.client_id());
+//!             db.run(|trx, _maybe_committed| {
+//!                 let key = key.clone();
+//!                 async move {
+//!                     trx.set(key.as_bytes(), b"world");
+//!                     Ok(())
+//!                 }
+//!             })
+//!             .await
+//!             .expect("a greeting is never refused");
+//!         }
+//!     }
+//!     async fn check(&mut self, _db: SimDatabase) {}
+//!     fn get_metrics(&self, mut out: Metrics) {
+//!         out.push(Metric::val("greetings", self.greetings as f64));
+//!     }
+//!     fn get_check_timeout(&self) -> f64 {
+//!         600.0
+//!     }
+//! }
+//!
+//! register_workload!(Hello);
+//! # fn main() {}
+//! ```
+//!
+//! # What to know
+//!
+//! * Phases may return [`PhaseResult`] and use `?`: see [`RustWorkload`].
+//! * [`spawn`], [`sleep`], [`timeout`] and [`yield_now`] are what they are elsewhere, in simulated
+//!   time; `select!` and `join!` of the `futures` crate work as they are. Threads do not.
+//! * A panic is an error event, and the end of the phase.
+//! * The crate is a drop-in for `foundationdb-simulation` 0.3:
+//!   `foundationdb-simulation = { package = "shaketable", … }` compiles what compiled with that one.
+//!
+//! # Features
+//!
+//! Exactly one of `fdb-7_1`, `fdb-7_3` and `fdb-7_4` names the FoundationDB to work with. `cpp-abi`
+//! adds the C++ ABI to a `fdb-7_4` library; `fdb-7_1` and `fdb-7_3` have it always, because their
+//! servers speak nothing else.
+
+#[cfg(not(any(feature = "fdb-7_1", feature = "fdb-7_3", feature = "fdb-7_4")))]
+compile_error!(
+    "shaketable needs to know the FoundationDB it works with: enable exactly one of the features \
+     `fdb-7_1`, `fdb-7_3`, `fdb-7_4`, for example shaketable = { ..., features = [\"fdb-7_4\"] }"
+);
+
+#[cfg(any(
+    all(feature = "fdb-7_1", feature = "fdb-7_3"),
+    all(feature = "fdb-7_1", feature = "fdb-7_4"),
+    all(feature = "fdb-7_3", feature = "fdb-7_4"),
+))]
+compile_error!(
+    "shaketable works with one FoundationDB at a time: enable exactly one of the features `fdb-7_1`, \
+     `fdb-7_3`, `fdb-7_4`"
+);
+
+mod context;
+mod executor;
+mod host;
+mod instance;
+mod metrics;
+mod phase;
+mod register;
+mod time;
+mod trace_event;
+mod workload;
+
+pub use context::{OptionError, Severity, WorkloadContext};
+pub use executor::{
+    JoinError, JoinHandle, PanicReport, fdb_spawn, poll_pending_tasks, set_poll_budget, spawn,
+};
+pub use foundationdb;
+pub use instance::WrappedWorkload;
+pub use metrics::{Metric, Metrics};
+pub use time::{Elapsed, Sleep, sleep, timeout, yield_now};
+pub use workload::{
+    PhaseError, PhaseOutcome, PhaseResult, RustWorkload, RustWorkloadFactory, SimDatabase,
+    SingleRustWorkload,
+};
+
+#[doc(hidden)]
+pub mod internals {
+    //! What the `register_…!` macros expand to; nothing for people.
+
+    pub use crate::executor::poll_pending_tasks;
+    pub use crate::register::{create, create_cpp, make_single, single_api_version};
+    pub use shaketable_abi::v1::FDBWorkloadContext;
+}

@@ -1,0 +1,342 @@
+//! What a workload asks its host: time, randomness, options, traces.
+//!
+//! A [`WorkloadContext`] can be cloned, kept and sent anywhere, but it cannot dangle. The host's side
+//! of it dies when the host frees the workload, and it belongs to the simulation's one thread; a
+//! copy used later, or elsewhere, says so on stderr and answers with something harmless instead of
+//! reaching into freed memory.
+
+use crate::details;
+use crate::executor::HomeThread;
+use crate::executor::scope::Scope;
+use crate::host::HostContext;
+use crate::phase::Stage;
+use crate::trace_event::{c_string, compose};
+use foundationdb::future::FdbFuture;
+use foundationdb::{FdbError, FdbResult};
+use shaketable_abi as abi;
+use std::any::type_name;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A workload's view of the simulation: one client of one workload block of the test file.
+#[derive(Clone)]
+pub struct WorkloadContext(Arc<Shared>);
+
+struct Shared {
+    host: HostContext,
+    thread: HomeThread,
+    alive: AtomicBool,
+    workload: String,
+    client_id: i32,
+    client_count: i32,
+    shared_random_number: i64,
+}
+
+// SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used after
+// `thread` said that this is the simulation's thread.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// How much an event matters to the trace log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum Severity {
+    /// Written only where somebody asked for it.
+    Debug = abi::FDB_SEVERITY_DEBUG as u32,
+    /// An ordinary event.
+    Info = abi::FDB_SEVERITY_INFO as u32,
+    /// Unusual, but expected to happen.
+    Warn = abi::FDB_SEVERITY_WARN as u32,
+    /// Unusual, and never suppressed.
+    WarnAlways = abi::FDB_SEVERITY_WARN_ALWAYS as u32,
+    /// Fails the run. The simulation goes on to its end.
+    Error = abi::FDB_SEVERITY_ERROR as u32,
+}
+
+/// An option of the test file whose text is not what the workload asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionError {
+    name: String,
+    value: String,
+    expected: &'static str,
+    cause: String,
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "option `{}` of the test file: expected {}, found `{}`: {}",
+            self.name, self.expected, self.value, self.cause
+        )
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+impl WorkloadContext {
+    /// The context of the phase (or factory) that is running on this thread, if one is.
+    pub fn current() -> Option<Self> {
+        Scope::current()?.observer::<Stage>()?.context().cloned()
+    }
+
+    /// Whether the host still knows this workload.
+    ///
+    /// After the host freed it every copy of its context is dead: calls do nothing, answer zero or
+    /// `None`, and say on stderr that they were too late.
+    pub fn is_alive(&self) -> bool {
+        self.0.alive.load(Ordering::Relaxed)
+    }
+
+    /// The version of the workload ABI that the host announced: a small positive number.
+    pub fn get_workload_api_version(&self) -> i32 {
+        self.0.host.api_version()
+    }
+
+    /// Writes an event into FoundationDB's trace log.
+    ///
+    /// Nothing that is passed here can harm the run. Keys get a capital first letter; a detail
+    /// without key or value is left out; NUL bytes are written as `\x00`; values are cut at 495
+    /// bytes, as the server would; an event that is too large for the log is split into parts.
+    ///
+    /// ```no_run
+    /// # use shaketable::{Severity, WorkloadContext, details};
+    /// # fn example(context: WorkloadContext) {
+    /// context.trace(Severity::Info, "Transferred", details!["From" => 3, "Amount" => 100]);
+    /// # }
+    /// ```
+    pub fn trace<S, S2, S3>(&self, severity: Severity, name: S, details: &[(S2, S3)])
+    where
+        S: Into<Vec<u8>>,
+        S2: AsRef<str>,
+        S3: AsRef<str>,
+    {
+        let Some(host) = self.host("trace") else {
+            return;
+        };
+        let details = details
+            .iter()
+            .map(|(key, value)| (key.as_ref(), value.as_ref()));
+        for event in compose(&name.into(), details) {
+            host.trace(severity as abi::FDBSeverity, &event.name, &event.details);
+        }
+    }
+
+    /// The simulated process that is running. An address in the real server, so it differs from run
+    /// to run.
+    pub fn get_process_id(&self) -> u64 {
+        self.host("get_process_id")
+            .map_or(0, |host| host.get_process_id())
+    }
+
+    /// Declares the simulated process that is running.
+    ///
+    /// Of no use to a workload that keeps to one thread: the server stops a process that comes back
+    /// from a call as somebody else.
+    pub fn set_process_id(&self, id: u64) {
+        if let Some(host) = self.host("set_process_id") {
+            host.set_process_id(id);
+        }
+    }
+
+    /// The simulated time in seconds, since the simulation began.
+    pub fn now(&self) -> f64 {
+        self.host("now").map_or(0.0, |host| host.now())
+    }
+
+    /// The next number of the simulation's random generator: the same in every run of a seed.
+    pub fn rnd(&self) -> u32 {
+        self.host("rnd").map_or(0, |host| host.rnd())
+    }
+
+    /// An option of the test file.
+    ///
+    /// Reading an option consumes it: the second read gives `None`. So does an option that is absent
+    /// or empty. A text that is no `T` is an error event with the option's name, which fails the
+    /// run, and `None`; to decide yourself, see [`try_get_option`](Self::try_get_option).
+    ///
+    /// Read options in the factory: the server checks before `setup` that none is left over.
+    pub fn get_option<T>(&self, name: &str) -> Option<T>
+    where
+        T: FromStr,
+    {
+        let text = self.option_text(name)?;
+        let value = text.parse().ok();
+        if value.is_none() {
+            self.trace(
+                Severity::Error,
+                "WorkloadOptionInvalid",
+                details![
+                    "Option" => name,
+                    "Value" => text,
+                    "Expected" => type_name::<T>(),
+                ],
+            );
+        }
+        value
+    }
+
+    /// Like [`get_option`](Self::get_option), with a text that is no `T` as an error.
+    pub fn try_get_option<T>(&self, name: &str) -> Result<Option<T>, OptionError>
+    where
+        T: FromStr,
+        T::Err: fmt::Display,
+    {
+        let Some(text) = self.option_text(name) else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(cause) => Err(OptionError {
+                name: name.to_owned(),
+                expected: type_name::<T>(),
+                cause: T::Err::to_string(&cause),
+                value: text,
+            }),
+        }
+    }
+
+    /// This client's number, from 0.
+    pub fn client_id(&self) -> i32 {
+        self.0.client_id
+    }
+
+    /// How many clients run this workload.
+    pub fn client_count(&self) -> i32 {
+        self.0.client_count
+    }
+
+    /// A random number that all clients of the test share.
+    pub fn shared_random_number(&self) -> i64 {
+        self.0.shared_random_number
+    }
+
+    /// A future that is ready when so much simulated time has passed.
+    ///
+    /// Fails with 1101 (`operation_cancelled`) when the host has freed the workload, and with 2108
+    /// (`unsupported_operation`) on a host without delays: FoundationDB before 7.4.6.
+    pub fn delay(
+        &self,
+        duration: Duration,
+    ) -> impl Future<Output = FdbResult<()>> + Send + Sync + 'static + use<> {
+        self.start_delay(duration)
+    }
+
+    pub(crate) fn start_delay(&self, duration: Duration) -> Delay {
+        match self.host("delay") {
+            None => Delay::Refused(OPERATION_CANCELLED),
+            Some(host) => match host.delay(duration.as_secs_f64()) {
+                Some(future) => Delay::Running(FdbFuture::new(future.cast())),
+                None => Delay::Refused(UNSUPPORTED_OPERATION),
+            },
+        }
+    }
+
+    /// A context over a host that was just checked.
+    pub(crate) fn new(host: HostContext, workload: String) -> Self {
+        WorkloadContext(Arc::new(Shared {
+            thread: HomeThread::current(),
+            alive: AtomicBool::new(true),
+            workload,
+            client_id: host.client_id(),
+            client_count: host.client_count(),
+            shared_random_number: host.shared_random_number(),
+            host,
+        }))
+    }
+
+    /// The host is about to forget this workload.
+    pub(crate) fn kill(&self) {
+        self.0.alive.store(false, Ordering::Relaxed);
+    }
+
+    fn option_text(&self, name: &str) -> Option<String> {
+        let text = self
+            .host("get_option")?
+            .get_option(&c_string(name.as_bytes()));
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// The host, for a call that may reach it.
+    fn host(&self, method: &str) -> Option<&HostContext> {
+        let shared = &*self.0;
+        if shared.thread.is_current() && self.is_alive() {
+            return Some(&shared.host);
+        }
+        self.complain(method);
+        None
+    }
+
+    #[cold]
+    fn complain(&self, method: &str) {
+        let Shared {
+            workload,
+            client_id,
+            ..
+        } = &*self.0;
+        let why = if self.is_alive() {
+            "from another thread than the simulation's"
+        } else {
+            "after the host had freed the workload"
+        };
+        eprintln!(
+            "shaketable: WorkloadContext::{method} of workload `{workload}`, client {client_id}, \
+             was called {why}; the call did nothing"
+        );
+    }
+}
+
+impl fmt::Debug for WorkloadContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkloadContext")
+            .field("workload", &self.0.workload)
+            .field("client_id", &self.0.client_id)
+            .field("client_count", &self.0.client_count)
+            .field("alive", &self.is_alive())
+            .finish()
+    }
+}
+
+const OPERATION_CANCELLED: i32 = 1101;
+const UNSUPPORTED_OPERATION: i32 = 2108;
+
+/// A delay that runs, or the code why it cannot.
+pub(crate) enum Delay {
+    Running(FdbFuture<()>),
+    Refused(i32),
+}
+
+impl Future for Delay {
+    type Output = FdbResult<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<FdbResult<()>> {
+        match self.get_mut() {
+            Delay::Running(future) => Pin::new(future).poll(context),
+            Delay::Refused(code) => Poll::Ready(Err(FdbError::from_code(*code))),
+        }
+    }
+}
+
+/// Details for [`WorkloadContext::trace`], from anything that can be displayed.
+///
+/// ```
+/// # use shaketable::details;
+/// let details: &[(&String, &String)] = details!["Client" => 3, "Stage" => "setup"];
+/// assert_eq!(details[0].1, "3");
+/// ```
+#[macro_export]
+macro_rules! details {
+    () => {
+        &[] as &[(&str, &str)]
+    };
+    ($($key:expr => $value:expr),+ $(,)?) => {
+        &[$((&$key.to_string(), &$value.to_string())),+]
+    };
+}

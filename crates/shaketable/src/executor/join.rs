@@ -1,0 +1,137 @@
+//! `spawn` and what comes back from it.
+
+use super::queue;
+use super::scope::Scope;
+use super::task::{Joint, TaskRef};
+use super::{Failure, PanicReport};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Runs `future` beside the code that calls this, and returns a handle on its result.
+///
+/// Like [`fdb_spawn`](super::fdb_spawn), the new task is polled at once. It belongs to the phase it
+/// was spawned in: it reports through that client's context, and when the phase ends while the task
+/// still runs, the task is dropped.
+///
+/// ```
+/// # shaketable::fdb_spawn(async {
+/// let answer = shaketable::spawn(async { 6 * 7 });
+/// assert_eq!(answer.await, Ok(42));
+/// # });
+/// ```
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+{
+    let task = TaskRef::new(future, Scope::current(), queue::attach(), true);
+    let handle = JoinHandle(Joint::new::<F>(&task));
+    queue::start(task);
+    handle
+}
+
+/// The result of a task, to be awaited.
+///
+/// Dropping the handle lets the task run on alone; its output is then dropped as it finishes.
+#[must_use = "dropping the handle detaches the task; await it, or say `drop(handle)`"]
+pub struct JoinHandle<T>(Joint<T>);
+
+impl<T> JoinHandle<T> {
+    /// Drops the task's future. Awaiting the handle then gives [`JoinError`], unless the task had
+    /// finished before.
+    ///
+    /// A task that aborts itself, or one further up the stack, is dropped when its poll returns.
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+
+    /// Whether the task is over, for whatever reason.
+    pub fn is_finished(&self) -> bool {
+        self.0.is_done()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context)
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+/// Why a task has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinError(Reason);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reason {
+    Aborted,
+    Panicked(PanicReport),
+    Stopped(String),
+    Stuck,
+    Taken,
+}
+
+impl JoinError {
+    /// Whether [`JoinHandle::abort`], or the end of the phase, dropped the task.
+    pub fn is_aborted(&self) -> bool {
+        self.0 == Reason::Aborted
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.0, Reason::Panicked(_))
+    }
+
+    /// What the task said when it panicked, and where.
+    pub fn panic(&self) -> Option<&PanicReport> {
+        match &self.0 {
+            Reason::Panicked(report) => Some(report),
+            _ => None,
+        }
+    }
+
+    pub(super) fn aborted() -> Self {
+        JoinError(Reason::Aborted)
+    }
+
+    pub(super) fn stuck() -> Self {
+        JoinError(Reason::Stuck)
+    }
+
+    pub(super) fn taken() -> Self {
+        JoinError(Reason::Taken)
+    }
+
+    pub(super) fn failed(failure: Failure) -> Self {
+        JoinError(match failure {
+            Failure::Panic(report) => Reason::Panicked(report),
+            other => Reason::Stopped(other.to_string()),
+        })
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reason::Aborted => f.write_str("the task was aborted"),
+            Reason::Panicked(report) => write!(f, "the task panicked: {report}"),
+            Reason::Stopped(why) => f.write_str(why),
+            Reason::Stuck => f.write_str(
+                "the task was dropped: it was pending, and nothing held a waker that could run it again",
+            ),
+            Reason::Taken => f.write_str("the result of the task was taken before"),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}

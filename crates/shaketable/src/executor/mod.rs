@@ -1,0 +1,124 @@
+//! The executor: wake queues, poll runs.
+//!
+//! FoundationDB's simulator is one thread that calls callbacks. Between two callbacks nobody runs a
+//! task, and inside one the code that resolves a future is still on the stack. So a wake-up must
+//! never poll: it *queues*, and when the whole chain of wake-ups is resolved, one loop *polls*.
+//! [`poll_pending_tasks`] is that loop; it is registered as
+//! `foundationdb::future::CUSTOM_EXECUTOR_HOOK`, which the callback of every FoundationDB future
+//! calls last.
+//!
+//! What holds:
+//!
+//! * [`fdb_spawn`] polls at once. A task is polled by one frame at a time, never from inside itself.
+//! * A wake-up is never lost and never repeated: a task woken while it is polled, while the queue is
+//!   drained, by itself or through a channel, runs in the same drain; woken twice, it is polled once.
+//! * Tasks run in the order in which they were woken.
+//! * A task that wakes itself for ever is stopped by a budget (see [`set_poll_budget`]).
+//! * A panic stays inside its task and becomes a report.
+//! * Wake-ups from other threads arrive, and are reported as the mistake they are.
+//!
+//! `docs/executor.md` walks through all this with charts.
+//!
+//! The rooms inside: `task` is the cell around a future and all its unsafe code, `queue` the loop,
+//! `home` the door for other threads, `scope` who answers for a task, `join` the handles, `panics`
+//! what is known about a panic.
+
+mod home;
+mod join;
+mod panics;
+pub(crate) mod queue;
+pub(crate) mod scope;
+mod task;
+
+pub use join::{JoinError, JoinHandle, spawn};
+pub use panics::PanicReport;
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+
+/// Starts a task and polls it at once, up to its first `await` that is not ready.
+///
+/// This is what a phase of a workload runs on. Inside a workload prefer [`spawn`], whose handle
+/// gives the result back.
+pub fn fdb_spawn<F>(future: F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    queue::start(task::TaskRef::new(
+        future,
+        scope::Scope::current(),
+        queue::attach(),
+        false,
+    ));
+}
+
+/// Polls every queued task of this thread, and those that they wake, until none is left.
+///
+/// Called while tasks are already being polled on this thread it returns at once: the loop that is
+/// running will reach the newcomers.
+pub fn poll_pending_tasks() {
+    queue::drain();
+}
+
+/// How often one task of this thread may be polled before FoundationDB, and with it simulated time,
+/// gets a turn.
+///
+/// A task that goes on waking itself longer than this is dropped and reported. The default is
+/// 1,000,000, which takes a fraction of a second.
+pub fn set_poll_budget(polls: u32) {
+    queue::set_poll_budget(polls.max(1));
+}
+
+/// Makes this thread one that runs tasks, before the first of them.
+pub(crate) fn attach() {
+    queue::attach();
+}
+
+/// The thread on which a piece of the simulation lives.
+pub(crate) struct HomeThread(std::sync::Arc<home::Home>);
+
+impl HomeThread {
+    pub(crate) fn current() -> Self {
+        HomeThread(queue::attach())
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        queue::is_home(&self.0)
+    }
+}
+
+/// What can go wrong with a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It panicked.
+    Panic(PanicReport),
+    /// It was polled this often without FoundationDB getting a turn.
+    Spinning(u32),
+    /// Another thread woke it; the text says which.
+    ForeignWake(String),
+}
+
+impl Failure {
+    pub(crate) fn panic(payload: Box<dyn Any + Send>) -> Self {
+        Failure::Panic(PanicReport::of(payload))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Panic(report) => write!(f, "a task panicked: {report}"),
+            Failure::Spinning(polls) => write!(
+                f,
+                "a task was stopped: it was polled {polls} times without FoundationDB getting a turn, \
+                 so it would have spun for ever; await something that takes simulated time (a \
+                 transaction, shaketable::sleep), or raise shaketable::set_poll_budget"
+            ),
+            Failure::ForeignWake(complaint) => f.write_str(complaint),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

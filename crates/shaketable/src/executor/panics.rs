@@ -1,0 +1,164 @@
+//! What is known about a panic by the time it is caught.
+//!
+//! Catching an unwinding panic yields its payload only; place and backtrace are visible to the
+//! panic hook alone. So a hook is put in front of the existing one: on threads that run tasks it
+//! writes down what it sees, and then lets the previous hook speak as always.
+
+use super::queue;
+use std::any::Any;
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{self, PanicHookInfo};
+use std::sync::Once;
+
+/// What a panicking task said, where, and how it got there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PanicReport {
+    message: String,
+    place: Option<String>,
+    backtrace: String,
+}
+
+impl PanicReport {
+    /// The text given to `panic!`.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// `file:line:column` of the panic, when the panic hook saw it.
+    pub fn place(&self) -> Option<&str> {
+        self.place.as_deref()
+    }
+
+    /// The frames of the code that panicked, innermost first, one per line; empty when the panic
+    /// hook did not see it.
+    pub fn backtrace(&self) -> &str {
+        &self.backtrace
+    }
+
+    /// The report of a panic that was just caught on this thread.
+    pub(crate) fn of(payload: Box<dyn Any + Send>) -> Self {
+        let message = message_of(&*payload);
+        // A payload may have a destructor that panics, too.
+        let _ = panic::catch_unwind(panic::AssertUnwindSafe(|| drop(payload)));
+        let seen = SEEN.take().filter(|seen| seen.message == message);
+        seen.unwrap_or(PanicReport {
+            message,
+            place: None,
+            backtrace: String::new(),
+        })
+    }
+}
+
+impl fmt::Display for PanicReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.place {
+            Some(place) => write!(f, " at {place}"),
+            None => Ok(()),
+        }
+    }
+}
+
+thread_local! {
+    static SEEN: RefCell<Option<PanicReport>> = const { RefCell::new(None) };
+}
+
+/// Puts our hook in front of the present one, once per process.
+pub(super) fn install_hook() {
+    static ONCE: Once = Once::new();
+    if std::thread::panicking() {
+        // The standard library refuses to change hooks now; the next thread will do it.
+        return;
+    }
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if queue::is_attached() {
+                note(info);
+            }
+            previous(info);
+        }));
+    });
+}
+
+fn note(info: &PanicHookInfo<'_>) {
+    let report = PanicReport {
+        message: message_of(info.payload()),
+        place: info.location().map(ToString::to_string),
+        backtrace: condense(&Backtrace::force_capture().to_string()),
+    };
+    // A panic while the cell is borrowed could only come from this very function.
+    let _ = SEEN.try_with(|seen| seen.try_borrow_mut().map(|mut seen| *seen = Some(report)));
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&'static str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "(a panic without text)".to_owned()
+    }
+}
+
+/// Keeps the frames between the panic machinery and the executor: `function (file:line)` per line.
+fn condense(backtrace: &str) -> String {
+    let mut frames: Vec<String> = Vec::new();
+    for line in backtrace.lines().map(str::trim) {
+        if let Some(place) = line.strip_prefix("at ") {
+            if let Some(frame) = frames.last_mut() {
+                let place = place
+                    .rsplit_once(':')
+                    .map_or(place, |(place, _column)| place);
+                frame.push_str(&format!(" ({place})"));
+            }
+        } else if let Some((_number, function)) = line.split_once(": ") {
+            if function.contains("::executor::task::poll") {
+                break;
+            }
+            frames.push(function.to_owned());
+        }
+    }
+    let machinery = frames.iter().rposition(|frame| {
+        frame.starts_with("core::panicking::")
+            || frame.starts_with("std::panicking::")
+            || frame.contains("rust_begin_unwind")
+            || frame.starts_with("core::option::")
+            || frame.starts_with("core::result::")
+    });
+    let own = frames.split_off(machinery.map_or(0, |position| position + 1));
+    own.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backtrace_is_condensed_to_the_frames_of_the_code_that_panicked() {
+        let text = "   0: std::backtrace::Backtrace::create\n\
+                    \x20            at /rustc/x/library/std/src/backtrace.rs:331:13\n\
+                    \x20  1: std::panicking::begin_panic_handler\n\
+                    \x20  2: core::panicking::panic_fmt\n\
+                    \x20  3: atomic::Counter::bump\n\
+                    \x20            at ./src/lib.rs:42:9\n\
+                    \x20  4: atomic::start::{{closure}}\n\
+                    \x20            at ./src/lib.rs:30:5\n\
+                    \x20  5: shaketable::executor::task::poll\n\
+                    \x20  6: main\n";
+        assert_eq!(
+            condense(text),
+            "atomic::Counter::bump (./src/lib.rs:42)\natomic::start::{{closure}} (./src/lib.rs:30)"
+        );
+    }
+
+    #[test]
+    fn a_panic_the_hook_did_not_see_still_has_its_message() {
+        let report = PanicReport::of(Box::new("lonely"));
+        assert_eq!(report.message(), "lonely");
+        assert_eq!(report.place(), None);
+        assert_eq!(report.to_string(), "lonely");
+    }
+}

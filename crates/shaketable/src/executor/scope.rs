@@ -1,0 +1,125 @@
+//! A group of tasks that somebody answers for.
+//!
+//! Every phase of a workload is a scope. A task inherits the scope of the task that spawned it, so
+//! a panic three tasks deep is still reported through the right client's context, and when the
+//! phase ends its left-over tasks end with it: they hold handles that die with the phase.
+
+use super::join::JoinError;
+use super::task::{Header, TaskRef};
+use super::{Failure, queue};
+use std::any::Any;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// What a scope tells its owner.
+pub(crate) trait Observer: Any {
+    /// A task failed. `joined` says that somebody holds its join handle and will learn of it, too.
+    fn task_failed(&self, scope: &Scope, failure: &Failure, joined: bool);
+}
+
+/// A group of tasks.
+pub(crate) struct Scope {
+    /// The newest task; the list is linked through the tasks and holds no references.
+    newest: Cell<Option<NonNull<Header>>>,
+    observer: Box<dyn Observer>,
+}
+
+impl Scope {
+    pub(crate) fn new(observer: impl Observer) -> Rc<Self> {
+        Rc::new(Scope {
+            newest: Cell::new(None),
+            observer: Box::new(observer),
+        })
+    }
+
+    /// The scope of the code that is running.
+    pub(crate) fn current() -> Option<Rc<Scope>> {
+        let scope = queue::current_scope();
+        if scope.is_null() {
+            return None;
+        }
+        // SAFETY: whoever entered the scope holds a reference until it leaves, and every scope
+        // lives in an `Rc`.
+        unsafe {
+            Rc::increment_strong_count(scope);
+            Some(Rc::from_raw(scope))
+        }
+    }
+
+    /// The owner, for code that knows its type.
+    pub(crate) fn observer<O: Observer>(&self) -> Option<&O> {
+        (&*self.observer as &dyn Any).downcast_ref()
+    }
+
+    /// Runs `body` with this as the current scope.
+    pub(crate) fn enter<T>(self: &Rc<Self>, body: impl FnOnce() -> T) -> T {
+        struct Leave(*const Scope);
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                queue::leave_scope(self.0);
+            }
+        }
+        let _leave = Leave(queue::enter_scope(Some(self)));
+        body()
+    }
+
+    /// Drops the future of every task that is left; answers how many there were. A task that is
+    /// being polled right now is not among them: it is dropped when its poll returns.
+    pub(crate) fn stop_all(&self) -> usize {
+        let mut count = 0;
+        let mut polling = Vec::new();
+        while let Some(header) = self.newest.get() {
+            // SAFETY: a task in the list is alive, and `unlink` runs before it goes.
+            let task = unsafe { TaskRef::from_raw(header) };
+            let task = std::mem::ManuallyDrop::new(task);
+            let task = TaskRef::clone(&task);
+            task.stop(JoinError::aborted());
+            if task.is_done() {
+                count += 1;
+            } else {
+                self.unlink(header);
+                polling.push(task);
+            }
+        }
+        for task in polling {
+            if !task.is_done() {
+                self.link(task.as_raw());
+            }
+        }
+        count
+    }
+
+    pub(super) fn report(&self, failure: &Failure, joined: bool) {
+        self.observer.task_failed(self, failure, joined);
+    }
+
+    pub(super) fn link(&self, header: NonNull<Header>) {
+        let older = self.newest.replace(Some(header));
+        // SAFETY: the task is alive: the caller holds a reference.
+        let task = unsafe { header.as_ref() };
+        task.scope_previous.set(None);
+        task.scope_next.set(older);
+        if let Some(older) = older {
+            // SAFETY: a task in the list is alive.
+            unsafe { older.as_ref() }.scope_previous.set(Some(header));
+        }
+    }
+
+    pub(super) fn unlink(&self, header: NonNull<Header>) {
+        // SAFETY: the caller holds a reference.
+        let task = unsafe { header.as_ref() };
+        let newer = task.scope_previous.take();
+        let older = task.scope_next.take();
+        match newer {
+            // SAFETY: a task in the list is alive.
+            Some(newer) => unsafe { newer.as_ref() }.scope_next.set(older),
+            None if self.newest.get() == Some(header) => self.newest.set(older),
+            None => return,
+        }
+        if let Some(older) = older {
+            // SAFETY: a task in the list is alive.
+            unsafe { older.as_ref() }.scope_previous.set(newer);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The numbers a workload reports after its check.
+
+use crate::context::{Severity, WorkloadContext};
+use crate::details;
+use crate::host::HostMetrics;
+use crate::trace_event::c_string;
+
+/// Where [`get_metrics`](crate::RustWorkload::get_metrics) puts its numbers.
+///
+/// Open while `get_metrics` runs; pushed to later, it says so and does nothing.
+pub struct Metrics(HostMetrics);
+
+/// One number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric<'a> {
+    /// Its name.
+    pub key: &'a str,
+    /// Its value.
+    pub val: f64,
+    /// Whether the clients' values are averaged (`true`) or summed (`false`).
+    pub avg: bool,
+    /// How to print it: a printf format with exactly one floating-point conversion. `None` means
+    /// `%.3g`.
+    pub fmt: Option<&'a str>,
+}
+
+const DEFAULT_FORMAT: &str = "%.3g";
+
+impl Metrics {
+    pub(crate) fn new(host: HostMetrics) -> Self {
+        Metrics(host)
+    }
+
+    /// Announces that `n` more metrics follow.
+    pub fn reserve(&mut self, n: usize) {
+        if !self.0.reserve(n) {
+            complain("reserve");
+        }
+    }
+
+    /// Reports a metric.
+    pub fn push(&mut self, metric: Metric) {
+        let format = match metric.fmt {
+            Some(format) if !prints_one_double(format) => {
+                report_format(metric.key, format);
+                DEFAULT_FORMAT
+            }
+            Some(format) => format,
+            None => DEFAULT_FORMAT,
+        };
+        let key = match metric.key {
+            "" => "unnamed",
+            key => key,
+        };
+        let key = c_string(key.as_bytes());
+        let format = c_string(format.as_bytes());
+        if !self.0.push(&key, &format, metric.val, metric.avg) {
+            complain("push");
+        }
+    }
+
+    /// Reports several metrics.
+    pub fn extend<'a, T>(&mut self, metrics: T)
+    where
+        T: IntoIterator<Item = Metric<'a>>,
+    {
+        let metrics = metrics.into_iter();
+        let (at_least, at_most) = metrics.size_hint();
+        self.reserve(at_most.unwrap_or(at_least));
+        for metric in metrics {
+            self.push(metric);
+        }
+    }
+}
+
+impl<'a> Metric<'a> {
+    /// A number of which the sum over all clients is of interest.
+    ///
+    /// # Panics
+    ///
+    /// If the value is no number that fits `f64`.
+    pub fn val<V>(key: &'a str, val: V) -> Self
+    where
+        V: TryInto<f64>,
+    {
+        Metric::new(key, val, false)
+    }
+
+    /// A number of which the mean over all clients is of interest.
+    ///
+    /// # Panics
+    ///
+    /// If the value is no number that fits `f64`.
+    pub fn avg<V>(key: &'a str, val: V) -> Self
+    where
+        V: TryInto<f64>,
+    {
+        Metric::new(key, val, true)
+    }
+
+    fn new<V: TryInto<f64>>(key: &'a str, val: V, avg: bool) -> Self {
+        let Ok(val) = val.try_into() else {
+            panic!("the value of metric `{key}` does not fit an f64");
+        };
+        Metric {
+            key,
+            val,
+            avg,
+            fmt: None,
+        }
+    }
+}
+
+/// Whether printf, given this format and one double, prints it and touches nothing else.
+fn prints_one_double(format: &str) -> bool {
+    let mut conversions = 0;
+    let mut rest = format.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '\0' => return false,
+            '%' => {}
+            _ => continue,
+        }
+        let conversion = rest.find(|c| !"-+ #0123456789.".contains(*c));
+        match conversion {
+            Some('%') => {}
+            Some('a' | 'A' | 'e' | 'E' | 'f' | 'F' | 'g' | 'G') => conversions += 1,
+            _ => return false,
+        }
+    }
+    conversions == 1
+}
+
+#[cold]
+fn report_format(key: &str, format: &str) {
+    if let Some(context) = WorkloadContext::current() {
+        context.trace(
+            Severity::Error,
+            "WorkloadMetricFormatInvalid",
+            details![
+                "Metric" => key,
+                "Format" => format,
+                "Expected" => "a printf format with exactly one floating-point conversion",
+            ],
+        );
+    }
+}
+
+#[cold]
+fn complain(method: &str) {
+    eprintln!("shaketable: Metrics::{method} was called after get_metrics had returned; ignored");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_that_print_one_double_pass() {
+        for format in ["%.3g", "%f", "%+08.2f s", "100%% of %e", "%-12G|"] {
+            assert!(prints_one_double(format), "{format}");
+        }
+    }
+
+    #[test]
+    fn formats_that_would_read_something_else_do_not() {
+        for format in [
+            "", "0.3g", "%s", "%d", "%n", "%*f", "%f %f", "%", "%lf\0", "100%",
+        ] {
+            assert!(!prints_one_double(format), "{format}");
+        }
+    }
+
+    #[test]
+    fn a_metric_is_a_sum_or_a_mean() {
+        assert!(!Metric::val("transfers", 3).avg);
+        assert!(Metric::avg("latency", 0.5).avg);
+    }
+}

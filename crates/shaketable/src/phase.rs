@@ -1,0 +1,344 @@
+//! One phase, from the host's call to the verdict.
+//!
+//! A phase ends in exactly one place, [`End`], whatever ends it: the workload's code returned, gave an
+//! error, panicked, spun, got stuck without a waker, or the host freed the workload in between. The
+//! order there matters and is fixed: left-over tasks are dropped (they hold handles), the database
+//! handle is taken back, what went wrong is traced, and last of all the promise is kept, because the
+//! host may go on from inside that call.
+
+use crate::context::{Severity, WorkloadContext};
+use crate::details;
+use crate::executor::Failure;
+use crate::executor::scope::{Observer, Scope};
+use crate::host::HostPromise;
+use crate::workload::{PhaseResult, SimDatabase};
+use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::mem;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Where in its life a workload is; also the name that reports use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StageName {
+    Factory,
+    Setup,
+    Start,
+    Check,
+    Metrics,
+    CheckTimeout,
+    Free,
+}
+
+impl StageName {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            StageName::Factory => "factory",
+            StageName::Setup => "setup",
+            StageName::Start => "start",
+            StageName::Check => "check",
+            StageName::Metrics => "get_metrics",
+            StageName::CheckTimeout => "get_check_timeout",
+            StageName::Free => "free",
+        }
+    }
+}
+
+/// Answers for everything that runs in one stage of one client.
+pub(crate) struct Stage {
+    client: Rc<Client>,
+    name: StageName,
+}
+
+/// What the stages of one client share.
+pub(crate) struct Client {
+    /// None when a workload was wrapped outside a factory.
+    context: Option<WorkloadContext>,
+    /// The phase that runs, if one does.
+    running: RefCell<Option<Rc<Scope>>>,
+    /// Why no further phase may run.
+    broken: Cell<Option<Broken>>,
+}
+
+/// Why a client takes no further part in the test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Its code was interrupted half-way: a panic, a spin, nobody to wake it.
+    Interrupted(StageName),
+    /// It kept a database that the host has freed; none of its code may run again.
+    KeptDatabase(StageName),
+}
+
+impl Stage {
+    /// A scope for code of this client.
+    pub(crate) fn scope(client: &Rc<Client>, name: StageName) -> Rc<Scope> {
+        Scope::new(Stage {
+            client: client.clone(),
+            name,
+        })
+    }
+
+    pub(crate) fn context(&self) -> Option<&WorkloadContext> {
+        self.client.context.as_ref()
+    }
+
+    pub(crate) fn client(&self) -> &Rc<Client> {
+        &self.client
+    }
+}
+
+impl Observer for Stage {
+    fn task_failed(&self, scope: &Scope, failure: &Failure, joined: bool) {
+        self.client.report_failure(self.name, failure);
+        let is_fatal = !matches!(failure, Failure::ForeignWake(_));
+        if is_fatal && !joined {
+            self.client.interrupt(self.name);
+            scope.stop_all();
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn new(context: Option<WorkloadContext>) -> Rc<Self> {
+        Rc::new(Client {
+            context,
+            running: RefCell::new(None),
+            broken: Cell::new(None),
+        })
+    }
+
+    pub(crate) fn context(&self) -> Option<&WorkloadContext> {
+        self.context.as_ref()
+    }
+
+    pub(crate) fn broken(&self) -> Option<Broken> {
+        self.broken.get()
+    }
+
+    /// Whether a phase is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.borrow().is_some()
+    }
+
+    /// Declares the phase that starts now.
+    pub(crate) fn begin(&self, scope: &Rc<Scope>) {
+        *self.running.borrow_mut() = Some(scope.clone());
+    }
+
+    /// Drops the phase under way, if there is one. Answers whether nothing of it is left.
+    pub(crate) fn stop_phase(&self) -> bool {
+        let scope = self.running.borrow().clone();
+        if let Some(scope) = scope {
+            scope.stop_all();
+        }
+        !self.is_running()
+    }
+
+    /// Drops the tasks that outlive the code that spawned them.
+    pub(crate) fn stop_left_overs(&self, scope: &Scope, stage: StageName) {
+        let tasks = scope.stop_all();
+        if tasks > 0 && self.broken().is_none() {
+            self.event(
+                Severity::Warn,
+                "WorkloadTasksDropped",
+                stage,
+                details![
+                    "Tasks" => tasks,
+                    "Message" => "the phase ended while tasks it had spawned were still running; \
+                                  await their handles to let them finish",
+                ],
+            );
+        }
+    }
+
+    /// No further phase may run: the code of `stage` was interrupted.
+    pub(crate) fn interrupt(&self, stage: StageName) {
+        if self.broken.get().is_none() {
+            self.broken.set(Some(Broken::Interrupted(stage)));
+        }
+    }
+
+    /// An event that fails the run.
+    pub(crate) fn error<S2: AsRef<str>, S3: AsRef<str>>(
+        &self,
+        name: &str,
+        stage: StageName,
+        details: &[(S2, S3)],
+    ) {
+        self.event(Severity::Error, name, stage, details);
+    }
+
+    fn event<S2: AsRef<str>, S3: AsRef<str>>(
+        &self,
+        severity: Severity,
+        name: &str,
+        stage: StageName,
+        details: &[(S2, S3)],
+    ) {
+        let Some(context) = &self.context else {
+            let details = details
+                .iter()
+                .map(|(k, v)| format!(" {}={}", k.as_ref(), v.as_ref()));
+            let details: String = details.collect();
+            eprintln!("shaketable: {name} Phase={}{details}", stage.as_str());
+            return;
+        };
+        let client = context.client_id().to_string();
+        let mut all = vec![("Phase", stage.as_str()), ("Client", &client)];
+        all.extend(
+            details
+                .iter()
+                .map(|(key, value)| (key.as_ref(), value.as_ref())),
+        );
+        context.trace(severity, name, &all);
+    }
+
+    /// An event for what happened to a task.
+    pub(crate) fn report_failure(&self, stage: StageName, failure: &Failure) {
+        match failure {
+            Failure::Panic(report) => {
+                let mut details = vec![("Message".to_owned(), report.message().to_owned())];
+                if let Some(place) = report.place() {
+                    details.push(("Place".to_owned(), place.to_owned()));
+                }
+                let frames = report.backtrace().lines().take(BACKTRACE_FRAMES_MAX);
+                let frames = frames.enumerate();
+                details.extend(frames.map(|(i, frame)| (format!("Frame{i}"), frame.to_owned())));
+                self.error("WorkloadPanic", stage, &details);
+            }
+            Failure::Spinning(_) => self.error(
+                "WorkloadTaskSpinning",
+                stage,
+                details!["Message" => failure],
+            ),
+            Failure::ForeignWake(_) => {
+                self.error("WorkloadForeignWake", stage, details!["Message" => failure]);
+            }
+        }
+    }
+}
+
+/// Deeper than this no reader follows.
+const BACKTRACE_FRAMES_MAX: usize = 16;
+
+/// The end of a phase; dropping it *is* the end.
+pub(crate) struct End {
+    client: Rc<Client>,
+    scope: Rc<Scope>,
+    stage: StageName,
+    database: Option<SimDatabase>,
+    promise: Option<HostPromise>,
+    result: Option<PhaseResult>,
+}
+
+impl End {
+    pub(crate) fn new(
+        client: Rc<Client>,
+        scope: Rc<Scope>,
+        stage: StageName,
+        database: SimDatabase,
+        promise: HostPromise,
+    ) -> Self {
+        End {
+            client,
+            scope,
+            stage,
+            database: Some(database),
+            promise: Some(promise),
+            result: None,
+        }
+    }
+
+    /// The workload's code came to its own end.
+    pub(crate) fn finish(mut self, result: PhaseResult) {
+        self.result = Some(result);
+    }
+
+    /// Takes the database back from the workload. Answers whether all of it came back.
+    fn take_database_back(&mut self) -> bool {
+        let Some(database) = self.database.take() else {
+            return true;
+        };
+        match Arc::try_unwrap(database) {
+            Ok(database) => {
+                // The host owns it and frees it.
+                mem::forget(database);
+                true
+            }
+            Err(kept) => {
+                let handles = Arc::strong_count(&kept) - 1;
+                // One reference stays for ever, so that the last of the others cannot free what the
+                // host frees.
+                mem::forget(kept);
+                self.client
+                    .broken
+                    .set(Some(Broken::KeptDatabase(self.stage)));
+                self.client.error(
+                    "WorkloadDatabaseKept",
+                    self.stage,
+                    details![
+                        "Handles" => handles,
+                        "Message" => "the database of a phase dies with the phase, but handles on \
+                                      it were kept; drop every SimDatabase and transaction runner \
+                                      before the phase returns. This client's later phases are \
+                                      skipped",
+                    ],
+                );
+                false
+            }
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.client.running.borrow_mut().take();
+        self.client.stop_left_overs(&self.scope, self.stage);
+        let all_back = self.take_database_back();
+        let verdict = match self.result.take() {
+            Some(Ok(())) => all_back,
+            Some(Err(error)) => {
+                self.client
+                    .error("WorkloadPhaseFailed", self.stage, &causes(&*error));
+                false
+            }
+            None => {
+                if self.client.broken().is_none() {
+                    self.client.error(
+                        "WorkloadPhaseStuck",
+                        self.stage,
+                        details![
+                            "Message" => "the phase was pending and nothing held a waker that could \
+                                          run it again, or the host freed the workload before the \
+                                          phase had ended",
+                        ],
+                    );
+                    self.client.interrupt(self.stage);
+                }
+                false
+            }
+        };
+        if let Some(promise) = self.promise.take() {
+            promise.send(verdict);
+        }
+    }
+}
+
+/// An error and what caused it, outermost first.
+fn causes(error: &(dyn Error + 'static)) -> Vec<(String, String)> {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    chain
+        .take(CAUSES_MAX)
+        .enumerate()
+        .map(|(depth, error)| {
+            let key = match depth {
+                0 => "Error".to_owned(),
+                depth => format!("Cause{depth}"),
+            };
+            (key, error.to_string())
+        })
+        .collect()
+}
+
+/// A chain of causes that is longer than this is a circle.
+const CAUSES_MAX: usize = 32;

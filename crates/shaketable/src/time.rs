@@ -1,0 +1,97 @@
+//! Simulated time: `sleep`, `timeout`, and giving others a turn.
+
+use crate::context::{Delay, WorkloadContext};
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Waits until so much simulated time has passed, from the call on.
+///
+/// A sleep of zero still lets the simulator take a turn.
+///
+/// # Panics
+///
+/// Outside a workload, where no time is simulated, and when the host cannot delay: FoundationDB
+/// before 7.4.6.
+pub fn sleep(duration: Duration) -> Sleep {
+    let Some(context) = WorkloadContext::current() else {
+        panic!("shaketable::sleep was called outside a workload, where no time is simulated");
+    };
+    Sleep(context.start_delay(duration))
+}
+
+/// The future of [`sleep`].
+#[must_use = "a sleep that is not awaited waits for nothing"]
+pub struct Sleep(Delay);
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(context).map(|result| {
+            if let Err(error) = result {
+                panic!(
+                    "shaketable::sleep: the host cannot delay: {} ({}); delays need the workload \
+                     ABI of FoundationDB 7.4.6 or later",
+                    error.message(),
+                    error.code(),
+                );
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sleep")
+    }
+}
+
+/// Awaits `future` for so much simulated time at most.
+///
+/// A future that is ready just as the time is over counts as in time.
+///
+/// # Panics
+///
+/// As [`sleep`] does.
+pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(sleep(duration));
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        sleep
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(Elapsed(duration)))
+    })
+    .await
+}
+
+/// The time of a [`timeout`] is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed(Duration);
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not done within {:?} of simulated time", self.0)
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+/// Lets every other task that is ready run first. No simulated time passes.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,229 @@
+//! Trace events that a host can always write.
+//!
+//! FoundationDB's trace log has sharp edges: an empty event name is a failed assertion, a NUL byte
+//! ends a C string early, a value over 495 bytes is cut, and an event over 4000 bytes is thrown away
+//! and fails the run as `TraceEventOverflow`. None of that may be the end of a test, so what a
+//! workload says is first brought into a form that passes: nothing is refused, long values are cut
+//! where the server would cut them, and an event with too many details is split into several of the
+//! same name, each with a detail `Part`.
+//!
+//! Details keep the habits of the published crate: the first letter of a key is capitalised, and a
+//! detail with an empty key or an empty value is left out.
+
+use std::ffi::CString;
+
+/// One event, ready for the host.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TraceEvent {
+    pub(crate) name: CString,
+    pub(crate) details: Vec<(CString, CString)>,
+}
+
+/// The server cuts a value here, and appends three dots.
+const VALUE_BYTES_MAX: usize = 495;
+/// One byte more than the server keeps, so that its dots show that something is missing.
+const VALUE_BYTES_SENT: usize = VALUE_BYTES_MAX + 1;
+/// Nobody reads longer keys, and the server does not cut them.
+const KEY_BYTES_MAX: usize = 100;
+/// The same for names.
+const NAME_BYTES_MAX: usize = 200;
+/// What details may take of the server's 4000 bytes. The rest is for the fields that it adds: time,
+/// type, machine, id, thread and, with an error, a backtrace of up to 500 bytes.
+const DETAIL_BYTES_MAX: usize = 2800;
+/// The name of an event that has none.
+const UNNAMED: &str = "UnnamedWorkloadEvent";
+
+/// Brings an event into a form the host can write: one event, or several parts of one.
+pub(crate) fn compose<'a>(
+    name: &[u8],
+    details: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<TraceEvent> {
+    let name = match name {
+        [] => c_string(UNNAMED.as_bytes()),
+        name => c_string(cut(name, NAME_BYTES_MAX)),
+    };
+    let mut parts = vec![Vec::new()];
+    let mut room = DETAIL_BYTES_MAX;
+    for (key, value) in details {
+        let Some(key) = capitalise(key) else { continue };
+        if value.is_empty() {
+            continue;
+        }
+        let key = c_string(cut(key.as_bytes(), KEY_BYTES_MAX));
+        let value = c_string(cut(value.as_bytes(), VALUE_BYTES_SENT));
+        let cost = key.as_bytes().len() + written_length(value.as_bytes());
+        if cost > room {
+            parts.push(Vec::new());
+            room = DETAIL_BYTES_MAX;
+        }
+        room -= cost;
+        if let Some(part) = parts.last_mut() {
+            part.push((key, value));
+        }
+    }
+    let count = parts.len();
+    let mark = |number: usize| {
+        (
+            c_string(b"Part"),
+            c_string(format!("{number} of {count}").as_bytes()),
+        )
+    };
+    parts
+        .into_iter()
+        .enumerate()
+        .map(|(index, mut details)| {
+            if count > 1 {
+                details.push(mark(index + 1));
+            }
+            TraceEvent {
+                name: name.clone(),
+                details,
+            }
+        })
+        .collect()
+}
+
+/// A C string of these bytes, in which a NUL is written as the server writes other bytes that
+/// cannot be printed.
+pub(crate) fn c_string(bytes: &[u8]) -> CString {
+    let mut safe = Vec::with_capacity(bytes.len());
+    for &byte in bytes {
+        match byte {
+            0 => safe.extend_from_slice(b"\\x00"),
+            byte => safe.push(byte),
+        }
+    }
+    // Without NUL bytes this cannot fail; an empty string would still be a sound answer.
+    CString::new(safe).unwrap_or_default()
+}
+
+/// The first bytes, and no half character if the bytes are text.
+fn cut(bytes: &[u8], length: usize) -> &[u8] {
+    if bytes.len() <= length {
+        return bytes;
+    }
+    let is_inside_character = |&at: &usize| bytes[at] & 0b1100_0000 == 0b1000_0000;
+    let end = (length.saturating_sub(3)..=length)
+        .rev()
+        .find(|at| !is_inside_character(at))
+        .unwrap_or(length);
+    &bytes[..end]
+}
+
+fn capitalise(key: &str) -> Option<String> {
+    let mut rest = key.chars();
+    let first = rest.next()?;
+    Some(first.to_uppercase().chain(rest).collect())
+}
+
+/// How many bytes the server counts for a value: after its escapes, and after its cut.
+fn written_length(value: &[u8]) -> usize {
+    let escaped: usize = value
+        .iter()
+        .map(|byte| match byte {
+            b'\\' => 2,
+            0x20..=0x7e => 1,
+            _ => 4,
+        })
+        .sum();
+    escaped.min(VALUE_BYTES_MAX + "...".len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(name: &str, details: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
+        let mut events = compose(name.as_bytes(), details.iter().copied());
+        assert_eq!(events.len(), 1, "{events:?}");
+        let event = events.remove(0);
+        let text = |text: CString| text.into_string().expect("text");
+        let details = event.details.into_iter();
+        (
+            text(event.name),
+            details.map(|(k, v)| (text(k), text(v))).collect(),
+        )
+    }
+
+    fn pairs(details: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        details.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn an_ordinary_event_passes_with_capitalised_keys() {
+        let (name, details) = one(
+            "Commit",
+            &[("layer", "Rust"), ("Client", "3"), ("état", "x")],
+        );
+        assert_eq!(name, "Commit");
+        assert_eq!(
+            details,
+            pairs(&[("Layer", "Rust"), ("Client", "3"), ("État", "x")])
+        );
+    }
+
+    #[test]
+    fn details_without_key_or_value_are_left_out() {
+        let (_, details) = one("E", &[("", "x"), ("Key", ""), ("Kept", "1")]);
+        assert_eq!(details, pairs(&[("Kept", "1")]));
+    }
+
+    #[test]
+    fn an_event_without_name_gets_one() {
+        assert_eq!(one("", &[]).0, UNNAMED);
+    }
+
+    #[test]
+    fn nul_bytes_are_written_out() {
+        let (name, details) = one("a\0b", &[("k\0", "v\0w")]);
+        assert_eq!(name, "a\\x00b");
+        assert_eq!(details, pairs(&[("K\\x00", "v\\x00w")]));
+    }
+
+    #[test]
+    fn long_names_keys_and_values_are_cut_between_characters() {
+        let long = "é".repeat(10_000);
+        let (name, details) = one(&long, &[(&long, &long)]);
+        assert_eq!(name, "é".repeat(NAME_BYTES_MAX / 2));
+        assert_eq!(
+            details[0].0,
+            format!("É{}", "é".repeat(KEY_BYTES_MAX / 2 - 1))
+        );
+        assert_eq!(details[0].1, "é".repeat(VALUE_BYTES_SENT / 2));
+    }
+
+    #[test]
+    fn a_value_of_the_servers_length_is_not_cut_and_a_longer_one_shows_it() {
+        let exact = "y".repeat(VALUE_BYTES_MAX);
+        assert_eq!(one("E", &[("K", &exact)]).1[0].1, exact);
+        let longer = "y".repeat(600);
+        let sent = &one("E", &[("K", &longer)]).1[0].1;
+        assert!(sent.len() > VALUE_BYTES_MAX && sent.len() < longer.len());
+    }
+
+    #[test]
+    fn an_event_over_the_servers_limit_is_split_and_every_detail_arrives_once() {
+        let value = "\u{1}".repeat(300);
+        let keys: Vec<String> = (0..40).map(|i| format!("Key{i}")).collect();
+        let events = compose(b"Big", keys.iter().map(|k| (k.as_str(), value.as_str())));
+        assert!(events.len() > 1);
+        let mut seen = Vec::new();
+        for (index, event) in events.iter().enumerate() {
+            let (own, part) = event.details.split_at(event.details.len() - 1);
+            let expected = format!("{} of {}", index + 1, events.len());
+            assert_eq!(part[0].1.to_str(), Ok(expected.as_str()));
+            let written: usize = event
+                .details
+                .iter()
+                .map(|(key, value)| key.as_bytes().len() + written_length(value.as_bytes()))
+                .sum();
+            assert!(written < 3000, "{written}");
+            seen.extend(
+                own.iter()
+                    .map(|(key, _)| key.to_str().expect("text").to_owned()),
+            );
+        }
+        assert_eq!(seen, keys);
+    }
+}
