@@ -18,15 +18,23 @@
 //! retried for ever and never surface; an outage is a wait.
 
 pub mod atomic;
+mod chunks;
+mod conflicts;
 mod database;
+mod key;
 mod limits;
 pub mod mapper;
 pub mod options;
+mod overlay;
 mod pending;
+mod range_read;
+mod range_set;
+mod snapshot_cache;
 pub mod special_keys;
 mod transaction;
 pub mod tuple;
 pub mod versionstamp;
+mod write_map;
 
 pub use database::Database;
 pub use limits::RangeLimits;
