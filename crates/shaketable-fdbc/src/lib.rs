@@ -1,1 +1,45 @@
-//! The C ABI of libfdb_c on top of the miniature cluster.
+//! The C ABI of `libfdb_c` on top of the miniature cluster: `fdb_c.h` to the letter, its codes, moments and lifetimes.
+//!
+//! The crate is used in two ways, over one path of code:
+//!
+//! * as `libfdb_c.so` (the crate `fdb_c`), in place of FoundationDB's: an embedded FoundationDB for the tests of a program in any
+//!   language, on a thread of the program's and the clock of the machine (`network`);
+//! * as a Rust library inside a host, which runs its own simulation and lends its databases to the code under test ([`Border`]).
+//!   Linked into a program it brings the symbols `fdb_*` along; [`keep_symbols`] makes sure that the linker lets it.
+//!
+//! Every call copies its arguments, posts a closure to the kernel's inbox and returns: nothing is ready on return (except a future
+//! that carries an error of its arguments), the order of calls is the order of their effects, and an error of a call that returns
+//! nothing is deferred. See `universe` for how handles and objects find each other, `future` for what a future promises.
+
+mod abi;
+mod admin;
+mod border;
+mod database;
+mod embedded;
+mod exports;
+mod future;
+mod legacy;
+mod network;
+mod operation;
+mod options;
+mod thread_bound;
+mod transaction;
+mod types;
+mod universe;
+mod value;
+mod version;
+
+pub use abi::{
+    admin::*, blob::*, database::*, errors::*, future::*, legacy::*, network::*, tenant::*,
+    transaction::*,
+};
+pub use border::Border;
+pub use database::FDBDatabase;
+pub use exports::{EXPORTS, Export, keep_symbols};
+pub use future::FDBFuture;
+pub use legacy::FDBCluster;
+pub use transaction::FDBTransaction;
+pub use types::*;
+pub use version::{
+    API_VERSION_MAX, API_VERSION_MIN, reset as reset_api_version, selected as selected_api_version,
+};

@@ -1,0 +1,49 @@
+//! Error texts and predicates. They need no network, no API version and no thread of their own.
+
+use crate::types::{fdb_bool_t, fdb_error_t};
+use shaketable_cluster::error;
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_char, c_int};
+use std::sync::LazyLock;
+
+/// The texts of all codes as C strings, and under -1 the text of what is no code at all, under 2 that of an undefined one.
+static TEXTS: LazyLock<BTreeMap<fdb_error_t, CString>> = LazyLock::new(|| {
+    error::all_codes()
+        .chain([NO_CODE, UNDEFINED])
+        .map(|code| (code, CString::new(error::message(code)).unwrap_or_default()))
+        .collect()
+});
+const NO_CODE: fdb_error_t = -1;
+const UNDEFINED: fdb_error_t = 2;
+
+/// The text of an error code, as a static string.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdb_get_error(code: fdb_error_t) -> *const c_char {
+    let code = if (0..=30_000).contains(&code) {
+        code
+    } else {
+        NO_CODE
+    };
+    TEXTS.get(&code).unwrap_or(&TEXTS[&UNDEFINED]).as_ptr()
+}
+
+/// Answers one of the three questions about an error code.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdb_error_predicate(predicate: c_int, code: fdb_error_t) -> fdb_bool_t {
+    fdb_bool_t::from(error::predicate(predicate, code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn every_number_has_the_text_of_the_table() {
+        for code in error::all_codes().chain([-7, 2, 29_999, 30_001]) {
+            // SAFETY: the function returns a string that ends with a zero byte and lives for ever.
+            let text = unsafe { CStr::from_ptr(fdb_get_error(code)) };
+            assert_eq!(text.to_str(), Ok(error::message(code)));
+        }
+    }
+}

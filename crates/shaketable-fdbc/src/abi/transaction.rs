@@ -1,0 +1,627 @@
+//! The functions of transactions: arguments are copied, what the header says is refused at once is refused, the rest is posted.
+
+use super::{borrow, bytes, failed, option_value, take, write};
+use crate::future::FDBFuture;
+use crate::transaction::FDBTransaction;
+use crate::types::{fdb_bool_t, fdb_error_t};
+use crate::value::{Keys, MappedRows, Rows, Strings, Value};
+use bytes::Bytes;
+use shaketable_cluster::client::options::{Scope, find};
+use shaketable_cluster::client::{ConflictRangeKind, RangeLimits, Transaction};
+use shaketable_cluster::error::Error;
+use shaketable_cluster::proto::{KeyRange, KeySelector};
+use std::ffi::c_int;
+
+/// Cancels what is outstanding and gives the transaction back.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_destroy(transaction: *mut FDBTransaction) {
+    // SAFETY: the contract of the header.
+    if let Some(transaction) = unsafe { take(transaction) } {
+        transaction.destroy();
+    }
+}
+
+/// Fails what is outstanding, and whatever follows until a reset.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_cancel(transaction: *mut FDBTransaction) {
+    // SAFETY: the contract of the header.
+    unsafe { borrow(transaction) }.apply(Transaction::cancel);
+}
+
+/// Makes the transaction as new.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_reset(transaction: *mut FDBTransaction) {
+    // SAFETY: the contract of the header.
+    unsafe { borrow(transaction) }.apply(Transaction::reset);
+}
+
+/// Sets an option: an unknown code is refused now, a bad value later.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_set_option(
+    transaction: *mut FDBTransaction,
+    option: c_int,
+    value: *const u8,
+    value_length: c_int,
+) -> fdb_error_t {
+    if let Err(error) = find(Scope::Transaction, option) {
+        return error.0;
+    }
+    // SAFETY: the contract of the header.
+    let (transaction, value) = unsafe { (borrow(transaction), option_value(value, value_length)) };
+    transaction.apply(move |transaction| transaction.set_option(option, value.as_deref()));
+    0
+}
+
+/// Reads at this version instead of asking for one.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_set_read_version(
+    transaction: *mut FDBTransaction,
+    version: i64,
+) {
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction.apply(move |transaction| transaction.set_read_version(version));
+}
+
+/// The version at which the transaction reads.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_read_version(
+    transaction: *mut FDBTransaction,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(Transaction::get_read_version, Value::Int64)
+        .into_raw()
+}
+
+/// Reads one key.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get(
+    transaction: *mut FDBTransaction,
+    key: *const u8,
+    key_length: c_int,
+    snapshot: fdb_bool_t,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
+    transaction
+        .submit(
+            move |transaction| transaction.get(key, snapshot != 0),
+            Value::Optional,
+        )
+        .into_raw()
+}
+
+/// Resolves a key selector.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_key(
+    transaction: *mut FDBTransaction,
+    key: *const u8,
+    key_length: c_int,
+    or_equal: fdb_bool_t,
+    offset: c_int,
+    snapshot: fdb_bool_t,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let (transaction, selector) = unsafe {
+        (
+            borrow(transaction),
+            selector(key, key_length, or_equal, offset),
+        )
+    };
+    transaction
+        .submit(
+            move |transaction| transaction.get_key(selector, snapshot != 0),
+            Value::Key,
+        )
+        .into_raw()
+}
+
+/// The addresses of the storage servers that hold a key.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_addresses_for_key(
+    transaction: *mut FDBTransaction,
+    key: *const u8,
+    key_length: c_int,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
+    transaction
+        .submit(
+            move |transaction| transaction.get_addresses_for_key(key),
+            |addresses| {
+                let addresses = addresses.iter().map(|address| address.as_bytes());
+                Value::Strings(Strings::new(addresses))
+            },
+        )
+        .into_raw()
+}
+
+/// Reads the rows between two key selectors. Limits that make no sense are an error of the future, at once.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_range(
+    transaction: *mut FDBTransaction,
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    begin_or_equal: fdb_bool_t,
+    begin_offset: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+    end_or_equal: fdb_bool_t,
+    end_offset: c_int,
+    limit: c_int,
+    target_bytes: c_int,
+    mode: c_int,
+    iteration: c_int,
+    snapshot: fdb_bool_t,
+    reverse: fdb_bool_t,
+) -> *mut FDBFuture {
+    let limits = match RangeLimits::from_parameters(limit, target_bytes, mode, iteration) {
+        Ok(limits) => limits,
+        Err(error) => return failed(error),
+    };
+    // SAFETY: the contract of the header.
+    let (transaction, begin, end) = unsafe {
+        (
+            borrow(transaction),
+            selector(begin_key, begin_key_length, begin_or_equal, begin_offset),
+            selector(end_key, end_key_length, end_or_equal, end_offset),
+        )
+    };
+    transaction
+        .submit(
+            move |transaction| {
+                transaction.get_range(begin, end, limits, snapshot != 0, reverse != 0)
+            },
+            |rows| Value::Rows(Rows::new(rows)),
+        )
+        .into_raw()
+}
+
+/// Reads the rows between two key selectors and, for each, the rows its mapper names.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_mapped_range(
+    transaction: *mut FDBTransaction,
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    begin_or_equal: fdb_bool_t,
+    begin_offset: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+    end_or_equal: fdb_bool_t,
+    end_offset: c_int,
+    mapper: *const u8,
+    mapper_length: c_int,
+    limit: c_int,
+    target_bytes: c_int,
+    mode: c_int,
+    iteration: c_int,
+    snapshot: fdb_bool_t,
+    reverse: fdb_bool_t,
+) -> *mut FDBFuture {
+    let limits = match RangeLimits::from_parameters(limit, target_bytes, mode, iteration) {
+        Ok(limits) => limits,
+        Err(error) => return failed(error),
+    };
+    // SAFETY: the contract of the header.
+    let (transaction, begin, end, mapper) = unsafe {
+        (
+            borrow(transaction),
+            selector(begin_key, begin_key_length, begin_or_equal, begin_offset),
+            selector(end_key, end_key_length, end_or_equal, end_offset),
+            bytes(mapper, mapper_length),
+        )
+    };
+    transaction
+        .submit(
+            move |transaction| {
+                let (snapshot, reverse) = (snapshot != 0, reverse != 0);
+                transaction.get_mapped_range(begin, end, mapper, limits, snapshot, reverse)
+            },
+            |rows| Value::MappedRows(MappedRows::new(rows)),
+        )
+        .into_raw()
+}
+
+/// Writes one key.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_set(
+    transaction: *mut FDBTransaction,
+    key: *const u8,
+    key_length: c_int,
+    value: *const u8,
+    value_length: c_int,
+) {
+    // SAFETY: the contract of the header.
+    let (transaction, key, value) = unsafe {
+        (
+            borrow(transaction),
+            bytes(key, key_length),
+            bytes(value, value_length),
+        )
+    };
+    transaction.apply(move |transaction| transaction.set(key, value));
+}
+
+/// Applies an atomic operation to a key.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_atomic_op(
+    transaction: *mut FDBTransaction,
+    key: *const u8,
+    key_length: c_int,
+    param: *const u8,
+    param_length: c_int,
+    operation_type: c_int,
+) {
+    // SAFETY: the contract of the header.
+    let (transaction, key, operand) = unsafe {
+        (
+            borrow(transaction),
+            bytes(key, key_length),
+            bytes(param, param_length),
+        )
+    };
+    transaction.apply(move |transaction| transaction.atomic_op(key, operand, operation_type));
+}
+
+/// Clears one key.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_clear(
+    transaction: *mut FDBTransaction,
+    key: *const u8,
+    key_length: c_int,
+) {
+    // SAFETY: the contract of the header.
+    let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
+    transaction.apply(move |transaction| transaction.clear(key));
+}
+
+/// Clears the keys from the first to before the second.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_clear_range(
+    transaction: *mut FDBTransaction,
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+) {
+    // SAFETY: the contract of the header.
+    let (transaction, begin, end) = unsafe {
+        (
+            borrow(transaction),
+            bytes(begin_key, begin_key_length),
+            bytes(end_key, end_key_length),
+        )
+    };
+    transaction.apply(move |transaction| transaction.clear_range(begin, end));
+}
+
+/// Becomes ready when the value of a key changes.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_watch(
+    transaction: *mut FDBTransaction,
+    key: *const u8,
+    key_length: c_int,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
+    transaction
+        .submit(move |transaction| transaction.watch(key), |()| Value::Void)
+        .into_raw()
+}
+
+/// Commits.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_commit(
+    transaction: *mut FDBTransaction,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    unsafe { borrow(transaction) }.commit().into_raw()
+}
+
+/// The version of the last commit that wrote something, or -1. Does not wait.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_committed_version(
+    transaction: *mut FDBTransaction,
+    out_version: *mut i64,
+) -> fdb_error_t {
+    // SAFETY: the contract of the header.
+    let version = unsafe { borrow(transaction) }.committed_version();
+    // SAFETY: the contract of the header.
+    unsafe { write(out_version, version) }
+    0
+}
+
+/// The versionstamp of the commit to come.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_versionstamp(
+    transaction: *mut FDBTransaction,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(Transaction::get_versionstamp, |stamp| {
+            Value::Key(Bytes::copy_from_slice(&stamp.to_bytes()))
+        })
+        .into_raw()
+}
+
+/// The size the commit is estimated to have.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_approximate_size(
+    transaction: *mut FDBTransaction,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(Transaction::get_approximate_size, Value::Int64)
+        .into_raw()
+}
+
+/// What the transaction has cost in the eyes of tag throttling.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_total_cost(
+    transaction: *mut FDBTransaction,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(Transaction::get_total_cost, Value::Int64)
+        .into_raw()
+}
+
+/// For how many seconds tag throttling has held the transaction up.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_tag_throttled_duration(
+    transaction: *mut FDBTransaction,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(Transaction::get_tag_throttled_duration, Value::Double)
+        .into_raw()
+}
+
+/// Waits and makes the transaction ready for another attempt, or fails with the same error.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_on_error(
+    transaction: *mut FDBTransaction,
+    error: fdb_error_t,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(
+            move |transaction| transaction.on_error(Error(error)),
+            |()| Value::Void,
+        )
+        .into_raw()
+}
+
+/// Adds a conflict range. An inverted range and an unknown kind are refused at once.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_add_conflict_range(
+    transaction: *mut FDBTransaction,
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+    conflict_range_type: c_int,
+) -> fdb_error_t {
+    // SAFETY: the contract of the header.
+    let range = unsafe { range(begin_key, begin_key_length, end_key, end_key_length) };
+    let range = match range {
+        Ok(range) => range,
+        Err(error) => return error.0,
+    };
+    let kind = match conflict_range_type {
+        0 => ConflictRangeKind::Read,
+        1 => ConflictRangeKind::Write,
+        _ => return Error::CLIENT_INVALID_OPERATION.0,
+    };
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction.apply(move |transaction| transaction.add_conflict_range(range, kind));
+    0
+}
+
+/// The sampled number of bytes in a range.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_estimated_range_size_bytes(
+    transaction: *mut FDBTransaction,
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let range = unsafe { range(begin_key, begin_key_length, end_key, end_key_length) };
+    let range = match range {
+        Ok(range) => range,
+        Err(error) => return failed(error),
+    };
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(
+            move |transaction| transaction.get_estimated_range_size_bytes(range),
+            Value::Int64,
+        )
+        .into_raw()
+}
+
+/// Keys that cut a range into chunks of about that size.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_range_split_points(
+    transaction: *mut FDBTransaction,
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+    chunk_size: i64,
+) -> *mut FDBFuture {
+    let no_limit = c_int::MAX;
+    // SAFETY: the contract of the header.
+    unsafe {
+        fdb_transaction_get_range_split_points_with_limit(
+            transaction,
+            begin_key,
+            begin_key_length,
+            end_key,
+            end_key_length,
+            chunk_size,
+            no_limit,
+        )
+    }
+}
+
+/// Keys that cut a range into chunks of about that size, at most so many.
+///
+/// # Safety
+/// The contract of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdb_transaction_get_range_split_points_with_limit(
+    transaction: *mut FDBTransaction,
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+    chunk_size: i64,
+    limit: c_int,
+) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let range = unsafe { range(begin_key, begin_key_length, end_key, end_key_length) };
+    let range = match range {
+        Ok(range) => range,
+        Err(error) => return failed(error),
+    };
+    // SAFETY: the contract of the header.
+    let transaction = unsafe { borrow(transaction) };
+    transaction
+        .submit(
+            move |transaction| transaction.get_range_split_points(range, chunk_size),
+            move |mut keys| {
+                keys.truncate(usize::try_from(limit).unwrap_or(0));
+                Value::Keys(Keys::new(keys))
+            },
+        )
+        .into_raw()
+}
+
+/// # Safety
+/// The key is readable for its length during the call.
+unsafe fn selector(
+    key: *const u8,
+    key_length: c_int,
+    or_equal: fdb_bool_t,
+    offset: c_int,
+) -> KeySelector {
+    KeySelector {
+        // SAFETY: the caller vouches for the key.
+        key: unsafe { bytes(key, key_length) },
+        or_equal: or_equal != 0,
+        offset,
+    }
+}
+
+/// The range between two keys, or 2005.
+///
+/// # Safety
+/// The keys are readable for their lengths during the call.
+unsafe fn range(
+    begin_key: *const u8,
+    begin_key_length: c_int,
+    end_key: *const u8,
+    end_key_length: c_int,
+) -> Result<KeyRange, Error> {
+    // SAFETY: the caller vouches for the keys.
+    let (begin, end) = unsafe {
+        (
+            bytes(begin_key, begin_key_length),
+            bytes(end_key, end_key_length),
+        )
+    };
+    if begin > end {
+        return Err(Error::INVERTED_RANGE);
+    }
+    Ok(KeyRange { begin, end })
+}

@@ -1,0 +1,73 @@
+//! What a host holds to hand out C handles of its own simulation.
+//!
+//! A host runs a kernel itself. Through a [`Border`] it lends databases of that kernel to the code under test and gives it futures
+//! (a delay, say) that are made of its own Rust futures. The code under test then calls the functions of `fdb_c.h` on
+//! them as it would in FoundationDB's simulator, and they post to that kernel's inbox. Nothing here is global:
+//! several borders, of several kernels, live side by side in one program.
+//!
+//! When the border is dropped, everything that the code under test still holds is cut off: handles may be destroyed
+//! but do nothing any more, pending futures stay pending, and the lent databases are gone.
+
+use crate::database::FDBDatabase;
+use crate::future::FDBFuture;
+use crate::operation::{self, Operation};
+use crate::universe::Universe;
+use crate::value::Value;
+use shaketable_cluster::client::Database;
+use shaketable_cluster::error::Error;
+use shaketable_kernel::{Kernel, Priority, ProcessId};
+use std::future::Future;
+use std::sync::Arc;
+
+/// The C API over one kernel of the host's own. Lives on the kernel's thread.
+pub struct Border {
+    kernel: Kernel,
+    universe: Arc<Universe>,
+    lent: Vec<Arc<FDBDatabase>>,
+}
+
+impl Border {
+    /// A border of this kernel.
+    pub fn new(kernel: &Kernel) -> Border {
+        let universe = Arc::new(Universe::new(kernel.inbox()));
+        universe.open();
+        Border {
+            kernel: kernel.clone(),
+            universe,
+            lent: Vec::new(),
+        }
+    }
+
+    /// Lends a database. The handle is valid as long as this border; destroying it does nothing.
+    pub fn lend_database(&mut self, database: Database) -> *mut FDBDatabase {
+        let handle = FDBDatabase::lend(self.universe.clone(), database);
+        let pointer = Arc::as_ptr(&handle).cast_mut();
+        self.lent.push(handle);
+        pointer
+    }
+
+    /// A future that becomes ready when `future` does, which runs as a task of `process`. Whoever gets the handle
+    /// destroys it; that, or `fdb_future_cancel`, drops a task that is still running.
+    pub fn future(
+        &self,
+        process: ProcessId,
+        future: impl Future<Output = Result<(), Error>> + 'static,
+    ) -> *mut FDBFuture {
+        let handle = FDBFuture::pending(self.universe.clone());
+        let promise = handle.clone();
+        let task = self
+            .kernel
+            .spawn(process, Priority::DefaultDelay, async move {
+                let outcome = future.await.map(|()| Value::Void);
+                operation::finish(&promise, outcome);
+            });
+        operation::keep(&handle, Operation::Task(task));
+        handle.into_raw()
+    }
+}
+
+impl Drop for Border {
+    fn drop(&mut self) {
+        self.universe.close();
+    }
+}

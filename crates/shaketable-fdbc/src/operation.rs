@@ -1,0 +1,71 @@
+//! How a result of the client becomes the result of an `FDBFuture`.
+//!
+//! The client's operations are eager and deliver to a callback, so that nothing needs a task of its own here: the callback
+//! completes the future. What must be kept is the subscription, because dropping it is how an operation is given up:
+//! it stands among the universe's objects under the number that the future knows.
+
+use crate::future::FDBFuture;
+use crate::universe::Slot;
+use crate::value::Value;
+use shaketable_cluster::client::{Pending, Subscription};
+use shaketable_cluster::error::Error;
+use shaketable_kernel::Task;
+use std::sync::Arc;
+
+/// What works for a future and ends when it is dropped.
+#[expect(
+    dead_code,
+    reason = "an operation is only kept so that dropping it can end it"
+)]
+pub(crate) enum Operation {
+    /// An operation of the client.
+    Client(Subscription),
+    /// A task of the host.
+    Task(Task<()>),
+}
+
+/// Completes `future` with the result of `pending`, now or later. Runs on the kernel's thread.
+pub(crate) fn follow<T: 'static>(
+    future: Arc<FDBFuture>,
+    pending: Pending<T>,
+    wrap: impl FnOnce(T) -> Value + 'static,
+) {
+    let promise = future.clone();
+    let subscription = pending.then(move |result| finish(&promise, result.map(wrap)));
+    keep(&future, Operation::Client(subscription));
+}
+
+/// Remembers what works for `future`, unless it is ready already. Runs on the kernel's thread.
+pub(crate) fn keep(future: &FDBFuture, operation: Operation) {
+    if future.is_ready() {
+        return;
+    }
+    if let Some(universe) = &future.universe {
+        universe.objects(|objects| future.operation.set(objects.operations.insert(operation)));
+    }
+}
+
+/// Completes `future` and forgets what worked for it. Runs on the kernel's thread.
+pub(crate) fn finish(future: &Arc<FDBFuture>, outcome: Result<Value, Error>) {
+    let done = take(future);
+    future.complete(outcome);
+    drop(done);
+}
+
+/// Gives up what works for `future`, which then fails with 1101. Runs on the kernel's thread.
+pub(crate) fn cancel(future: &Arc<FDBFuture>) {
+    if future.is_ready() {
+        return;
+    }
+    drop(take(future));
+    future.complete(Err(Error::OPERATION_CANCELLED));
+}
+
+fn take(future: &FDBFuture) -> Option<Operation> {
+    let number = future.operation.take();
+    if number == Slot::EMPTY {
+        return None;
+    }
+    let universe = future.universe.as_ref()?;
+    universe.objects(|objects| objects.operations.remove(number))
+}

@@ -1,0 +1,94 @@
+//! Options of the network, set by calls or by the environment.
+//!
+//! They are checked at once and whole; nothing in this library is tuned by them, so a good one is then forgotten. When the
+//! network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as calls with its values, which are separated by colons;
+//! a backslash stands before a colon or a backslash that belongs to a value. One that is refused fails the set-up.
+
+use bytes::Bytes;
+use shaketable_cluster::client::options::{OptionInfo, Parameter, Scope, check_network_option};
+use shaketable_cluster::error::Error;
+
+/// Sets an option of the network.
+pub(crate) fn set(code: i32, value: Option<Bytes>) -> Result<(), Error> {
+    check_network_option(code, &value)
+}
+
+/// Sets the options that the environment names.
+pub(crate) fn load_environment() -> Result<(), Error> {
+    use std::os::unix::ffi::OsStrExt;
+    for option in Scope::Network.options() {
+        let name = format!("FDB_NETWORK_OPTION_{}", option.name.to_uppercase());
+        if let Some(values) = std::env::var_os(name) {
+            load(option, values.as_bytes())
+                .map_err(|_| Error::ENVIRONMENT_VARIABLE_NETWORK_OPTION_FAILED)?;
+        }
+    }
+    Ok(())
+}
+
+fn load(option: &OptionInfo, values: &[u8]) -> Result<(), Error> {
+    for value in split(values)? {
+        let value = match option.parameter {
+            Parameter::Int => {
+                let number: i64 = std::str::from_utf8(&value)
+                    .ok()
+                    .and_then(|text| text.trim_start().parse().ok())
+                    .ok_or(Error::INVALID_OPTION_VALUE)?;
+                number.to_le_bytes().to_vec()
+            }
+            _ => value,
+        };
+        set(option.code, Some(value.into()))?;
+    }
+    Ok(())
+}
+
+/// The values that a variable holds.
+fn split(text: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let mut values = vec![Vec::new()];
+    let mut rest = text.iter();
+    while let Some(&byte) = rest.next() {
+        let byte = match byte {
+            b':' => {
+                values.push(Vec::new());
+                continue;
+            }
+            b'\\' => match rest.next() {
+                Some(&escaped @ (b':' | b'\\')) => escaped,
+                _ => return Err(Error::INVALID_OPTION_VALUE),
+            },
+            byte => byte,
+        };
+        if let Some(value) = values.last_mut() {
+            value.push(byte);
+        }
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shaketable_cluster::client::options::find;
+
+    #[test]
+    fn values_are_separated_by_colons_and_a_backslash_quotes() {
+        let parts = |text: &[u8]| split(text).map(|values| values.join(&b'|'));
+        assert_eq!(parts(b""), Ok(b"".to_vec()));
+        assert_eq!(parts(b"a:b:c"), Ok(b"a|b|c".to_vec()));
+        assert_eq!(parts(br"\\a\::\:b:\\"), Ok(br"\a:|:b|\".to_vec()));
+        assert_eq!(parts(b"abcd:"), Ok(b"abcd|".to_vec()));
+        assert_eq!(parts(br"\x"), Err(Error::INVALID_OPTION_VALUE));
+        assert_eq!(parts(br"x\"), Err(Error::INVALID_OPTION_VALUE));
+    }
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        let roll_size = find(Scope::Network, 31).unwrap();
+        assert_eq!(load(roll_size, b"1000"), Ok(()));
+        assert_eq!(load(roll_size, b"1000:20"), Ok(()));
+        for bad in [&b"ten"[..], b"10x", b"", b"-1"] {
+            assert_eq!(load(roll_size, bad), Err(Error::INVALID_OPTION_VALUE));
+        }
+    }
+}

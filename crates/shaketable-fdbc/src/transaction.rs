@@ -1,0 +1,119 @@
+//! The transaction behind `FDBTransaction*`.
+//!
+//! A handle is a universe and the number of a client's transaction in it. Each call copies its arguments into a closure and
+//! posts it, so that nothing has happened when the call returns, and the calls of all threads are carried out in the order
+//! in which they were made. Errors of calls that return nothing stay with the client's transaction.
+
+use crate::future::FDBFuture;
+use crate::operation;
+use crate::universe::{Slot, Universe};
+use crate::value::Value;
+use shaketable_cluster::client::{Pending, Transaction};
+use shaketable_cluster::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What `FDBTransaction*` points to.
+pub struct FDBTransaction {
+    pub(crate) universe: Arc<Universe>,
+    slot: Slot,
+    /// What `fdb_transaction_get_committed_version` answers without waiting: the version of the last commit that wrote
+    /// something, or -1. Stored before the commit's future becomes ready.
+    committed_version: AtomicI64,
+    /// Why the transaction never gets an object: every operation that returns a future fails with this.
+    refusal: Option<Error>,
+}
+
+impl FDBTransaction {
+    /// A handle whose object is still to come; see [`FDBTransaction::put`].
+    pub(crate) fn new(universe: Arc<Universe>) -> Arc<FDBTransaction> {
+        FDBTransaction::with(universe, None)
+    }
+
+    /// A transaction that can do nothing but fail.
+    pub(crate) fn refused(universe: Arc<Universe>, refusal: Error) -> Arc<FDBTransaction> {
+        FDBTransaction::with(universe, Some(refusal))
+    }
+
+    fn with(universe: Arc<Universe>, refusal: Option<Error>) -> Arc<FDBTransaction> {
+        Arc::new(FDBTransaction {
+            universe,
+            slot: Slot::empty(),
+            committed_version: AtomicI64::new(-1),
+            refusal,
+        })
+    }
+
+    /// Gives the handle its object, on the kernel's thread.
+    pub(crate) fn put(&self, object: Transaction) {
+        self.universe
+            .objects(|objects| self.slot.set(objects.transactions.insert(object)));
+    }
+
+    /// Runs `call` on the client's transaction, later, on the kernel's thread.
+    pub(crate) fn apply(
+        self: &Arc<FDBTransaction>,
+        call: impl FnOnce(&Transaction) + Send + 'static,
+    ) {
+        let handle = self.clone();
+        self.universe.post(move |_| {
+            if let Some(object) = handle.object() {
+                call(&object);
+            }
+        });
+    }
+
+    /// Runs `call` like [`FDBTransaction::apply`]; the future gets its result.
+    pub(crate) fn submit<T: 'static>(
+        self: &Arc<FDBTransaction>,
+        call: impl FnOnce(&Transaction) -> Pending<T> + Send + 'static,
+        wrap: impl FnOnce(T) -> Value + Send + 'static,
+    ) -> Arc<FDBFuture> {
+        let future = FDBFuture::pending(self.universe.clone());
+        let (handle, promise) = (self.clone(), future.clone());
+        self.universe.post(move |_| {
+            if let Some(object) = handle.object() {
+                operation::follow(promise, call(&object), wrap);
+            } else if let Some(refusal) = handle.refusal {
+                operation::finish(&promise, Err(refusal));
+            }
+        });
+        future
+    }
+
+    /// Commits. The version is there when the future is.
+    pub(crate) fn commit(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
+        let handle = self.clone();
+        self.submit(Transaction::commit, move |()| {
+            // The handle may have been destroyed meanwhile; then nobody can ask for its version any more.
+            if let Some(object) = handle.object() {
+                handle
+                    .committed_version
+                    .store(object.get_committed_version(), Ordering::Release);
+            }
+            Value::Void
+        })
+    }
+
+    pub(crate) fn committed_version(&self) -> i64 {
+        self.committed_version.load(Ordering::Acquire)
+    }
+
+    /// Gives the client's transaction up, after everything that was called before: what is pending ends with 1025.
+    pub(crate) fn destroy(self: Arc<FDBTransaction>) {
+        let universe = self.universe.clone();
+        universe.post(move |_| {
+            let number = self.slot.take();
+            let object = self
+                .universe
+                .objects(|objects| objects.transactions.try_remove(number));
+            drop(object);
+        });
+    }
+
+    fn object(&self) -> Option<Transaction> {
+        self.universe
+            .objects(|objects| objects.transactions.get(self.slot.get()).cloned())
+            .flatten()
+    }
+}

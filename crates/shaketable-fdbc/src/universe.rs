@@ -1,0 +1,100 @@
+//! One kernel as the C API sees it: a place to post calls to, and the objects that the handles stand for.
+//!
+//! Every handle carries its universe, and nothing else says which kernel it belongs to: there is no global state in this
+//! path, so many simulations run side by side in the threads of one program. A call posts a closure and returns; the closure
+//! runs on the kernel's thread, in the order of the calls, and only there touches the client's objects. A handle knows its object by
+//! a number ([`Slot`]), which the first closure fills in and later ones read.
+//!
+//! A universe may be used before it has a kernel: between `fdb_setup_network` and `fdb_run_network` a program may open databases
+//! and begin transactions, and these calls wait in the inbox. When the kernel ends, [`Universe::close`] drops all objects on its
+//! thread; from then on calls are forgotten, futures stay as they are, and handles can be destroyed by anybody.
+
+use crate::operation::Operation;
+use crate::thread_bound::ThreadBound;
+use shaketable_cluster::client::{Database, Transaction};
+use shaketable_kernel::{Inbox, Kernel};
+use slab::Slab;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A kernel and the objects on it that C holds handles of.
+pub struct Universe {
+    inbox: Inbox,
+    objects: OnceLock<ThreadBound<Objects>>,
+}
+
+/// What lives on the kernel's thread.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub(crate) databases: Slab<Database>,
+    pub(crate) transactions: Slab<Transaction>,
+    pub(crate) operations: Slab<Operation>,
+}
+
+/// The number of a handle's object among those of its kind. Written and read on the kernel's thread alone; atomic only because
+/// the handle that holds it is shared.
+pub(crate) struct Slot(AtomicUsize);
+
+impl Slot {
+    pub(crate) const EMPTY: usize = usize::MAX;
+
+    pub(crate) fn empty() -> Slot {
+        Slot(AtomicUsize::new(Slot::EMPTY))
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, number: usize) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take(&self) -> usize {
+        let number = self.get();
+        self.set(Slot::EMPTY);
+        number
+    }
+}
+
+impl Universe {
+    /// The universe of the kernel that reads, or will read, this inbox.
+    pub(crate) fn new(inbox: Inbox) -> Universe {
+        Universe {
+            inbox,
+            objects: OnceLock::new(),
+        }
+    }
+
+    /// Makes room for objects on the calling thread, which is the kernel's, before it runs the first call.
+    pub(crate) fn open(&self) {
+        let first = self
+            .objects
+            .set(ThreadBound::new(Objects::default()))
+            .is_ok();
+        assert!(first, "a universe lives on one thread and is opened once");
+    }
+
+    /// Runs `job` later, on the kernel's thread, after everything that was posted before.
+    pub(crate) fn post(&self, job: impl FnOnce(&Kernel) + Send + 'static) {
+        self.inbox.post(job);
+    }
+
+    /// Whether the calling thread is the kernel's.
+    pub(crate) fn is_here(&self) -> bool {
+        self.objects.get().is_some_and(ThreadBound::is_here)
+    }
+
+    /// Runs `body` on the objects, on the kernel's thread; `None` when the universe is closed. Whatever is taken out must
+    /// be dropped after `body`, not inside: dropping a transaction ends its futures, and these come back here.
+    pub(crate) fn objects<R>(&self, body: impl FnOnce(&mut Objects) -> R) -> Option<R> {
+        self.objects.get()?.with(body)
+    }
+
+    /// Drops all objects, on the kernel's thread.
+    pub(crate) fn close(&self) {
+        if let Some(objects) = self.objects.get() {
+            drop(objects.take());
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The API version of the process: chosen once, before anything else.
+//!
+//! `fdb_select_api_version_impl` gets two numbers: how the library should behave, and which header the program was
+//! compiled with. FoundationDB checks them in a fixed order, and so does [`select`]. Behaviour is modelled from version 510 on;
+//! earlier ones are refused. A header newer than the newest version reported is accepted up to 800, because the Python package 8.0.0
+//! brings that header and needs nothing of it that is not here.
+
+use shaketable_cluster::error::Error;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// What `fdb_get_max_api_version` reports.
+pub const API_VERSION_MAX: i32 = 740;
+/// The oldest behaviour that can be selected.
+pub const API_VERSION_MIN: i32 = 510;
+/// The newest header that is accepted.
+const HEADER_VERSION_MAX: i32 = 800;
+
+/// 0 while nothing is selected.
+static RUNTIME: AtomicI32 = AtomicI32::new(0);
+static HEADER: AtomicI32 = AtomicI32::new(0);
+
+/// Selects the versions for the process.
+pub(crate) fn select(runtime: i32, header: i32) -> Result<(), Error> {
+    if RUNTIME.load(Ordering::Acquire) != 0 {
+        return Err(Error::API_VERSION_ALREADY_SET);
+    }
+    if runtime > header {
+        return Err(Error::API_VERSION_INVALID);
+    }
+    if header > HEADER_VERSION_MAX || runtime < API_VERSION_MIN {
+        return Err(Error::API_VERSION_NOT_SUPPORTED);
+    }
+    HEADER.store(header, Ordering::Release);
+    RUNTIME
+        .compare_exchange(0, runtime, Ordering::AcqRel, Ordering::Acquire)
+        .map_err(|_| Error::API_VERSION_ALREADY_SET)?;
+    Ok(())
+}
+
+/// The selected behaviour; `None` before the selection.
+pub fn selected() -> Option<i32> {
+    match RUNTIME.load(Ordering::Acquire) {
+        0 => None,
+        version => Some(version),
+    }
+}
+
+/// Whether the program was compiled with a header older than `version`.
+pub(crate) fn header_is_before(version: i32) -> bool {
+    (1..version).contains(&HEADER.load(Ordering::Acquire))
+}
+
+/// Makes the process as if no version had been selected. For hosts, which run one simulation after another in one process
+/// while each library selects its version as if it were the first.
+pub fn reset() {
+    RUNTIME.store(0, Ordering::Release);
+    HEADER.store(0, Ordering::Release);
+}
