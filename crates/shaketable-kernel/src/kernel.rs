@@ -100,6 +100,10 @@ impl Kernel {
     }
 
     /// Like [`Kernel::real`], for an inbox that exists already. The calling thread becomes the kernel's.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one clock that is the machine's"
+    )]
     pub fn real_with(seed: u64, inbox: Inbox) -> Kernel {
         Kernel::new(
             seed,
@@ -112,7 +116,11 @@ impl Kernel {
     fn new(seed: u64, clock: Clock, inbox: Inbox, network: NetworkConfig) -> Kernel {
         inbox.0.adopt_thread();
         let mut streams = Streams::new(seed);
-        let network = Network::new(network, streams.get("network"));
+        let network = Network::new(
+            network,
+            streams.get("network"),
+            streams.get("connection failures"),
+        );
         Kernel(Rc::new(Inner {
             shared: inbox.0,
             clock,
@@ -241,8 +249,8 @@ impl Kernel {
 
     /// Lets time pass to the earliest timer and fires everything due then. Says whether there was one.
     ///
-    /// With the real clock it waits for that moment, or for something to become ready; and it says
-    /// `true` as well if something became ready.
+    /// With the real clock it waits for that moment or until something is ready, if need be for ever, and always
+    /// says `true`: another thread may post at any time.
     pub fn advance(&self) -> bool {
         match &self.0.clock {
             Clock::Virtual(now) => {
@@ -257,18 +265,13 @@ impl Kernel {
                 true
             }
             Clock::Real(_) => {
-                let next = self.next_timer();
-                let now = self.now();
-                match next {
-                    Some(time) if time <= now => self.fire_until(now),
-                    Some(time) => {
-                        let nanos = time.as_nanos() - now.as_nanos();
-                        self.0.shared.wait(Some(Duration::from_nanos(nanos)));
-                        self.fire_until(self.now());
-                    }
-                    None if self.is_idle() => return false,
-                    None => {}
+                let wait = self.next_timer().map(|time| {
+                    Duration::from_nanos(time.as_nanos().saturating_sub(self.now().as_nanos()))
+                });
+                if wait != Some(Duration::ZERO) {
+                    self.0.shared.wait(wait);
                 }
+                self.fire_until(self.now());
                 true
             }
         }
@@ -304,15 +307,18 @@ impl Kernel {
                     // A real clock has no budget: time moves by itself.
                     let _ = self.run_item(item);
                 }
-                None if self.next_timer().is_some() => {
+                None => {
                     self.advance();
                 }
-                None => self.0.shared.wait(None),
             }
         }
     }
 
-    /// Runs the kernel until the future is ready. The future belongs to no process.
+    /// Runs the kernel until the future is ready. The future belongs to no process. With the real clock there is
+    /// no dead-lock to tell of: it waits.
+    ///
+    /// # Panics
+    /// If it is called inside a task and that task is woken.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Deadlock> {
         let mut future = pin!(future);
         let outside = self.outside_task();
@@ -394,8 +400,8 @@ impl Kernel {
         WeakKernel(Rc::downgrade(&self.0))
     }
 
-    pub(crate) fn set_timer(&self, time: Time, action: Action) {
-        self.0.timers.borrow_mut().set(time, action);
+    pub(crate) fn set_timer(&self, time: Time, action: Action) -> TimerId {
+        self.0.timers.borrow_mut().set(time, action)
     }
 
     fn run_item(&self, item: Item) -> Result<(), Spinning> {
@@ -440,7 +446,7 @@ impl Kernel {
             self.0.events.set(self.0.events.get() + 1);
             match fired {
                 Some(Fired::Wake(Some(waker))) => waker.wake(),
-                Some(Fired::Link(link)) => self.link_due(link),
+                Some(Fired::Link(link)) => self.serve_link(link),
                 Some(Fired::Call(call)) => call(self),
                 Some(Fired::Wake(None)) | None => {}
             }

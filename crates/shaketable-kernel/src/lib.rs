@@ -9,6 +9,8 @@
 //! addresses on machines, send one another [requests](Request), sleep, die and come back.
 #![forbid(unsafe_code)]
 
+mod clog;
+mod failure;
 mod kernel;
 mod network;
 mod process;
@@ -21,8 +23,9 @@ mod task;
 mod time;
 mod timer;
 
+pub use clog::ClogMode;
 pub use kernel::{Deadlock, Kernel, Sleep, Spinning};
-pub use network::{ClogMode, NetworkConfig};
+pub use network::NetworkConfig;
 pub use process::{Address, Boot, Disk, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};
 pub use ready::{Inbox, Priority};

@@ -1,29 +1,33 @@
-//! The network: how long messages take, and what can hold them back or lose them.
+//! The network: how long messages take, in which order they arrive, and how connections break.
 //!
 //! Between each ordered pair of processes there is a link, a FIFO of messages with the time each is due. One timer
-//! per link stands for its first message. A clog never touches a message: when the timer fires and the link
-//! is clogged, it is simply set again for the end of the clog, so nothing is lost or reordered.
+//! per link stands for its first message. What holds messages back ([`crate::clog`]) never touches them: when the
+//! timer fires and the link is blocked, it is set again for the end of the blockade, so that nothing
+//! is lost or reordered.
 //!
-//! Two processes share one connection, two links. When it breaks, requests pending over it end with
-//! `MaybeDelivered`, and each message in flight arrives or is lost, by a coin.
+//! Two processes share one connection, that is two links. When it breaks, requests pending over it end with
+//! `MaybeDelivered`, and each message in flight arrives or is lost, by a coin. Who notices a broken or silent
+//! connection, and when, is the business of [`crate::failure`].
 
+use crate::clog::Blockades;
+use crate::failure::Watch;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::random::Stream;
 use crate::record::Event;
 use crate::request::PendingRequest;
 use crate::time::Time;
-use crate::timer::Action;
+use crate::timer::{Action, TimerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// How long messages take and how often connections break. All durations in seconds.
+/// How long messages take, how often connections break, and how soon that is noticed. All durations in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
     /// A sender waits up to this long for more messages before it sends.
     pub batching: f64,
-    /// The shortest time a message spends in one of its two halves of the way.
+    /// The shortest time a message spends in one of the two halves of its way.
     pub half_latency_min: f64,
     /// The longest time, usually.
     pub half_latency_fast: f64,
@@ -33,8 +37,16 @@ pub struct NetworkConfig {
     pub slow_chance: f64,
     /// Each ordered pair of addresses has a fixed latency of its own up to this.
     pub pair_latency: f64,
-    /// The chance, for each message, that it breaks its connection.
+    /// The first message of a connection waits up to this long, once for each side (0.5 in FoundationDB's simulator).
+    pub connect_latency: f64,
+    /// The chance, for each message, that it breaks its connection, while such failures are enabled.
     pub connection_failure_chance: f64,
+    /// How long a connection over which nothing arrives is endured, at least.
+    pub connection_timeout_min: f64,
+    /// How long, at most.
+    pub connection_timeout_max: f64,
+    /// After how long a silence the other process is declared failed.
+    pub failure_detection_delay: f64,
 }
 
 impl NetworkConfig {
@@ -47,7 +59,12 @@ impl NetworkConfig {
             half_latency_slow: 0.05,
             slow_chance: 0.001,
             pair_latency: 0.0,
-            connection_failure_chance: 0.0,
+            connect_latency: 0.0,
+            connection_failure_chance: 1e-5,
+            // The monitor looks every 0.75 s and gives a ping 1.5 s to come back.
+            connection_timeout_min: 1.5,
+            connection_timeout_max: 2.25,
+            failure_detection_delay: 4.0,
         }
     }
 
@@ -59,8 +76,7 @@ impl NetworkConfig {
             half_latency_fast: 0.0,
             half_latency_slow: 0.0,
             slow_chance: 0.0,
-            pair_latency: 0.0,
-            connection_failure_chance: 0.0,
+            ..NetworkConfig::simulation()
         }
     }
 
@@ -69,27 +85,19 @@ impl NetworkConfig {
             && self.half_latency_fast == 0.0
             && (self.half_latency_slow == 0.0 || self.slow_chance == 0.0)
             && self.pair_latency == 0.0
+            && self.connect_latency == 0.0
     }
-}
-
-/// What an interface clog holds back. As in FoundationDB, holding back what is sent has no effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)]
-pub enum ClogMode {
-    Send,
-    Receive,
-    All,
 }
 
 /// The way from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId {
-    from: ProcessId,
-    to: ProcessId,
+    pub(crate) from: ProcessId,
+    pub(crate) to: ProcessId,
 }
 
 impl LinkId {
-    fn back(self) -> LinkId {
+    pub(crate) fn back(self) -> LinkId {
         LinkId {
             from: self.to,
             to: self.from,
@@ -101,39 +109,42 @@ impl LinkId {
 pub(crate) trait Parcel {
     /// It has arrived.
     fn arrive(self: Box<Self>, kernel: &Kernel);
-    /// The connection that carried it is gone; says whether it may be lost.
+    /// Whether it may be lost with the connection that carries it.
     fn may_be_lost(&self) -> bool;
 }
 
 pub(crate) struct Network {
-    config: NetworkConfig,
+    pub(crate) config: NetworkConfig,
     instant: bool,
-    faults: bool,
-    stream: Stream,
+    connection_failures: bool,
+    /// Latencies come from here.
+    latencies: Stream,
+    /// Which connections break and what they lose.
+    failures: Stream,
     /// By sender, then by receiver; grown when first used.
     links: Vec<Vec<Link>>,
-    /// By process: the number of its address.
-    interfaces: Vec<u32>,
-    addresses: Vec<IpAddr>,
-    receive_clogs: Vec<Time>,
-    pair_clogs: BTreeMap<(u32, u32), Time>,
-    partitions: BTreeMap<(u32, u32), ()>,
+    pub(crate) blockades: Blockades,
     pair_latencies: BTreeMap<(u32, u32), f64>,
-    /// No clog lasts longer than this: the short cut for a calm network.
-    clogged_until: Time,
 }
 
 #[derive(Default)]
-struct Link {
+pub(crate) struct Link {
     queue: VecDeque<InFlight>,
     /// Nothing sent later may be due earlier.
     last_due: Time,
-    /// Whether the timer for the first message is set (or the link is just being served).
-    ticking: bool,
-    /// Which connection in a row this is.
+    /// The timer for the first message.
+    timer: Option<TimerId>,
+    /// Whether messages are just being delivered: the timer is set afterwards.
+    serving: bool,
+    /// Which connection in a row this is, and whether it has been made.
     connection: u32,
+    connected: bool,
     pending: Vec<Option<Rc<dyn PendingRequest>>>,
     free: Vec<u32>,
+    /// What the sender of this link knows about its receiver, if it cares.
+    pub(crate) watch: Option<Box<Watch>>,
+    /// Whether somebody is counting how long this link stays silent.
+    pub(crate) monitored: bool,
 }
 
 struct InFlight {
@@ -142,40 +153,37 @@ struct InFlight {
     parcel: Box<dyn Parcel>,
 }
 
+impl Link {
+    /// Whether anybody would notice that the link is silent.
+    pub(crate) fn in_use(&self) -> bool {
+        !self.queue.is_empty() || self.pending.len() > self.free.len()
+    }
+
+    fn pending(&self) -> Vec<Rc<dyn PendingRequest>> {
+        self.pending.iter().flatten().cloned().collect()
+    }
+}
+
 impl Network {
-    pub(crate) fn new(config: NetworkConfig, stream: Stream) -> Network {
+    pub(crate) fn new(config: NetworkConfig, latencies: Stream, failures: Stream) -> Network {
         Network {
             instant: config.is_instant(),
             config,
-            faults: true,
-            stream,
+            connection_failures: false,
+            latencies,
+            failures,
             links: Vec::new(),
-            interfaces: Vec::new(),
-            addresses: Vec::new(),
-            receive_clogs: Vec::new(),
-            pair_clogs: BTreeMap::new(),
-            partitions: BTreeMap::new(),
+            blockades: Blockades::new(),
             pair_latencies: BTreeMap::new(),
-            clogged_until: Time::ZERO,
         }
     }
 
     pub(crate) fn add_process(&mut self, ip: IpAddr) {
-        let interface = self.interface(ip);
-        self.interfaces.push(interface);
+        self.blockades.add_process(ip);
         self.links.push(Vec::new());
     }
 
-    fn interface(&mut self, ip: IpAddr) -> u32 {
-        let known = self.addresses.iter().position(|address| *address == ip);
-        known.unwrap_or_else(|| {
-            self.addresses.push(ip);
-            self.receive_clogs.push(Time::ZERO);
-            self.addresses.len() - 1
-        }) as u32
-    }
-
-    fn link(&mut self, id: LinkId) -> &mut Link {
+    pub(crate) fn link(&mut self, id: LinkId) -> &mut Link {
         let row = &mut self.links[id.from.index()];
         if row.len() <= id.to.index() {
             row.resize_with(id.to.index() + 1, Link::default);
@@ -183,58 +191,59 @@ impl Network {
         &mut row[id.to.index()]
     }
 
-    fn pair(&self, id: LinkId) -> (u32, u32) {
-        (
-            self.interfaces[id.from.index()],
-            self.interfaces[id.to.index()],
-        )
+    /// All links that have ever been used and satisfy the condition.
+    pub(crate) fn links_where(
+        &self,
+        mut condition: impl FnMut(LinkId, &Link) -> bool,
+    ) -> Vec<LinkId> {
+        let mut found = Vec::new();
+        for (from, row) in self.links.iter().enumerate() {
+            for (to, link) in row.iter().enumerate() {
+                let id = LinkId {
+                    from: ProcessId(from as u32),
+                    to: ProcessId(to as u32),
+                };
+                if condition(id, link) {
+                    found.push(id);
+                }
+            }
+        }
+        found
+    }
+
+    pub(crate) fn blocked_until(&self, id: LinkId, now: Time) -> Time {
+        self.blockades.until(id, now)
     }
 
     fn latency(&mut self, id: LinkId) -> f64 {
         if self.instant {
             return 0.0;
         }
-        let config = &self.config;
-        let batching = config.batching * self.stream.uniform();
+        let (config, stream) = (&self.config, &self.latencies);
         let half = || {
-            let longest = if self.stream.chance(config.slow_chance) {
+            let slow = stream.chance(config.slow_chance);
+            let longest = if slow {
                 config.half_latency_slow
             } else {
                 config.half_latency_fast
             };
-            self.stream.range(config.half_latency_min, longest)
+            stream.range(config.half_latency_min, longest)
         };
-        let mut latency = batching + half() + half();
+        let mut latency = config.batching * stream.uniform() + half() + half();
         if config.pair_latency > 0.0 {
-            let (longest, stream) = (config.pair_latency, &self.stream);
+            let pair = self.blockades.pair(id);
             latency += *self
                 .pair_latencies
-                .entry((
-                    self.interfaces[id.from.index()],
-                    self.interfaces[id.to.index()],
-                ))
-                .or_insert_with(|| longest * stream.uniform());
+                .entry(pair)
+                .or_insert_with(|| config.pair_latency * stream.uniform());
+        }
+        if config.connect_latency > 0.0 && !self.links[id.from.index()][id.to.index()].connected {
+            latency += config.connect_latency * (stream.uniform() + stream.uniform());
+            for id in [id, id.back()] {
+                self.link(id).connected = true;
+            }
         }
         latency
-    }
-
-    /// Until when nothing arrives over this link.
-    fn blocked_until(&self, id: LinkId, now: Time) -> Time {
-        let (from, to) = self.pair(id);
-        if !self.partitions.is_empty()
-            && self.partitions.contains_key(&(from.min(to), from.max(to)))
-        {
-            return Time::NEVER;
-        }
-        if !self.faults || self.clogged_until <= now {
-            return Time::ZERO;
-        }
-        let pair = self
-            .pair_clogs
-            .get(&(from, to))
-            .copied()
-            .unwrap_or_default();
-        pair.max(self.receive_clogs[to as usize])
     }
 
     pub(crate) fn register(
@@ -263,16 +272,11 @@ impl Network {
         slot: u32,
     ) -> Option<Rc<dyn PendingRequest>> {
         let link = self.link(LinkId { from, to });
-        let request = link.pending[slot as usize].take();
+        let request = link.pending.get_mut(slot as usize)?.take();
         if request.is_some() {
             link.free.push(slot);
         }
         request
-    }
-
-    /// The requests pending over a link, in the order of their slots.
-    fn pending(&mut self, id: LinkId) -> Vec<Rc<dyn PendingRequest>> {
-        self.link(id).pending.iter().flatten().cloned().collect()
     }
 
     /// Forgets everything in flight; returned for the caller to drop.
@@ -297,102 +301,23 @@ impl Kernel {
         self.0.network.borrow().config.clone()
     }
 
-    /// Switches network faults on or off: while off, clogs are ignored and connections do not break by chance.
-    pub fn set_faults_enabled(&self, enabled: bool) {
-        self.0.network.borrow_mut().faults = enabled;
-        if !enabled {
-            self.serve_links();
-        }
+    /// Lets connections break by chance, or not. At first they do not.
+    pub fn set_connection_failures(&self, enabled: bool) {
+        self.0.network.borrow_mut().connection_failures = enabled;
     }
 
-    /// Whether network faults take effect.
-    pub fn faults_enabled(&self) -> bool {
-        self.0.network.borrow().faults
-    }
-
-    /// Holds back all messages from one address to another for so many seconds. An earlier, longer clog stays.
-    pub fn clog_pair(&self, from: IpAddr, to: IpAddr, seconds: f64) {
-        let until = self.now().after(seconds);
-        {
-            let mut network = self.0.network.borrow_mut();
-            let pair = (network.interface(from), network.interface(to));
-            let clog = network.pair_clogs.entry(pair).or_default();
-            *clog = until.max(*clog);
-            network.clogged_until = until.max(network.clogged_until);
-        }
-        self.record(|| Event::PairClogged { from, to, until });
-    }
-
-    /// Ends a clog of a pair.
-    pub fn unclog_pair(&self, from: IpAddr, to: IpAddr) {
-        {
-            let mut network = self.0.network.borrow_mut();
-            let pair = (network.interface(from), network.interface(to));
-            network.pair_clogs.remove(&pair);
-        }
-        self.serve_links();
-    }
-
-    /// Holds back all messages to an address for so many seconds, if `mode` includes receiving.
-    pub fn clog_interface(&self, ip: IpAddr, mode: ClogMode, seconds: f64) {
-        if mode == ClogMode::Send {
-            return;
-        }
-        let until = self.now().after(seconds);
-        {
-            let mut network = self.0.network.borrow_mut();
-            let interface = network.interface(ip) as usize;
-            let clog = &mut network.receive_clogs[interface];
-            *clog = until.max(*clog);
-            network.clogged_until = until.max(network.clogged_until);
-        }
-        self.record(|| Event::InterfaceClogged { ip, until });
-    }
-
-    /// Ends a clog of an interface.
-    pub fn unclog_interface(&self, ip: IpAddr) {
-        {
-            let mut network = self.0.network.borrow_mut();
-            let interface = network.interface(ip) as usize;
-            network.receive_clogs[interface] = Time::ZERO;
-        }
-        self.serve_links();
-    }
-
-    /// Cuts two addresses off from one another, in both directions, until [`Kernel::heal`].
-    pub fn partition(&self, a: IpAddr, b: IpAddr) {
-        {
-            let mut network = self.0.network.borrow_mut();
-            let (x, y) = (network.interface(a), network.interface(b));
-            network.partitions.insert((x.min(y), x.max(y)), ());
-        }
-        self.record(|| Event::Partitioned {
-            a,
-            b,
-            healed: false,
-        });
-    }
-
-    /// Ends a partition. What was held back arrives.
-    pub fn heal(&self, a: IpAddr, b: IpAddr) {
-        {
-            let mut network = self.0.network.borrow_mut();
-            let (x, y) = (network.interface(a), network.interface(b));
-            network.partitions.remove(&(x.min(y), x.max(y)));
-        }
-        self.record(|| Event::Partitioned { a, b, healed: true });
-        self.serve_links();
-    }
-
-    /// Breaks the connection of two processes: requests pending over it, in both directions, end with `MaybeDelivered`.
+    /// Breaks the connection of two processes: requests pending over it, in both directions, end with
+    /// `MaybeDelivered`, and messages in flight may be lost.
     pub fn close_connection(&self, a: ProcessId, b: ProcessId) {
         let there = LinkId { from: a, to: b };
         let mut pending = Vec::new();
         {
             let mut network = self.0.network.borrow_mut();
             for id in [there, there.back()] {
-                network.link(id).connection += 1;
-                pending.extend(network.pending(id));
+                let link = network.link(id);
+                link.connection += 1;
+                link.connected = false;
+                pending.extend(link.pending());
             }
         }
         self.record(|| Event::ConnectionClosed { a, b });
@@ -416,13 +341,17 @@ impl Kernel {
         let now = self.now();
         let id = LinkId { from, to };
         let mut network = self.0.network.borrow_mut();
-        let chance = network.config.connection_failure_chance;
-        let breaks = network.faults && chance > 0.0 && network.stream.chance(chance);
+        let breaks = network.connection_failures
+            && network.blockades.faults_enabled()
+            && network
+                .failures
+                .chance(network.config.connection_failure_chance);
+        network.link(id);
         let latency = network.latency(id);
         let blocked = network.blocked_until(id, now) > now;
         let link = network.link(id);
         let due = now.after(latency).max(link.last_due);
-        if due == now && link.queue.is_empty() && !blocked {
+        if due <= now && link.queue.is_empty() && !blocked {
             drop(network);
             self.record(|| Event::MessageSent {
                 from,
@@ -430,130 +359,101 @@ impl Kernel {
                 message: name,
                 due,
             });
+            self.record(|| Event::MessageDelivered { from, to });
             parcel.arrive(self);
-            return;
+        } else {
+            link.last_due = due;
+            link.queue.push_back(InFlight {
+                due,
+                connection: link.connection,
+                parcel,
+            });
+            if link.timer.is_none() && !link.serving {
+                link.timer = Some(self.set_timer(due, Action::Link(id)));
+            }
+            drop(network);
+            self.record(|| Event::MessageSent {
+                from,
+                to,
+                message: name,
+                due,
+            });
+            if blocked {
+                self.monitor(id);
+            }
         }
-        link.last_due = due;
-        link.queue.push_back(InFlight {
-            due,
-            connection: link.connection,
-            parcel,
-        });
-        let start = !std::mem::replace(&mut link.ticking, true);
-        drop(network);
-        if start {
-            self.set_timer(due, Action::Link(id));
-        }
-        self.record(|| Event::MessageSent {
-            from,
-            to,
-            message: name,
-            due,
-        });
         if breaks {
             self.close_connection(from, to);
         }
     }
 
-    /// The timer of a link: delivers what is due, and sets it again for the rest.
-    pub(crate) fn link_due(&self, id: LinkId) {
+    /// Delivers what is due on a link, and sets its timer for the rest. Called by that timer, or when a blockade
+    /// has ended before its time.
+    pub(crate) fn serve_link(&self, id: LinkId) {
+        let now = self.now();
+        let LinkId { from, to } = id;
+        let mut network = self.0.network.borrow_mut();
+        let link = network.link(id);
+        if let Some(timer) = link.timer.take() {
+            // A link's timer holds nothing whose destructor could matter.
+            self.0.timers.borrow_mut().cancel(timer);
+        }
         loop {
-            let now = self.now();
-            let mut network = self.0.network.borrow_mut();
             let blocked = network.blocked_until(id, now);
             let link = network.link(id);
-            // While this serves the link, nobody else sets its timer.
-            link.ticking = true;
+            link.serving = false;
             let Some(first) = link.queue.front() else {
-                link.ticking = false;
                 return;
             };
             let due = first.due.max(blocked);
             if due > now {
                 // A partition has no end to wait for; healing it serves the link.
-                link.ticking = due != Time::NEVER;
-                drop(network);
                 if due != Time::NEVER {
-                    self.set_timer(due, Action::Link(id));
+                    link.timer = Some(self.set_timer(due, Action::Link(id)));
+                }
+                drop(network);
+                if blocked > now {
+                    self.monitor(id);
                 }
                 return;
             }
             let Some(message) = link.queue.pop_front() else {
                 return;
             };
+            link.serving = true;
             let broken = message.connection != link.connection;
-            let lost = broken && message.parcel.may_be_lost() && network.stream.chance(0.5);
+            let lost = broken && message.parcel.may_be_lost() && network.failures.chance(0.5);
             drop(network);
-            let LinkId { from, to } = id;
             if lost {
                 self.record(|| Event::MessageLost { from, to });
+                drop(message);
             } else {
                 self.record(|| Event::MessageDelivered { from, to });
                 message.parcel.arrive(self);
             }
+            network = self.0.network.borrow_mut();
         }
     }
 
-    /// Delivers what a clog or partition that is over still holds back.
-    fn serve_links(&self) {
-        let waiting: Vec<LinkId> = {
-            let network = self.0.network.borrow();
-            let rows = network.links.iter().enumerate();
-            rows.flat_map(|(from, row)| {
-                row.iter()
-                    .enumerate()
-                    .filter(|(_, link)| !link.queue.is_empty())
-                    .map(move |(to, _)| LinkId {
-                        from: ProcessId(from as u32),
-                        to: ProcessId(to as u32),
-                    })
-            })
-            .collect()
-        };
+    /// Delivers what blockades that are over still hold back.
+    pub(crate) fn serve_links(&self) {
+        let waiting = self
+            .0
+            .network
+            .borrow()
+            .links_where(|_, link| !link.queue.is_empty() && !link.serving);
         for id in waiting {
-            self.link_due(id);
+            self.serve_link(id);
         }
     }
 
-    /// A process has died: whoever waits for it learns so when the news has travelled.
-    pub(crate) fn connections_lost(&self, process: ProcessId) {
-        let incarnation = self.incarnation(process);
-        for other in self.processes() {
-            let id = LinkId {
-                from: other,
-                to: process,
-            };
-            let waiting = other != process && !self.0.network.borrow_mut().pending(id).is_empty();
-            if waiting {
-                self.ship(
-                    process,
-                    other,
-                    "connection closed",
-                    Box::new(Obituary { id, incarnation }),
-                );
-            }
-        }
-    }
-}
-
-/// Says that a process has died to one that waits for it.
-struct Obituary {
-    /// The way of the requests that have died with it.
-    id: LinkId,
-    incarnation: u32,
-}
-
-impl Parcel for Obituary {
-    fn arrive(self: Box<Self>, kernel: &Kernel) {
-        let pending = kernel.0.network.borrow_mut().pending(self.id);
+    /// Ends the requests over a link that were sent to that incarnation of its receiver or an earlier one.
+    pub(crate) fn disconnect(&self, id: LinkId, incarnation: u32) {
+        let pending = self.0.network.borrow_mut().link(id).pending();
         for request in pending {
-            if request.incarnation() <= self.incarnation {
+            if request.incarnation() <= incarnation {
                 request.disconnect();
             }
         }
-    }
-
-    fn may_be_lost(&self) -> bool {
-        false
     }
 }

@@ -120,6 +120,8 @@ pub(crate) struct Process {
     boot: Option<Boot>,
     disk: Disk,
     streams: Vec<Weak<dyn CloseStream>>,
+    /// Streams that can be found by their name.
+    well_known: BTreeMap<&'static str, Weak<dyn Any>>,
 }
 
 impl Kernel {
@@ -141,6 +143,7 @@ impl Kernel {
             boot: None,
             disk,
             streams: Vec::new(),
+            well_known: BTreeMap::new(),
         });
         id
     }
@@ -175,22 +178,24 @@ impl Kernel {
     /// Starts a process by its boot function; a dead one comes alive first, as a new incarnation.
     /// Does nothing and says `false` if it is running, or was killed for good.
     pub fn boot(&self, process: ProcessId) -> bool {
-        let (boot, incarnation) = {
+        let (boot, incarnation, returns) = {
             let state = &mut self.0.processes.borrow_mut()[process.index()];
             if state.killed_for_good || (state.alive && state.booted) {
                 return false;
             }
-            if !state.alive {
-                state.incarnation += 1;
-            }
+            let returns = !state.alive;
+            state.incarnation += u32::from(returns);
             state.alive = true;
             state.booted = true;
-            (state.boot.clone(), state.incarnation)
+            (state.boot.clone(), state.incarnation, returns)
         };
         self.record(|| Event::ProcessBooted {
             process,
             incarnation,
         });
+        if returns {
+            self.announce_boot(process);
+        }
         if let Some(boot) = boot {
             boot(self, process);
         }
@@ -213,7 +218,7 @@ impl Kernel {
         if kind.deletes() {
             disk.wipe();
         }
-        self.connections_lost(process);
+        self.announce_death(process);
         true
     }
 
@@ -238,6 +243,7 @@ impl Kernel {
             let state = &mut self.0.processes.borrow_mut()[process.index()];
             state.alive = false;
             state.booted = false;
+            state.well_known.clear();
             std::mem::take(&mut state.streams)
         };
         for stream in streams {
@@ -247,6 +253,24 @@ impl Kernel {
         }
         let tasks = self.0.tasks.borrow_mut().cancel_all(Some(process));
         drop(tasks);
+    }
+
+    pub(crate) fn set_well_known(
+        &self,
+        process: ProcessId,
+        name: &'static str,
+        stream: Weak<dyn Any>,
+    ) {
+        self.0.processes.borrow_mut()[process.index()]
+            .well_known
+            .insert(name, stream);
+    }
+
+    pub(crate) fn well_known(&self, process: ProcessId, name: &str) -> Option<Rc<dyn Any>> {
+        self.0.processes.borrow()[process.index()]
+            .well_known
+            .get(name)?
+            .upgrade()
     }
 
     pub(crate) fn add_stream(&self, process: ProcessId, stream: Weak<dyn CloseStream>) {

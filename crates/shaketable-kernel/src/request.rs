@@ -8,6 +8,7 @@ use crate::kernel::{Kernel, WeakKernel};
 use crate::network::Parcel;
 use crate::process::ProcessId;
 use futures_core::Stream;
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,7 +35,19 @@ pub enum Disconnected {
 }
 
 /// Where requests of one kind can be sent. It may travel inside messages.
-pub struct Endpoint<Q: Request>(Rc<Core<Q>>);
+///
+/// The endpoint that [`Kernel::listen`] gives leads to that one stream and dies with it. The one that
+/// [`Kernel::well_known_endpoint`] gives leads to whatever listens under a name when the request arrives, also after a reboot.
+pub struct Endpoint<Q: Request>(Target<Q>);
+
+enum Target<Q: Request> {
+    Stream(Rc<Core<Q>>),
+    WellKnown {
+        kernel: WeakKernel,
+        process: ProcessId,
+        name: &'static str,
+    },
+}
 
 impl<Q: Request> Clone for Endpoint<Q> {
     fn clone(&self) -> Self {
@@ -42,16 +55,52 @@ impl<Q: Request> Clone for Endpoint<Q> {
     }
 }
 
+impl<Q: Request> Clone for Target<Q> {
+    fn clone(&self) -> Self {
+        match self {
+            Target::Stream(core) => Target::Stream(core.clone()),
+            Target::WellKnown {
+                kernel,
+                process,
+                name,
+            } => Target::WellKnown {
+                kernel: kernel.clone(),
+                process: *process,
+                name,
+            },
+        }
+    }
+}
+
 impl<Q: Request> fmt::Debug for Endpoint<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = std::any::type_name::<Q>();
-        write!(f, "Endpoint<{name}>({:?})", self.0.process)
+        let kind = std::any::type_name::<Q>();
+        write!(f, "Endpoint<{kind}>({:?}", self.process())?;
+        if let Target::WellKnown { name, .. } = &self.0 {
+            write!(f, ", {name:?}")?;
+        }
+        write!(f, ")")
     }
 }
 
 impl<Q: Request> PartialEq for Endpoint<Q> {
     fn eq(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.0, &other.0)
+        match (&self.0, &other.0) {
+            (Target::Stream(a), Target::Stream(b)) => Rc::ptr_eq(a, b),
+            (
+                Target::WellKnown {
+                    process: a,
+                    name: b,
+                    ..
+                },
+                Target::WellKnown {
+                    process: c,
+                    name: d,
+                    ..
+                },
+            ) => (a, b) == (c, d),
+            _ => false,
+        }
     }
 }
 
@@ -60,30 +109,43 @@ impl<Q: Request> Eq for Endpoint<Q> {}
 impl<Q: Request> Endpoint<Q> {
     /// The process that listens.
     pub fn process(&self) -> ProcessId {
-        self.0.process
+        match &self.0 {
+            Target::Stream(core) => core.process,
+            Target::WellKnown { process, .. } => *process,
+        }
     }
 
     /// Sends a request from a process and waits for what becomes of it.
     pub fn request(&self, from: ProcessId, request: Q) -> Requesting<Q::Reply> {
-        let core = &self.0;
+        let to = self.process();
+        let weak = match &self.0 {
+            Target::Stream(core) => &core.kernel,
+            Target::WellKnown { kernel, .. } => kernel,
+        };
+        let kernel = weak.upgrade().filter(|kernel| kernel.is_alive(from));
+        let incarnation = match (&self.0, &kernel) {
+            (Target::Stream(core), _) => core.incarnation,
+            (Target::WellKnown { .. }, Some(kernel)) => kernel.incarnation(to),
+            (Target::WellKnown { .. }, None) => 0,
+        };
         let pending = Rc::new(Pending {
-            kernel: core.kernel.clone(),
+            kernel: weak.clone(),
             from,
-            to: core.process,
-            incarnation: core.incarnation,
+            to,
+            incarnation: Cell::new(incarnation),
             slot: Cell::new(None),
             state: RefCell::new(PendingState::Waiting(None)),
         });
-        let Some(kernel) = core.kernel.upgrade().filter(|kernel| kernel.is_alive(from)) else {
+        let Some(kernel) = kernel else {
             pending.complete(Err(Disconnected::Refused));
             return Requesting(pending);
         };
-        if from != core.process {
+        if from != to {
             let slot = kernel
                 .0
                 .network
                 .borrow_mut()
-                .register(from, core.process, pending.clone());
+                .register(from, to, pending.clone());
             pending.slot.set(Some(slot));
         }
         let reply = Reply {
@@ -91,16 +153,11 @@ impl<Q: Request> Endpoint<Q> {
             answered: false,
         };
         let parcel = RequestParcel {
-            core: core.clone(),
+            target: self.0.clone(),
             request,
             reply,
         };
-        kernel.ship(
-            from,
-            core.process,
-            std::any::type_name::<Q>(),
-            Box::new(parcel),
-        );
+        kernel.ship(from, to, std::any::type_name::<Q>(), Box::new(parcel));
         Requesting(pending)
     }
 
@@ -163,7 +220,7 @@ impl<Q: Request> RequestStream<Q> {
 
     /// Another handle to send requests here.
     pub fn endpoint(&self) -> Endpoint<Q> {
-        Endpoint(self.0.clone())
+        Endpoint(Target::Stream(self.0.clone()))
     }
 
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<(Q, Reply<Q::Reply>)> {
@@ -253,7 +310,8 @@ impl<R: 'static> Reply<R> {
     fn receiver_lives(&self) -> bool {
         let pending = &self.pending;
         pending.kernel.upgrade().is_some_and(|kernel| {
-            kernel.is_alive(pending.to) && kernel.incarnation(pending.to) == pending.incarnation
+            kernel.is_alive(pending.to)
+                && kernel.incarnation(pending.to) == pending.incarnation.get()
         })
     }
 }
@@ -288,7 +346,35 @@ impl Kernel {
         });
         let close: Rc<dyn CloseStream> = core.clone();
         self.add_stream(process, Rc::downgrade(&close));
-        (Endpoint(core.clone()), RequestStream(core))
+        (Endpoint(Target::Stream(core.clone())), RequestStream(core))
+    }
+
+    /// Like [`Kernel::listen`], under a name by which it can be found without having been told of: after
+    /// a reboot the process listens again under the same name. The last one to listen under a name has it.
+    pub fn listen_well_known<Q: Request>(
+        &self,
+        process: ProcessId,
+        name: &'static str,
+    ) -> RequestStream<Q> {
+        let (_, stream) = self.listen::<Q>(process);
+        if self.is_alive(process) {
+            let core: Rc<dyn Any> = stream.0.clone();
+            self.set_well_known(process, name, Rc::downgrade(&core));
+        }
+        stream
+    }
+
+    /// Where the requests to a well-known name of a process go, whether or not anybody listens there yet.
+    pub fn well_known_endpoint<Q: Request>(
+        &self,
+        process: ProcessId,
+        name: &'static str,
+    ) -> Endpoint<Q> {
+        Endpoint(Target::WellKnown {
+            kernel: self.downgrade(),
+            process,
+            name,
+        })
     }
 }
 
@@ -336,8 +422,8 @@ struct Pending<R> {
     kernel: WeakKernel,
     from: ProcessId,
     to: ProcessId,
-    /// Of the receiver.
-    incarnation: u32,
+    /// Of the receiver, as far as known.
+    incarnation: Cell<u32>,
     /// Its place among the requests pending over the link.
     slot: Cell<Option<u32>>,
     state: RefCell<PendingState<R>>,
@@ -385,7 +471,7 @@ impl<R> Pending<R> {
 
 impl<R> PendingRequest for Pending<R> {
     fn incarnation(&self) -> u32 {
-        self.incarnation
+        self.incarnation.get()
     }
 
     fn disconnect(&self) {
@@ -394,28 +480,39 @@ impl<R> PendingRequest for Pending<R> {
 }
 
 struct RequestParcel<Q: Request> {
-    core: Rc<Core<Q>>,
+    target: Target<Q>,
     request: Q,
     reply: Reply<Q::Reply>,
 }
 
 impl<Q: Request> Parcel for RequestParcel<Q> {
-    fn arrive(self: Box<Self>, _: &Kernel) {
+    fn arrive(self: Box<Self>, kernel: &Kernel) {
         let RequestParcel {
-            core,
+            target,
             request,
             reply,
         } = *self;
-        let mut state = core.state.borrow_mut();
-        if !state.open {
-            drop(state);
+        let core = match target {
+            Target::Stream(core) => Some(core),
+            Target::WellKnown { process, name, .. } => kernel.well_known(process, name).map(|core| {
+                core.downcast::<Core<Q>>().unwrap_or_else(|_| {
+                    let kind = std::any::type_name::<Q>();
+                    panic!("a {kind} was sent to {name:?} of {process:?}, which takes other requests")
+                })
+            }),
+        };
+        let open = core.filter(|core| core.state.borrow().open);
+        let Some(core) = open else {
             drop(request);
             reply.refuse();
             return;
-        }
-        state.queue.push_back((request, reply));
-        let waker = state.waker.take();
-        drop(state);
+        };
+        reply.pending.incarnation.set(core.incarnation);
+        let waker = {
+            let mut state = core.state.borrow_mut();
+            state.queue.push_back((request, reply));
+            state.waker.take()
+        };
         if let Some(waker) = waker {
             waker.wake();
         }

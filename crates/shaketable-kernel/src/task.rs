@@ -292,7 +292,7 @@ impl Kernel {
             }
             let running = State::Running { cancelled: false };
             let State::Idle(body) = std::mem::replace(&mut slot.state, running) else {
-                unreachable!("the loop polls one task at a time");
+                panic!("block_on was called inside a task, which would have to run to go on");
             };
             self.0.current_process.set(slot.process);
             self.0.last_process.set(slot.process);

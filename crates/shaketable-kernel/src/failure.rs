@@ -1,0 +1,304 @@
+//! Who notices that a process or a connection has failed, and when: without a single ping.
+//!
+//! A real cluster pings. Here the kernel knows what a ping would find: nothing new while a link is open and its
+//! ends are alive. So it sets a timer only when a link that somebody uses is blocked, and tells of a death by a
+//! message to those who wait for the dead. Idle time costs nothing.
+//!
+//! * A connection over which nothing arrives for about two seconds is closed: pending requests end with `MaybeDelivered`.
+//! * A process from which nothing arrives for four seconds counts as failed for the one who watches it, until it is
+//!   reachable again.
+//! * A process that dies counts as failed when the news has travelled, until news of its next incarnation has.
+
+use crate::kernel::Kernel;
+use crate::network::{LinkId, Parcel};
+use crate::process::ProcessId;
+use crate::sync::Notify;
+use crate::time::Time;
+
+/// What one process knows about another that it watches.
+#[derive(Default)]
+pub(crate) struct Watch {
+    failed: bool,
+    /// How often it has failed.
+    failures: u64,
+    changed: Notify,
+    /// Whether a timer waits for the silence to become a failure, or a failure to end.
+    timing: bool,
+}
+
+impl Watch {
+    fn set(&mut self, failed: bool) -> Option<Notify> {
+        if self.failed == failed {
+            return None;
+        }
+        self.failed = failed;
+        self.failures += u64::from(failed);
+        Some(self.changed.clone())
+    }
+}
+
+impl Kernel {
+    /// Whether, as far as `observer` knows, `process` has failed.
+    pub fn is_failed(&self, observer: ProcessId, process: ProcessId) -> bool {
+        self.watch(observer, process, |watch| watch.failed)
+    }
+
+    /// Waits until `observer` learns that `process` has failed: it died, or nothing has come from it for too long.
+    /// A failure after this call counts even if it is over when the future is polled.
+    pub fn on_failed(
+        &self,
+        observer: ProcessId,
+        process: ProcessId,
+    ) -> impl Future<Output = ()> + use<> {
+        let seen = self.watch(observer, process, |watch| watch.failures);
+        let kernel = self.clone();
+        async move {
+            loop {
+                let changed = kernel.watch(observer, process, |watch| {
+                    (!watch.failed && watch.failures == seen).then(|| watch.changed.notified())
+                });
+                match changed {
+                    Some(changed) => changed.await,
+                    None => return,
+                }
+            }
+        }
+    }
+
+    /// Waits until `observer` can reach `process`, as far as it knows.
+    pub fn on_available(
+        &self,
+        observer: ProcessId,
+        process: ProcessId,
+    ) -> impl Future<Output = ()> + use<> {
+        let kernel = self.clone();
+        async move {
+            while let Some(changed) = kernel.watch(observer, process, |watch| {
+                watch.failed.then(|| watch.changed.notified())
+            }) {
+                changed.await;
+            }
+        }
+    }
+
+    fn watch<T>(
+        &self,
+        observer: ProcessId,
+        process: ProcessId,
+        look: impl FnOnce(&mut Watch) -> T,
+    ) -> T {
+        let id = LinkId {
+            from: observer,
+            to: process,
+        };
+        let mut network = self.0.network.borrow_mut();
+        if network.link(id).watch.is_none() {
+            let failed = !self.is_alive(process);
+            network.link(id).watch = Some(Box::new(Watch {
+                failed,
+                ..Watch::default()
+            }));
+            drop(network);
+            self.monitor(id);
+            network = self.0.network.borrow_mut();
+        }
+        let watch = network.link(id).watch.as_mut().expect("it was set above");
+        look(watch)
+    }
+
+    fn set_failed(&self, id: LinkId, failed: bool) {
+        let changed = self
+            .0
+            .network
+            .borrow_mut()
+            .link(id)
+            .watch
+            .as_mut()
+            .and_then(|watch| watch.set(failed));
+        if let Some(changed) = changed {
+            changed.notify_all();
+        }
+    }
+
+    /// A process has died: whoever waits for it learns so when the news has travelled.
+    pub(crate) fn announce_death(&self, process: ProcessId) {
+        let incarnation = self.incarnation(process);
+        let concerned = self.0.network.borrow().links_where(|id, link| {
+            id.to == process && id.from != process && (link.in_use() || link.watch.is_some())
+        });
+        for id in concerned {
+            let news = News {
+                id,
+                incarnation,
+                alive: false,
+            };
+            self.ship(process, id.from, "connection closed", Box::new(news));
+        }
+    }
+
+    /// A process has come back: whoever watches it learns so when the news has travelled.
+    pub(crate) fn announce_boot(&self, process: ProcessId) {
+        let incarnation = self.incarnation(process);
+        let concerned =
+            self.0.network.borrow().links_where(|id, link| {
+                id.to == process && id.from != process && link.watch.is_some()
+            });
+        for id in concerned {
+            let news = News {
+                id,
+                incarnation,
+                alive: true,
+            };
+            self.ship(process, id.from, "available again", Box::new(news));
+        }
+    }
+
+    /// Looks after every link that is blocked and that somebody uses.
+    pub(crate) fn monitor_blocked(&self) {
+        let now = self.now();
+        let blocked = {
+            let network = self.0.network.borrow();
+            network.links_where(|id, link| {
+                (link.in_use() || link.watch.is_some())
+                    && network
+                        .blocked_until(id, now)
+                        .max(network.blocked_until(id.back(), now))
+                        > now
+            })
+        };
+        for id in blocked {
+            self.monitor(id);
+        }
+    }
+
+    /// Counts the silence of a link, if it is blocked long enough to matter.
+    pub(crate) fn monitor(&self, id: LinkId) {
+        let now = self.now();
+        let mut network = self.0.network.borrow_mut();
+        let until = blocked(&network, id, now);
+        if until <= now {
+            return;
+        }
+        let silence = until.since(now);
+        let relieved = network.blockades.relieved;
+        let config = network.config.clone();
+        let link = network.link(id);
+        let close = !link.monitored && link.in_use() && silence > config.connection_timeout_min;
+        link.monitored |= close;
+        let fail = link.watch.as_mut().is_some_and(|watch| {
+            let fail = !watch.timing && !watch.failed && silence > config.failure_detection_delay;
+            watch.timing |= fail;
+            fail
+        });
+        drop(network);
+        if close {
+            let patience = self
+                .stream("connection monitor")
+                .range(config.connection_timeout_min, config.connection_timeout_max);
+            self.call_at(now.after(patience), move |kernel| {
+                kernel.silent_connection(id, relieved)
+            });
+        }
+        if fail {
+            let at = now.after(config.failure_detection_delay);
+            self.call_at(at, move |kernel| kernel.silent_process(id, relieved));
+        }
+    }
+
+    /// A link has been blocked for as long as a connection is endured, or was relieved meanwhile.
+    fn silent_connection(&self, id: LinkId, relieved: u32) {
+        let now = self.now();
+        let close = {
+            let mut network = self.0.network.borrow_mut();
+            let close = blocked(&network, id, now) > now && network.blockades.relieved == relieved;
+            let link = network.link(id);
+            link.monitored = false;
+            close && link.in_use()
+        };
+        if close {
+            self.close_connection(id.from, id.to);
+        }
+        // Messages still wait, or will be sent again: the next connection is watched as well.
+        self.monitor(id);
+    }
+
+    /// A watched process has been silent for as long as it takes to call it failed, or was relieved meanwhile.
+    fn silent_process(&self, id: LinkId, relieved: u32) {
+        let now = self.now();
+        let until = {
+            let mut network = self.0.network.borrow_mut();
+            if let Some(watch) = &mut network.link(id).watch {
+                watch.timing = false;
+            }
+            let silent = network.blockades.relieved == relieved;
+            if silent {
+                blocked(&network, id, now)
+            } else {
+                Time::ZERO
+            }
+        };
+        if until > now {
+            self.set_failed(id, true);
+            self.restore_at(id, until);
+        } else {
+            self.monitor(id);
+        }
+    }
+
+    /// Calls a process available again when the blockade ends, if it does.
+    fn restore_at(&self, id: LinkId, until: Time) {
+        self.call_at(until, move |kernel| {
+            let until = blocked(&kernel.0.network.borrow(), id, kernel.now());
+            if until > kernel.now() {
+                kernel.restore_at(id, until);
+            } else if kernel.is_alive(id.to) {
+                kernel.set_failed(id, false);
+            }
+        });
+    }
+
+    /// Some blockades have ended before their time: processes behind them are available again.
+    pub(crate) fn restore(&self) {
+        let now = self.now();
+        let failed = {
+            let network = self.0.network.borrow();
+            network.links_where(|id, link| {
+                link.watch.as_ref().is_some_and(|watch| watch.failed)
+                    && blocked(&network, id, now) <= now
+            })
+        };
+        for id in failed {
+            if self.is_alive(id.to) {
+                self.set_failed(id, false);
+            }
+        }
+    }
+}
+
+/// Until when nothing comes back over a link: a ping needs both ways.
+fn blocked(network: &crate::network::Network, id: LinkId, now: Time) -> Time {
+    network
+        .blocked_until(id, now)
+        .max(network.blocked_until(id.back(), now))
+}
+
+/// News of the death or the return of a process, on its way to one that cares.
+struct News {
+    /// The way from the one who cares to the process.
+    id: LinkId,
+    incarnation: u32,
+    alive: bool,
+}
+
+impl Parcel for News {
+    fn arrive(self: Box<Self>, kernel: &Kernel) {
+        if !self.alive {
+            kernel.disconnect(self.id, self.incarnation);
+        }
+        kernel.set_failed(self.id, !self.alive);
+    }
+
+    fn may_be_lost(&self) -> bool {
+        false
+    }
+}
