@@ -1,0 +1,53 @@
+//! An increment is made again after an unknown result.
+//!
+//! `Database::run` retries a transaction whose result is unknown (1021). If the first attempt did commit, the increment
+//! happens twice. The fix leaves a receipt in the same transaction, and an attempt that may be the second looks for it.
+
+use crate::canary::{Client, Layer, number};
+use shaketable::foundationdb::options::MutationType;
+use shaketable::foundationdb::tuple::Subspace;
+use shaketable::{PhaseResult, SimDatabase};
+
+#[derive(Default)]
+pub struct Counter;
+
+impl Layer for Counter {
+    async fn start(&mut self, client: &Client, db: &SimDatabase) -> PhaseResult {
+        for round in 0..client.rounds {
+            let receipt = Subspace::all().pack(&("receipt", client.id(), round));
+            db.run(|trx, maybe_committed| {
+                let receipt = receipt.clone();
+                async move {
+                    if client.fixed {
+                        if bool::from(maybe_committed) && trx.get(&receipt, false).await?.is_some()
+                        {
+                            return Ok(());
+                        }
+                        trx.set(&receipt, b"");
+                    }
+                    trx.atomic_op(&key(), &1i64.to_le_bytes(), MutationType::Add);
+                    Ok(())
+                }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn check(&mut self, client: &Client, db: &SimDatabase) -> PhaseResult {
+        let expected = i64::from(client.rounds) * i64::from(client.count());
+        let found = db
+            .run(|trx, _| async move { number(&trx, &key()).await })
+            .await?;
+        if found != expected {
+            return Err(
+                format!("{expected} increments were made, the counter says {found}").into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn key() -> Vec<u8> {
+    Subspace::all().pack(&"counter")
+}
