@@ -14,8 +14,8 @@ def add_argument(parser):
     parser.add_argument(
         "--library",
         type=Path,
-        help="the libfdb_c.so to run against, whose directory holds no other library of that name;"
-        " without it, shaketable-fdbc is built",
+        help="the libfdb_c.so to run against, under whatever name;"
+        " without it, the crate fdb_c is built",
     )
 
 
@@ -34,13 +34,13 @@ def directory(argument):
 
 
 def build():
-    """The cdylib of shaketable-fdbc."""
-    command = ["cargo", "build", "--release", "--package", "shaketable-fdbc", "--message-format=json"]
+    """The crate that is our libfdb_c.so."""
+    command = ["cargo", "build", "--release", "--package", "fdb_c", "--message-format=json"]
     messages = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     libraries = [
         name
         for message in map(json.loads, messages.splitlines())
-        if message["reason"] == "compiler-artifact" and "shaketable-fdbc" in message["package_id"]
+        if message["reason"] == "compiler-artifact" and message["target"]["name"] == "fdb_c"
         for name in message["filenames"]
         if name.endswith(".so")
     ]
