@@ -35,3 +35,20 @@ fn no_two_names_stand_for_the_same_place_by_mistake() {
     assert!(EXPORTS.iter().all(|export| !export.address.is_null()));
     assert!(EXPORTS.is_sorted_by_key(|export| export.name));
 }
+
+#[test]
+fn a_program_that_keeps_the_symbols_offers_them_to_the_libraries_it_loads() {
+    keep_symbols();
+    let this_program = libloading::os::unix::Library::this();
+    for export in EXPORTS {
+        // SAFETY: the symbol is only compared, never called.
+        let found = unsafe { this_program.get::<*const ()>(export.name.as_bytes()) }
+            .unwrap_or_else(|error| panic!("{}: {error}", export.name));
+        assert_eq!(
+            found.into_raw().cast_const().cast(),
+            export.address,
+            "{}",
+            export.name
+        );
+    }
+}
