@@ -2,12 +2,14 @@
 //! *emerges* from processes and messages.
 //!
 //! * [`proto`] is the border: the messages that client and servers exchange, and nothing else.
+//! * [`checker`] proves from the true commit order that a run was strictly serializable.
 //! * [`client`] is what a binding sees of a transaction.
 //! * [`error`] holds FoundationDB's error codes.
 //!
 //! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe` code.
 #![forbid(unsafe_code)]
 
+pub mod checker;
 pub mod client;
 pub mod error;
 pub mod proto;

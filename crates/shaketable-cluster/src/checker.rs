@@ -1,0 +1,116 @@
+//! Proof that a run was strictly serializable.
+//!
+//! Two accounts of the same run are compared. The engine's own, [`History`], says which transactions committed and in
+//! which order; it is the true order, so nothing has to be searched for. The clients' account, one [`Observation`] per
+//! attempt at a transaction, says what each of them did, was told, and when. [`verify`] holds them against a plain ordered map:
+//!
+//! * [`serializability`]: every read shows the state at the read version under the transaction's own writes, and still
+//!   shows the same just before the transaction commits, unless it was a snapshot read. What was acknowledged is in the history, what
+//!   was refused is not, and the mutations do to the map what the calls would have done one after the other;
+//! * [`real_time`]: whoever asks for a read version gets one at or after everything that anybody had been told by then;
+//! * [`conflicts`]: between a transaction's read version and its commit nobody wrote what it declared to have read.
+//!
+//! [`RandomClient`] makes clients that try everything. The checkers do not care who made the observations or what happened to the
+//! cluster meanwhile, so that the same proof holds under faults.
+
+mod client;
+mod conflicts;
+mod history;
+mod model;
+mod observation;
+mod real_time;
+mod serializability;
+
+pub use client::RandomClient;
+pub use history::{Committed, History};
+pub use observation::{Observation, Outcome, Read, Step};
+
+use crate::error::Error;
+use crate::proto::{Version, Versionstamp};
+use shaketable_kernel::Time;
+
+/// Checks a run against all rules; the first violation is the result.
+///
+/// `history` must cover the whole life of the database, and `observations` every client that wrote to it.
+pub fn verify(history: &History, observations: &[Observation]) -> Result<(), Violation> {
+    let committed = history.committed();
+    conflicts::verify(&committed)?;
+    real_time::verify(observations)?;
+    serializability::verify(&committed, observations)
+}
+
+/// How a run broke its promise.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Violation {
+    #[error(
+        "attempt {attempt}, step {step}, read at version {version}: expected {expected}, found {found}"
+    )]
+    WrongRead {
+        attempt: u64,
+        step: usize,
+        version: Version,
+        expected: String,
+        found: String,
+    },
+    #[error(
+        "attempt {attempt}, step {step}, committed at {stamp:?}: expected the read {found} to hold until the commit, but then it was {expected}"
+    )]
+    ReadChanged {
+        attempt: u64,
+        step: usize,
+        stamp: Versionstamp,
+        expected: String,
+        found: String,
+    },
+    #[error(
+        "attempt {attempt} was told that it committed at {stamp:?}: expected it there in the history, found {found}"
+    )]
+    LostCommit {
+        attempt: u64,
+        stamp: Versionstamp,
+        found: String,
+    },
+    #[error(
+        "attempt {attempt} was told that it failed with {error}: expected it nowhere in the history, found it at {stamp:?}"
+    )]
+    ZombieCommit {
+        attempt: u64,
+        error: Error,
+        stamp: Versionstamp,
+    },
+    #[error("attempt {attempt} is in the history twice, at {first:?} and at {second:?}")]
+    CommittedTwice {
+        attempt: u64,
+        first: Versionstamp,
+        second: Versionstamp,
+    },
+    #[error(
+        "attempt {attempt}, committed at {stamp:?}: expected its mutations to leave {expected}, found {found}"
+    )]
+    WrongEffect {
+        attempt: u64,
+        stamp: Versionstamp,
+        expected: String,
+        found: String,
+    },
+    #[error(
+        "attempt {attempt} asked at {asked:?} for a read version: expected at least {known}, which was known at {known_at:?}, found {found}"
+    )]
+    StaleReadVersion {
+        attempt: u64,
+        asked: Time,
+        found: Version,
+        known: Version,
+        known_at: Time,
+    },
+    #[error(
+        "the transaction at {stamp:?} read {range} at version {read_snapshot}, which the one at {writer:?} wrote before it committed"
+    )]
+    MissedConflict {
+        stamp: Versionstamp,
+        read_snapshot: Version,
+        range: String,
+        writer: Versionstamp,
+    },
+}

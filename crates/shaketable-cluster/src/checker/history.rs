@@ -1,0 +1,94 @@
+//! What committed, in the order in which it did, as the engine knows it.
+//!
+//! A commit proxy records a transaction when the resolvers have accepted it, before it goes to the logs: from then on it
+//! may come to be committed. It does unless its generation ends first; the recovery that ends it knows up to which version the logs
+//! have kept everything, and what the generation had recorded beyond that never happened. So the order of
+//! recording does not matter, only versions do.
+
+use crate::proto::{CommitTransaction, Version, Versionstamp};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The account of one cluster. Cheap to clone: clones are the same account.
+#[derive(Clone, Debug, Default)]
+pub struct History(Rc<RefCell<Account>>);
+
+#[derive(Debug, Default)]
+struct Account {
+    accepted: Vec<(u64, Committed)>,
+    /// The last version of each generation that has ended.
+    ended: BTreeMap<u64, Version>,
+}
+
+/// A transaction that committed.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Version and position.
+    pub stamp: Versionstamp,
+    /// What it read and wrote. Versionstamped mutations are not filled in yet; write conflict ranges are complete.
+    pub transaction: CommitTransaction,
+}
+
+impl History {
+    /// Resolvers of this generation have accepted a transaction.
+    pub fn accept(&self, generation: u64, stamp: Versionstamp, transaction: &CommitTransaction) {
+        let committed = Committed {
+            stamp,
+            transaction: transaction.clone(),
+        };
+        self.0.borrow_mut().accepted.push((generation, committed));
+    }
+
+    /// A generation is over; of its transactions those up to this version are in the logs.
+    pub fn end_generation(&self, generation: u64, last_version: Version) {
+        self.0.borrow_mut().ended.insert(generation, last_version);
+    }
+
+    /// Everything that committed, in order.
+    pub fn committed(&self) -> Vec<Committed> {
+        let account = self.0.borrow();
+        let survived = |generation: &u64, version: Version| {
+            account
+                .ended
+                .get(generation)
+                .is_none_or(|last| version <= *last)
+        };
+        let mut committed: Vec<Committed> = account
+            .accepted
+            .iter()
+            .filter(|(generation, committed)| survived(generation, committed.stamp.version))
+            .map(|(_, committed)| committed.clone())
+            .collect();
+        committed.sort_by_key(|committed| committed.stamp);
+        committed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_generation_accepted_beyond_its_end_never_happened() {
+        let history = History::default();
+        let accept = |generation, version| {
+            let stamp = Versionstamp {
+                version,
+                batch_index: 0,
+            };
+            history.accept(generation, stamp, &CommitTransaction::default());
+        };
+        accept(1, 20);
+        accept(1, 10);
+        accept(2, 100);
+        history.end_generation(1, 15);
+        accept(1, 30);
+        let versions: Vec<Version> = history
+            .committed()
+            .iter()
+            .map(|c| c.stamp.version)
+            .collect();
+        assert_eq!(versions, [10, 100]);
+    }
+}

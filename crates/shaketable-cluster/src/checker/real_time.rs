@@ -1,0 +1,112 @@
+//! Real time: nobody is told an older story than one that has been told already.
+//!
+//! A read version that is asked for after a commit was acknowledged, to anybody, must show that commit. It must
+//! also be no older than any read version that had been handed out before, or a client could see the past after another has seen the
+//! present.
+
+use super::{Observation, Outcome, Violation};
+use crate::proto::Version;
+use shaketable_kernel::Time;
+
+pub(super) fn verify(observations: &[Observation]) -> Result<(), Violation> {
+    // What became known to somebody, in order of time, with the highest version known by then.
+    let mut known: Vec<(Time, Version)> = Vec::new();
+    for observation in observations {
+        known.extend(
+            observation
+                .read_version
+                .map(|(_, received, version)| (received, version)),
+        );
+        if let Outcome::Committed(stamp) = observation.outcome {
+            known.push((observation.ended, stamp.version));
+        }
+    }
+    known.sort();
+    let mut highest: Vec<(Time, Version, Time)> = Vec::new();
+    for (time, version) in known {
+        let best = match highest.last() {
+            Some((_, best, since)) if *best >= version => (time, *best, *since),
+            _ => (time, version, time),
+        };
+        highest.push(best);
+    }
+    for observation in observations {
+        let Some((asked, _, found)) = observation.read_version else {
+            continue;
+        };
+        let before = highest.partition_point(|(time, ..)| *time < asked);
+        if let Some((_, known, known_at)) = before.checked_sub(1).map(|last| highest[last])
+            && found < known
+        {
+            let attempt = observation.attempt;
+            return Err(Violation::StaleReadVersion {
+                attempt,
+                asked,
+                found,
+                known,
+                known_at,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::Versionstamp;
+
+    fn observation(
+        attempt: u64,
+        asked: u64,
+        version: Version,
+        ended: u64,
+        commit: Option<Version>,
+    ) -> Observation {
+        let outcome = match commit {
+            Some(version) => Outcome::Committed(Versionstamp {
+                version,
+                batch_index: 0,
+            }),
+            None => Outcome::ReadOnly,
+        };
+        Observation {
+            attempt,
+            read_version: Some((
+                Time::from_nanos(asked),
+                Time::from_nanos(asked + 1),
+                version,
+            )),
+            steps: Vec::new(),
+            outcome,
+            ended: Time::from_nanos(ended),
+        }
+    }
+
+    #[test]
+    fn a_version_asked_for_after_an_acknowledgement_must_show_it() {
+        let writer = observation(1, 10, 100, 20, Some(200));
+        let concurrent = observation(2, 20, 150, 30, None);
+        let fresh = observation(3, 21, 200, 30, None);
+        assert_eq!(verify(&[writer.clone(), concurrent, fresh]), Ok(()));
+        let stale = observation(4, 21, 199, 30, None);
+        assert!(matches!(
+            verify(&[stale, writer]),
+            Err(Violation::StaleReadVersion {
+                attempt: 4,
+                known: 200,
+                found: 199,
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn read_versions_do_not_go_back_either() {
+        let early = observation(1, 10, 300, 50, None);
+        let late = observation(2, 12, 299, 50, None);
+        assert!(verify(&[early.clone(), late]).is_err());
+        let concurrent = observation(3, 11, 299, 50, None);
+        assert_eq!(verify(&[early, concurrent]), Ok(()));
+    }
+}
