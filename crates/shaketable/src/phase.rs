@@ -58,6 +58,8 @@ pub(crate) struct Client {
     running: RefCell<Option<Rc<Scope>>>,
     /// Why no further phase may run.
     broken: Cell<Option<Broken>>,
+    /// The host is done with this client.
+    freed: Cell<bool>,
 }
 
 /// Why a client takes no further part in the test.
@@ -104,6 +106,7 @@ impl Client {
             context,
             running: RefCell::new(None),
             broken: Cell::new(None),
+            freed: Cell::new(false),
         })
     }
 
@@ -125,8 +128,10 @@ impl Client {
         *self.running.borrow_mut() = Some(scope.clone());
     }
 
-    /// Drops the phase under way, if there is one. Answers whether nothing of it is left.
+    /// The host frees the workload: drops the phase under way, if there is one. Answers whether
+    /// nothing of it is left.
     pub(crate) fn stop_phase(&self) -> bool {
+        self.freed.set(true);
         let scope = self.running.borrow().clone();
         if let Some(scope) = scope {
             scope.stop_all();
@@ -254,6 +259,27 @@ impl End {
         self.result = Some(result);
     }
 
+    /// The workload's code did not come to its own end, and nothing was said about it yet.
+    fn report_loose_end(&self) {
+        if self.client.broken().is_some() {
+            return;
+        }
+        let (name, message) = if self.client.freed.get() {
+            (
+                "WorkloadFreedInPhase",
+                "the host freed the workload while the phase was waiting for something",
+            )
+        } else {
+            (
+                "WorkloadPhaseStuck",
+                "the phase was pending, and nothing held a waker that could run it again",
+            )
+        };
+        self.client
+            .error(name, self.stage, details!["Message" => message]);
+        self.client.interrupt(self.stage);
+    }
+
     /// Takes the database back from the workload. Answers whether all of it came back.
     fn take_database_back(&mut self) -> bool {
         let Some(database) = self.database.take() else {
@@ -303,18 +329,7 @@ impl Drop for End {
                 false
             }
             None => {
-                if self.client.broken().is_none() {
-                    self.client.error(
-                        "WorkloadPhaseStuck",
-                        self.stage,
-                        details![
-                            "Message" => "the phase was pending and nothing held a waker that could \
-                                          run it again, or the host freed the workload before the \
-                                          phase had ended",
-                        ],
-                    );
-                    self.client.interrupt(self.stage);
-                }
+                self.report_loose_end();
                 false
             }
         };

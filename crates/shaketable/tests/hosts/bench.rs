@@ -1,0 +1,227 @@
+//! Builds hosts and libraries, runs them, and reads what they wrote.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{LazyLock, OnceLock};
+
+/// What a run wrote, and how it ended.
+pub struct Run {
+    pub stdout: String,
+    pub stderr: String,
+    pub code: Option<i32>,
+}
+
+impl Run {
+    /// The lines of stdout that contain `text`.
+    pub fn lines(&self, text: &str) -> Vec<&str> {
+        self.stdout
+            .lines()
+            .filter(|line| line.contains(text))
+            .collect()
+    }
+
+    /// Fails unless stdout has this line.
+    #[track_caller]
+    pub fn expect_line(&self, line: &str) -> &Self {
+        assert!(
+            self.stdout.lines().any(|l| l == line),
+            "no line `{line}` in\n{self}"
+        );
+        self
+    }
+
+    /// Fails unless some line of stdout has all these texts.
+    #[track_caller]
+    pub fn expect_line_with(&self, texts: &[&str]) -> &Self {
+        let found = self
+            .stdout
+            .lines()
+            .any(|line| texts.iter().all(|text| line.contains(text)));
+        assert!(found, "no line with {texts:?} in\n{self}");
+        self
+    }
+
+    /// Fails unless stderr contains this text.
+    #[track_caller]
+    pub fn expect_stderr(&self, text: &str) -> &Self {
+        assert!(
+            self.stderr.contains(text),
+            "no `{text}` on stderr of\n{self}"
+        );
+        self
+    }
+
+    /// Fails unless stdout has no line with this text.
+    #[track_caller]
+    pub fn refuse(&self, text: &str) -> &Self {
+        assert!(
+            self.lines(text).is_empty(),
+            "unexpected `{text}` in\n{self}"
+        );
+        self
+    }
+
+    /// Fails unless the host came to its end and saw nothing that a library must not do.
+    #[track_caller]
+    pub fn expect_sound(&self) -> &Self {
+        assert_eq!(self.code, Some(0), "{self}");
+        self.expect_line("end").refuse("BUG")
+    }
+}
+
+impl std::fmt::Display for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Run {
+            stdout,
+            stderr,
+            code,
+        } = self;
+        write!(
+            f,
+            "stdout:\n{stdout}\nstderr:\n{stderr}\nexit code: {code:?}"
+        )
+    }
+}
+
+/// A host program, ready to run.
+pub struct Host(PathBuf);
+
+impl Host {
+    /// Compiles one of the programs in this folder.
+    pub fn compile(source: &str, name: &str, flags: &[&str]) -> Host {
+        static LIBFDB_C: OnceLock<()> = OnceLock::new();
+        LIBFDB_C.get_or_init(compile_libfdb_c);
+        let program = bench().join(name);
+        let compiler = if source.ends_with(".cpp") {
+            "c++"
+        } else {
+            "cc"
+        };
+        let mut command = Command::new(compiler);
+        command
+            .args(["-g", "-Wall", "-Wextra", "-o"])
+            .arg(&program)
+            .args(flags)
+            .arg(folder().join(source))
+            .arg("-L")
+            .arg(bench())
+            .arg("-lfdb_c")
+            .arg("-ldl")
+            .arg(format!("-Wl,-rpath,{}", bench().display()));
+        succeed(command);
+        Host(program)
+    }
+
+    /// Runs the host on a library.
+    pub fn run<A: AsRef<OsStr>>(&self, library: &Path, arguments: &[A]) -> Run {
+        let mut command = if env::var_os("SHAKETABLE_VALGRIND").is_some() {
+            let mut command = Command::new("valgrind");
+            command.args([
+                "--quiet",
+                "--error-exitcode=99",
+                "--leak-check=full",
+                "--show-leak-kinds=definite",
+                "--errors-for-leak-kinds=definite",
+            ]);
+            command.arg(&self.0);
+            command
+        } else {
+            Command::new(&self.0)
+        };
+        let output = command
+            .arg(library)
+            .args(arguments)
+            .env("LD_LIBRARY_PATH", bench())
+            .output()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Run {
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+            code: output.status.code(),
+        }
+    }
+}
+
+/// Builds `tests/workloads/probe` with these features, and answers where the library is.
+pub fn probe(features: &str) -> PathBuf {
+    // The usual features share the folder of this test, where the dependencies are built already.
+    let target = match features {
+        "fdb-7_4" => target(),
+        other => target().join("hosts").join(other),
+    };
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["build", "--quiet", "--package", "shaketable-test-probe"])
+        .args(["--no-default-features", "--features", features])
+        .arg("--target-dir")
+        .arg(&target)
+        .arg("--manifest-path")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads/probe/Cargo.toml"));
+    succeed(command);
+    target.join("debug/libprobe.so")
+}
+
+/// The fake client library: our few functions, and a stub for each of the others.
+fn compile_libfdb_c() {
+    let implemented = fs::read_to_string(folder().join("fake_fdb.c")).expect("fake_fdb.c");
+    let symbols = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sys/symbols.csv");
+    let symbols = fs::read_to_string(symbols).expect("the list of functions");
+    let stubs: String = symbols
+        .lines()
+        .filter_map(|line| line.split(',').next())
+        .filter(|name| name.starts_with("fdb_") && !implemented.contains(&format!("{name}(")))
+        .map(|name| format!("void {name}(void) {{ abort(); }}\n"))
+        .collect();
+    let stubs_file = bench().join("stubs.c");
+    fs::write(&stubs_file, format!("#include <stdlib.h>\n{stubs}")).expect("stubs.c");
+    let mut command = Command::new("cc");
+    command
+        .args(["-g", "-shared", "-fPIC", "-Wl,-soname,libfdb_c.so", "-o"])
+        .arg(bench().join("libfdb_c.so"))
+        .arg(folder().join("fake_fdb.c"))
+        .arg(stubs_file);
+    succeed(command);
+}
+
+#[track_caller]
+fn succeed(mut command: Command) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?} failed:\n{}",
+        text(&output.stderr)
+    );
+    output
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts")
+}
+
+/// Where what these tests build is put; one per test process.
+fn bench() -> &'static Path {
+    static BENCH: LazyLock<PathBuf> = LazyLock::new(|| {
+        let bench = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hosts");
+        fs::create_dir_all(&bench).expect("a folder for the hosts");
+        bench
+    });
+    &BENCH
+}
+
+/// The target folder of this very build.
+fn target() -> PathBuf {
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    temporary
+        .parent()
+        .expect("target/tmp has a parent")
+        .to_owned()
+}
