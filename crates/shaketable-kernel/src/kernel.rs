@@ -84,6 +84,8 @@ pub struct Spinning {
     pub process: Option<ProcessId>,
 }
 
+/// How many things a network thread runs before it looks at its timers again.
+const TIMERS_EVERY: u32 = 64;
 /// Events that may happen in a simulation before time must move.
 const BUDGET: u64 = 5_000_000;
 
@@ -301,13 +303,21 @@ impl Kernel {
     /// The loop of a network thread: runs until `stop` is set. Whoever sets it posts something to the inbox, to
     /// end the wait.
     pub fn run_real(&self, stop: &AtomicBool) {
+        let mut in_a_row = 0;
         while !stop.load(Ordering::Acquire) {
             match self.0.shared.pop() {
                 Some(item) => {
                     // A real clock has no budget: time moves by itself.
                     let _ = self.run_item(item);
+                    // Threads that never stop posting must not hold the timers up.
+                    in_a_row += 1;
+                    if in_a_row == TIMERS_EVERY {
+                        in_a_row = 0;
+                        self.fire_until(self.now());
+                    }
                 }
                 None => {
+                    in_a_row = 0;
                     self.advance();
                 }
             }
