@@ -539,7 +539,7 @@ pub unsafe extern "C" fn fdb_transaction_get_range_split_points(
     end_key_length: c_int,
     chunk_size: i64,
 ) -> *mut FDBFuture {
-    let no_limit = c_int::MAX;
+    let no_limit = -1;
     // SAFETY: the contract of the header.
     unsafe {
         fdb_transaction_get_range_split_points_with_limit(
@@ -554,7 +554,8 @@ pub unsafe extern "C" fn fdb_transaction_get_range_split_points(
     }
 }
 
-/// Keys that cut a range into chunks of about that size, at most so many.
+/// Keys that cut a range into chunks of about that size: at most so many between its ends, which are always there. A
+/// negative limit is none.
 ///
 /// # Safety
 /// The contract of the header.
@@ -580,7 +581,12 @@ pub unsafe extern "C" fn fdb_transaction_get_range_split_points_with_limit(
         .submit(
             move |transaction| transaction.get_range_split_points(range, chunk_size),
             move |mut keys| {
-                keys.truncate(usize::try_from(limit).unwrap_or(0));
+                if let Ok(limit) = usize::try_from(limit)
+                    && let Some(end) = keys.pop()
+                {
+                    keys.truncate(limit + 1);
+                    keys.push(end);
+                }
                 Value::Keys(Keys::new(keys))
             },
         )

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""How many get + set + commit transactions a second one Python thread makes, one after another, through a libfdb_c.
+
+Each transaction crosses to the network's thread and back twice, so this measures how fast the two threads wake each other.
+
+    sequential.py target/release/libfdb_c.so [TRANSACTIONS]
+"""
+
+import ctypes
+import sys
+import threading
+import time
+
+library = ctypes.CDLL(sys.argv[1])
+transactions = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
+P, I, B = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+SIGNATURES = {
+    "fdb_select_api_version_impl": (I, [I, I]),
+    "fdb_setup_network": (I, []),
+    "fdb_run_network": (I, []),
+    "fdb_stop_network": (I, []),
+    "fdb_create_database": (I, [B, ctypes.POINTER(P)]),
+    "fdb_database_create_transaction": (I, [P, ctypes.POINTER(P)]),
+    "fdb_transaction_destroy": (None, [P]),
+    "fdb_transaction_get": (P, [P, B, I, I]),
+    "fdb_transaction_set": (None, [P, B, I, B, I]),
+    "fdb_transaction_commit": (P, [P]),
+    "fdb_future_block_until_ready": (I, [P]),
+    "fdb_future_get_error": (I, [P]),
+    "fdb_future_destroy": (None, [P]),
+}
+for name, (result, arguments) in SIGNATURES.items():
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, arguments
+
+
+def check(code):
+    if code:
+        sys.exit(f"error {code}")
+
+
+def finish(future):
+    check(library.fdb_future_block_until_ready(future))
+    check(library.fdb_future_get_error(future))
+    library.fdb_future_destroy(future)
+
+
+check(library.fdb_select_api_version_impl(740, 740))
+check(library.fdb_setup_network())
+network = threading.Thread(target=library.fdb_run_network)
+network.start()
+database = P()
+check(library.fdb_create_database(None, ctypes.byref(database)))
+
+
+def transact(number):
+    transaction = P()
+    check(library.fdb_database_create_transaction(database, ctypes.byref(transaction)))
+    key = b"key%04d" % (number % 1000)
+    finish(library.fdb_transaction_get(transaction, key, len(key), 0))
+    library.fdb_transaction_set(transaction, key, len(key), b"value", 5)
+    finish(library.fdb_transaction_commit(transaction))
+    library.fdb_transaction_destroy(transaction)
+
+
+for number in range(1000):
+    transact(number)
+start = time.perf_counter()
+for number in range(transactions):
+    transact(number)
+seconds = time.perf_counter() - start
+print(f"{transactions / seconds:.0f} transactions a second, {seconds / transactions * 1e6:.1f} microseconds each")
+check(library.fdb_stop_network())
+network.join()
