@@ -9,6 +9,7 @@ Ends with 1 if any test fails.
 
 import argparse
 import faulthandler
+import importlib.metadata
 import sys
 import unittest
 from pathlib import Path
@@ -24,13 +25,13 @@ class Table(unittest.TestResult):
 
     def startTest(self, test):
         super().startTest(test)
-        self.failures_before = len(self.failures) + len(self.errors)
+        self.known = len(self.failures), len(self.errors)
         faulthandler.dump_traceback_later(SECONDS_PER_TEST, exit=True)
         print(f"  {test.id():120} ", end="", flush=True)
 
     def stopTest(self, test):
         faulthandler.cancel_dump_traceback_later()
-        reasons = (self.failures + self.errors)[self.failures_before :]
+        reasons = self.failures[self.known[0] :] + self.errors[self.known[1] :]
         print("FAILED" if reasons else "ok", flush=True)
         for _, reason in reasons:
             print("".join(f"        {line}\n" for line in reason.splitlines()), end="", flush=True)
@@ -51,7 +52,7 @@ def main():
     result = Table()
     suite.run(result)
     failed = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
-    print(f"binding {fdb.__version__}, API version {arguments.api}: {result.testsRun} tests, {failed} failed")
+    print(f"binding {importlib.metadata.version('foundationdb')}, API version {arguments.api}: {result.testsRun} tests, {failed} failed")
     sys.exit(1 if failed else 0)
 
 

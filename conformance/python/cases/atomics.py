@@ -26,8 +26,7 @@ class Atomics(Case):
         seen = transaction[key]
         before = bytes(seen) if seen.present() else None
         transaction.commit().wait()
-        seen = self.db[key]
-        after = bytes(seen) if seen.present() else None
+        after = self.db[key]
         self.assertEqual(before, after, "the transaction saw something else than it committed")
         return after
 

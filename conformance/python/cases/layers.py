@@ -56,7 +56,7 @@ class Tuples(Case):
         for name in [(), (1,), (1, 2), (1, "x"), (2,)]:
             self.db[space.pack(name)] = b""
         rows = self.db[space[1].range()]
-        self.assertEqual([space.unpack(row.key) for row in rows], [(1, 2), (1, "x")])
+        self.assertEqual([space.unpack(row.key) for row in rows], [(1, "x"), (1, 2)])
 
 
 class Subspaces(Case):
@@ -111,8 +111,8 @@ class Directories(Case):
         self.db[directory["row"]] = b"v"
         self.db[inner["row"]] = b"v"
         self.root.remove(self.db, ("a",))
-        self.assertFalse(self.db[directory["row"]].present())
-        self.assertFalse(self.db[inner["row"]].present())
+        self.assertIsNone(self.db[directory["row"]])
+        self.assertIsNone(self.db[inner["row"]])
         self.assertFalse(self.root.remove_if_exists(self.db, ("a",)))
 
     def test_a_directory_of_another_layer_is_not_opened(self):

@@ -19,9 +19,7 @@ class Reading(Case):
 
     def test_an_empty_value_is_not_an_absent_one(self):
         self.db[self.key(b"k")] = b""
-        value = self.db[self.key(b"k")]
-        self.assertTrue(value.present())
-        self.assertEqual(bytes(value), b"")
+        self.assertEqual(self.db[self.key(b"k")], b"")
 
     def test_any_byte_may_stand_in_a_key_and_a_value(self):
         every = bytes(range(256))
@@ -31,7 +29,7 @@ class Reading(Case):
     def test_a_cleared_key_is_absent(self):
         self.db[self.key(b"k")] = b"v"
         del self.db[self.key(b"k")]
-        self.assertFalse(self.db[self.key(b"k")].present())
+        self.assertIsNone(self.db[self.key(b"k")])
 
     def test_a_transaction_reads_its_own_writes(self):
         transaction = self.db.create_transaction()
@@ -74,7 +72,7 @@ class Committing(Case):
     def test_nothing_is_visible_before_the_commit(self):
         transaction = self.db.create_transaction()
         transaction[self.key(b"k")] = b"v"
-        self.assertFalse(self.db[self.key(b"k")].present())
+        self.assertIsNone(self.db[self.key(b"k")])
         transaction.commit().wait()
         self.assertEqual(self.db[self.key(b"k")], b"v")
 
@@ -205,7 +203,7 @@ class Conflicts(Case):
         second[self.key(b"other")] = b"v"
         first.add_write_conflict_key(self.key(b"k"))
         self.conflict(first, second)
-        self.assertFalse(self.db[self.key(b"k")].present())
+        self.assertIsNone(self.db[self.key(b"k")])
 
     def test_an_added_write_conflict_range_conflicts_without_a_write(self):
         first, second = self.two()
@@ -252,7 +250,7 @@ class Retrying(Case):
 
         transaction = self.db.create_transaction()
         write(transaction)
-        self.assertFalse(self.db[self.key(b"k")].present())
+        self.assertIsNone(self.db[self.key(b"k")])
         transaction.commit().wait()
         self.assertEqual(self.db[self.key(b"k")], b"v")
 
@@ -279,7 +277,7 @@ class Retrying(Case):
 
         with self.assertRaises(ValueError):
             write(self.db)
-        self.assertFalse(self.db[self.key(b"k")].present())
+        self.assertIsNone(self.db[self.key(b"k")])
 
     def test_on_error_readies_the_transaction_after_a_retryable_error(self):
         transaction = self.db.create_transaction()
@@ -372,14 +370,14 @@ class Refusals(Case):
             transaction[self.key(b"k")].wait()
 
     def test_a_version_of_long_ago_is_too_old(self):
-        self.db[self.key(b"k")].wait()
+        self.db.create_transaction().get_read_version().wait()
         transaction = self.db.create_transaction()
         transaction.set_read_version(1)
         with self.fails_with(1007):
             transaction[self.key(b"k")].wait()
 
     def test_a_version_of_the_far_future_is_not_there_yet(self):
-        self.db[self.key(b"k")].wait()
+        self.db.create_transaction().get_read_version().wait()
         transaction = self.db.create_transaction()
         transaction.set_read_version(1 << 62)
         with self.fails_with(1009):
@@ -394,9 +392,9 @@ class Errors(Case):
     def test_predicates_tell_which_errors_can_be_retried(self):
         answers = {
             code: (
-                fdb.predicates.retryable(fdb.FDBError(code)),
-                fdb.predicates.maybe_committed(fdb.FDBError(code)),
-                fdb.predicates.retryable_not_committed(fdb.FDBError(code)),
+                fdb.predicates.is_retryable(fdb.FDBError(code)),
+                fdb.predicates.is_maybe_committed(fdb.FDBError(code)),
+                fdb.predicates.is_retryable_not_committed(fdb.FDBError(code)),
             )
             for code in (1007, 1020, 1021, 1025, 1031, 2000)
         }
