@@ -7,9 +7,10 @@
 
 use crate::kernel::Kernel;
 use crate::task::TaskId;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Wake;
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -149,8 +150,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under the lock, so a poisoned state is still a whole one.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Names the calling thread as the kernel's. The first one stays.
@@ -166,8 +166,9 @@ impl Shared {
         }
         state.queues[usize::from(level)].push_back(item);
         state.occupied |= 1 << level;
-        if state.waiting {
-            state.waiting = false;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state); // whoever is woken would only wait for the lock
+        if waiting {
             self.posted.notify_one();
         }
     }
@@ -197,18 +198,13 @@ impl Shared {
             return;
         }
         state.waiting = true;
-        let mut state = match timeout {
+        match timeout {
             Some(timeout) => {
                 self.posted
-                    .wait_timeout_while(state, timeout, |state| state.waiting)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+                    .wait_while_for(&mut state, |state| state.waiting, timeout);
             }
-            None => self
-                .posted
-                .wait_while(state, |state| state.waiting)
-                .unwrap_or_else(PoisonError::into_inner),
-        };
+            None => self.posted.wait_while(&mut state, |state| state.waiting),
+        }
         state.waiting = false;
     }
 
