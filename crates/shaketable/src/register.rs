@@ -213,6 +213,10 @@ macro_rules! register_workload {
 #[macro_export]
 macro_rules! __export_factories {
     ($version:expr, $make:expr) => {
+        /// Has a name that explains the compiler's complaint about a second registration.
+        #[unsafe(no_mangle)]
+        extern "C" fn a_workload_library_has_exactly_one_register_macro() {}
+
         /// The factory of the C ABI.
         #[unsafe(no_mangle)]
         extern "C" fn workloadCFactory(
