@@ -149,3 +149,54 @@ impl Recorder for LastEvents {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &'static str) -> Event {
+        Event::User {
+            name: name.into(),
+            details: vec![("Key".into(), "value".into())],
+        }
+    }
+
+    #[test]
+    fn nothing_is_evaluated_while_nobody_records() {
+        let kernel = Kernel::simulation(1);
+        kernel.record(|| panic!("evaluated"));
+        let last = LastEvents::new(2);
+        kernel.set_recorder(Some(last.clone()));
+        kernel.record(|| user("a"));
+        kernel.set_recorder(None);
+        kernel.record(|| panic!("evaluated"));
+        assert_eq!(last.events(), [(Time::ZERO, user("a"))]);
+    }
+
+    #[test]
+    fn only_the_last_events_are_remembered() {
+        let last = LastEvents::new(2);
+        for name in ["a", "b", "c"] {
+            last.record(Time::ZERO, &user(name));
+        }
+        assert_eq!(
+            last.events(),
+            [(Time::ZERO, user("b")), (Time::ZERO, user("c"))]
+        );
+    }
+
+    #[test]
+    fn the_fingerprint_depends_on_every_event_its_time_and_the_order() {
+        let print = |events: &[(u64, &'static str)]| {
+            let fingerprint = Fingerprint::new();
+            for (time, name) in events {
+                fingerprint.record(Time::from_nanos(*time), &user(name));
+            }
+            (fingerprint.value(), fingerprint.events())
+        };
+        assert_eq!(print(&[(1, "a"), (2, "b")]), print(&[(1, "a"), (2, "b")]));
+        assert_ne!(print(&[(1, "a"), (2, "b")]), print(&[(1, "b"), (2, "a")]));
+        assert_ne!(print(&[(1, "a"), (2, "b")]), print(&[(1, "a"), (3, "b")]));
+        assert_eq!(print(&[(1, "a"), (2, "b")]).1, 2);
+    }
+}

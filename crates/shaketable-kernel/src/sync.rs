@@ -389,3 +389,154 @@ impl<T: fmt::Debug> fmt::Debug for AsyncVar<T> {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Deadlock, Kernel, Priority, ProcessSpec};
+
+    #[test]
+    fn a_oneshot_carries_one_value_or_the_news_that_there_is_none() {
+        let kernel = Kernel::simulation(1);
+        let (sender, receiver) = oneshot();
+        sender.send(5).unwrap();
+        assert_eq!(kernel.block_on(receiver), Ok(Ok(5)));
+        let (sender, receiver) = oneshot::<u8>();
+        drop(sender);
+        assert_eq!(kernel.block_on(receiver), Ok(Err(Cancelled)));
+        let (sender, receiver) = oneshot();
+        drop(receiver);
+        assert!(sender.is_closed());
+        assert_eq!(sender.send("back"), Err("back"));
+    }
+
+    #[test]
+    fn a_receiver_that_waits_is_woken_by_the_value_and_by_the_loss_of_the_sender() {
+        let kernel = Kernel::simulation(1);
+        let process = kernel.add_process(ProcessSpec::default());
+        for send in [true, false] {
+            let (sender, receiver) = oneshot();
+            let task = kernel.spawn(process, Priority::DefaultDelay, receiver);
+            kernel.run_ready().unwrap();
+            if send {
+                sender.send(1).unwrap();
+            } else {
+                drop(sender);
+            }
+            assert_eq!(
+                kernel.block_on(task),
+                Ok(if send { Ok(1) } else { Err(Cancelled) })
+            );
+        }
+    }
+
+    #[test]
+    fn a_channel_keeps_order_and_ends_with_its_last_sender() {
+        let kernel = Kernel::simulation(1);
+        let (sender, mut receiver) = channel();
+        let other = sender.clone();
+        sender.send(1).unwrap();
+        other.send(2).unwrap();
+        drop(sender);
+        assert_eq!(kernel.block_on(receiver.recv()), Ok(Some(1)));
+        assert_eq!(receiver.try_recv(), Some(2));
+        assert_eq!(receiver.try_recv(), None);
+        assert!(matches!(
+            kernel.block_on(receiver.recv()),
+            Err(Deadlock::NothingToDo { .. })
+        ));
+        drop(other);
+        assert_eq!(kernel.block_on(receiver.recv()), Ok(None));
+    }
+
+    #[test]
+    fn a_channel_without_receiver_gives_values_back() {
+        let (sender, receiver) = channel();
+        drop(receiver);
+        assert!(sender.is_closed());
+        assert_eq!(sender.send(1), Err(1));
+    }
+
+    #[test]
+    fn notified_counts_from_its_creation() {
+        let kernel = Kernel::simulation(1);
+        let notify = Notify::new();
+        let early = notify.notified();
+        notify.notify_all();
+        let late = notify.notified();
+        assert_eq!(kernel.block_on(early), Ok(()));
+        assert!(kernel.block_on(late).is_err());
+    }
+
+    #[test]
+    fn waiters_are_woken_in_the_order_in_which_they_began_to_wait() {
+        let kernel = Kernel::simulation(1);
+        let process = kernel.add_process(ProcessSpec::default());
+        let (notify, order) = (Notify::new(), Rc::new(RefCell::new(Vec::new())));
+        for n in 0..5 {
+            let (notified, order) = (notify.notified(), order.clone());
+            let task = async move {
+                notified.await;
+                order.borrow_mut().push(n);
+            };
+            kernel.spawn(process, Priority::DefaultDelay, task).detach();
+        }
+        kernel.run_ready().unwrap();
+        notify.notify_all();
+        kernel.run_ready().unwrap();
+        assert_eq!(*order.borrow(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_waiter_that_gives_up_leaves_nothing_behind() {
+        let kernel = Kernel::simulation(1);
+        let notify = Notify::new();
+        assert_eq!(
+            kernel.block_on(kernel.timeout(1.0, notify.notified())),
+            Ok(None)
+        );
+        assert!(notify.0.waiters.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_variable_tells_of_changes_and_keeps_silent_about_equal_values() {
+        let kernel = Kernel::simulation(1);
+        let variable = AsyncVar::new(1);
+        let change = variable.on_change();
+        variable.set(1);
+        assert!(
+            kernel
+                .block_on(kernel.timeout(1.0, change))
+                .unwrap()
+                .is_none()
+        );
+        let change = variable.on_change();
+        variable.clone().set(2);
+        assert_eq!(kernel.block_on(change), Ok(()));
+        let change = variable.on_change();
+        assert_eq!(variable.replace(2), 2);
+        assert_eq!(kernel.block_on(change), Ok(()));
+        let change = variable.on_change();
+        variable.update(|value| *value += 1);
+        assert_eq!(kernel.block_on(change), Ok(()));
+        assert_eq!(variable.get(), 3);
+    }
+
+    #[test]
+    fn waiting_for_a_condition_ends_when_it_holds() {
+        let kernel = Kernel::simulation(1);
+        let process = kernel.add_process(ProcessSpec::default());
+        let variable = AsyncVar::new(0);
+        let (kernel2, variable2) = (kernel.clone(), variable.clone());
+        kernel
+            .spawn(process, Priority::DefaultDelay, async move {
+                for n in 1..10 {
+                    kernel2.sleep(1.0).await;
+                    variable2.set(n);
+                }
+            })
+            .detach();
+        kernel.block_on(variable.wait_for(|n| *n >= 3)).unwrap();
+        assert_eq!(kernel.now().as_secs(), 3.0);
+    }
+}

@@ -179,14 +179,17 @@ impl Timers {
             {
                 return Some(Time::from_nanos(earliest.time));
             }
-            // The lowest occupied level's lowest slot holds it. Husks go, lest time stop where nothing happens.
+            // The lowest occupied level's lowest slot holds it.
             let level = self.levels.iter_mut().find(|level| level.occupied != 0)?;
             let slot = level.occupied.trailing_zeros() as usize;
             let items = &mut level.slots[slot];
-            let before = items.len();
-            items.retain(|item| is_live(&self.entries, item.id));
-            self.items -= before - items.len();
-            self.husks -= before - items.len();
+            if self.earliest.take().is_some() {
+                // It was cancelled. Husks go, lest time stop where nothing happens.
+                let before = items.len();
+                items.retain(|item| is_live(&self.entries, item.id));
+                self.items -= before - items.len();
+                self.husks -= before - items.len();
+            }
             self.earliest = items.iter().min_by_key(|item| item.time).copied();
             if items.is_empty() {
                 level.occupied &= !(1 << slot);
@@ -304,4 +307,120 @@ impl Timers {
 
 fn is_live(entries: &[Entry], id: TimerId) -> bool {
     entries[id.index as usize].generation == id.generation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stream;
+    use std::collections::BTreeMap;
+
+    /// Takes the next moment's timers and says which of `names` they are.
+    fn pop(timers: &mut Timers, names: &BTreeMap<u32, (TimerId, u32)>) -> Option<(u64, Vec<u32>)> {
+        let time = timers.next()?;
+        let mut due = Vec::new();
+        timers.take_due(time, &mut due);
+        let name = |id: &TimerId| names.values().find(|(other, _)| other == id).unwrap().1;
+        let named = due.iter().map(name).collect();
+        for id in due {
+            timers.fire(id);
+        }
+        Some((time.as_nanos(), named))
+    }
+
+    #[test]
+    fn the_wheel_agrees_with_a_sorted_map_under_any_mix_of_setting_cancelling_and_firing() {
+        for seed in 0..300 {
+            let stream = Stream::new(seed, "wheel");
+            let spread = 1u64 << stream.range(1, 60);
+            let mut timers = Timers::new();
+            let mut model: BTreeMap<(u64, u32), TimerId> = BTreeMap::new();
+            let mut names = BTreeMap::new();
+            let mut now = 0;
+            for sequence in 0..400 {
+                match stream.below(4) {
+                    0 | 1 => {
+                        let time = now + stream.below(spread);
+                        let id = timers.set(Time::from_nanos(time), Action::Sleep(None));
+                        model.insert((time, sequence), id);
+                        names.insert(sequence, (id, sequence));
+                    }
+                    2 if !model.is_empty() => {
+                        let key = *model.keys().nth(stream.index(model.len())).unwrap();
+                        assert!(timers.cancel(model.remove(&key).unwrap()).is_some());
+                    }
+                    _ => {
+                        let expected = model.keys().next().map(|&(time, _)| {
+                            let due = model.range((time, 0)..=(time, u32::MAX));
+                            (
+                                time,
+                                due.map(|(&(_, sequence), _)| sequence).collect::<Vec<_>>(),
+                            )
+                        });
+                        assert_eq!(pop(&mut timers, &names), expected, "seed {seed}");
+                        if let Some((time, due)) = expected {
+                            now = time;
+                            for sequence in due {
+                                let id = model.remove(&(time, sequence)).unwrap();
+                                assert!(timers.cancel(id).is_none(), "it has fired");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cancelled_timers_do_not_pile_up() {
+        let mut timers = Timers::new();
+        let keep = timers.set(Time::from_secs(1e6), Action::Sleep(None));
+        for n in 0..1_000_000 {
+            let id = timers.set(Time::from_secs(600.0 + f64::from(n)), Action::Sleep(None));
+            timers.cancel(id);
+        }
+        assert_eq!(timers.entries.len(), 2);
+        assert!(timers.items < 3000, "{}", timers.items);
+        let held: usize = timers
+            .levels
+            .iter()
+            .flat_map(|level| &level.slots)
+            .map(Vec::capacity)
+            .sum();
+        assert!(held < 64 * 1024, "{held}");
+        assert_eq!(timers.next(), Some(Time::from_secs(1e6)));
+        timers.cancel(keep);
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn a_timer_cancelled_by_another_of_the_same_moment_does_not_fire() {
+        let mut timers = Timers::new();
+        let time = Time::from_secs(1.0);
+        let first = timers.set(time, Action::Sleep(None));
+        let second = timers.set(time, Action::Call(Box::new(|_| unreachable!())));
+        let mut due = Vec::new();
+        let next = timers.next().unwrap();
+        timers.take_due(next, &mut due);
+        assert!(due == [first, second]);
+        assert!(timers.fire(first).is_some());
+        assert!(matches!(timers.cancel(second), Some(Action::Call(_))));
+        assert!(timers.fire(second).is_none());
+        assert_eq!((timers.items, timers.husks), (0, 0));
+    }
+
+    #[test]
+    fn a_timer_set_for_the_past_or_for_now_fires_now() {
+        let mut timers = Timers::new();
+        timers.set(Time::from_secs(5.0), Action::Sleep(None));
+        let mut due = Vec::new();
+        let next = timers.next().unwrap();
+        timers.take_due(next, &mut due);
+        timers.set(Time::from_secs(3.0), Action::Sleep(None));
+        timers.set(Time::from_secs(5.0), Action::Sleep(None));
+        assert_eq!(timers.next(), Some(Time::from_secs(5.0)));
+        due.clear();
+        timers.take_due(Time::from_secs(5.0), &mut due);
+        assert_eq!(due.len(), 2);
+    }
 }

@@ -1,0 +1,181 @@
+//! How fast the kernel is: `cargo bench -p shaketable-kernel`.
+//!
+//! Prints events per second for messages between two processes, and the cost of a timer with few and
+//! with many others pending. A plain program: the numbers of interest are two rates and one ratio.
+
+use shaketable_kernel::{Address, Kernel, NetworkConfig, Priority, ProcessSpec, Request, Time};
+use std::time::Instant;
+
+fn main() {
+    for _ in 0..3 {
+        ping_pong("simulated network", NetworkConfig::simulation(), 1_000_000);
+        ping_pong("instant network", NetworkConfig::instant(), 1_000_000);
+    }
+    for _ in 0..2 {
+        inbox(3_000_000);
+        for pending in [1_000, 30_000, 1_000_000] {
+            background(pending, 1_000_000);
+        }
+        for pending in [1_000, 30_000, 1_000_000] {
+            calls(pending, 4_000_000);
+        }
+        for pending in [1_000, 30_000, 1_000_000] {
+            sleepers(pending, 4_000_000);
+        }
+        cancelled(4_000_000);
+    }
+}
+
+struct Ping(u64);
+impl Request for Ping {
+    type Reply = u64;
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures the machine"
+)]
+fn measure(what: &str, run: impl FnOnce() -> u64) -> f64 {
+    let start = Instant::now();
+    let events = run();
+    let nanos = start.elapsed().as_nanos() as f64 / events as f64;
+    println!("{what:60} {:9.0} events/s {nanos:7.1} ns each", 1e9 / nanos);
+    nanos
+}
+
+fn two_processes(kernel: &Kernel) -> [shaketable_kernel::ProcessId; 2] {
+    [1, 2].map(|n| {
+        let address = Address::v4(10, 0, 0, n, 4500);
+        kernel.add_process(ProcessSpec {
+            address,
+            ..ProcessSpec::default()
+        })
+    })
+}
+
+/// One request after another; each is two messages: sent, delivered, taken, twice.
+fn ping_pong(name: &str, config: NetworkConfig, rounds: u64) {
+    let kernel = Kernel::simulation(1);
+    kernel.set_budget(u64::MAX);
+    kernel.set_network_config(config);
+    let [client, server] = two_processes(&kernel);
+    let (endpoint, mut requests) = kernel.listen::<Ping>(server);
+    let pong = kernel.spawn(server, Priority::DefaultEndpoint, async move {
+        loop {
+            let (Ping(n), reply) = requests.recv().await;
+            reply.send(n + 1);
+        }
+    });
+    let ping = kernel.spawn(client, Priority::DefaultEndpoint, async move {
+        let mut n = 0;
+        while n < rounds {
+            n = endpoint.request(client, Ping(n)).await.unwrap();
+        }
+    });
+    measure(&format!("ping-pong, {name}"), || {
+        kernel.block_on(ping).unwrap();
+        kernel.events()
+    });
+    drop(pong);
+}
+
+/// A task that sleeps again and again while others sleep far away.
+fn background(pending: u64, rounds: u64) {
+    let kernel = Kernel::simulation(1);
+    let stream = kernel.stream("bench");
+    for _ in 0..pending {
+        kernel.call_at(Time::from_secs(stream.range(1e5, 2e5)), |_| ());
+    }
+    measure(
+        &format!("one sleeper among {pending} distant timers"),
+        || {
+            let before = kernel.events();
+            kernel
+                .block_on(async {
+                    for _ in 0..rounds {
+                        kernel.sleep(0.001).await;
+                    }
+                })
+                .unwrap();
+            kernel.events() - before
+        },
+    );
+}
+
+/// So many timers at all times, each of which sets the next.
+fn calls(pending: u64, rounds: u64) {
+    fn again(kernel: &Kernel, stream: shaketable_kernel::Stream) {
+        let time = kernel.now() + stream.range(0.0, 1.0);
+        kernel.call_at(time, move |kernel| again(kernel, stream));
+    }
+    let kernel = Kernel::simulation(1);
+    for _ in 0..pending {
+        again(&kernel, kernel.stream("bench"));
+    }
+    measure(&format!("{pending} timers, each sets the next"), || {
+        while kernel.events() < rounds {
+            kernel.advance();
+        }
+        kernel.events()
+    });
+    kernel.shutdown();
+}
+
+/// So many tasks that sleep at all times.
+fn sleepers(pending: u64, rounds: u64) {
+    let kernel = Kernel::simulation(1);
+    let [process, _] = two_processes(&kernel);
+    for _ in 0..pending {
+        let (kernel2, stream) = (kernel.clone(), kernel.stream("bench"));
+        kernel
+            .spawn(process, Priority::DefaultDelay, async move {
+                loop {
+                    kernel2.sleep(stream.range(0.0, 1.0)).await;
+                }
+            })
+            .detach();
+    }
+    kernel.run_ready().unwrap();
+    measure(&format!("{pending} tasks that sleep"), || {
+        let before = kernel.events();
+        while kernel.events() - before < rounds {
+            kernel.run_ready().unwrap();
+            kernel.advance();
+        }
+        kernel.events() - before
+    });
+    kernel.shutdown();
+}
+
+/// Long time-outs around short waits.
+fn cancelled(rounds: u64) {
+    let kernel = Kernel::simulation(1);
+    measure("a long time-out, cancelled", || {
+        kernel
+            .block_on(async {
+                for _ in 0..rounds / 2 {
+                    kernel.timeout(600.0, kernel.sleep(0.001)).await;
+                }
+            })
+            .unwrap();
+        kernel.events()
+    });
+}
+
+/// Closures through the inbox, as a binding posts them.
+fn inbox(rounds: u64) {
+    let kernel = Kernel::simulation(1);
+    let inbox = kernel.inbox();
+    measure("closures posted and run, in groups of four", || {
+        for n in 0..rounds / 4 {
+            for m in 0..4 {
+                inbox.post(move |kernel| {
+                    std::hint::black_box((kernel.now(), n + m));
+                });
+            }
+            kernel.run_ready().unwrap();
+            kernel.run_until(kernel.now() + 1e-6).unwrap();
+        }
+        kernel.events()
+    });
+}

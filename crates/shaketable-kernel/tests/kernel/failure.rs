@@ -1,0 +1,204 @@
+//! Who notices a failure, and when.
+
+use crate::{Echo, ip, one_millisecond, serve, two};
+use shaketable_kernel::{Disconnected, KillKind, Time};
+
+#[test]
+fn a_request_over_a_link_that_stays_clogged_ends_after_about_two_seconds() {
+    for back in [false, true] {
+        let (kernel, a, b) = two(1);
+        let endpoint = serve(&kernel, b);
+        let (from, to) = if back { (b, a) } else { (a, b) };
+        kernel.clog_pair(ip(&kernel, from), ip(&kernel, to), 60.0);
+        let result = kernel.block_on(endpoint.request(a, Echo(1)));
+        assert_eq!(result, Ok(Err(Disconnected::MaybeDelivered)));
+        let noticed = kernel.now().as_secs();
+        assert!((1.5..2.3).contains(&noticed), "{noticed}");
+    }
+}
+
+#[test]
+fn a_request_that_waits_quietly_notices_a_clog_too() {
+    let (kernel, a, b) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    let request = endpoint.request(a, Echo(1));
+    kernel.run_until(Time::from_secs(10.0)).unwrap();
+    kernel.clog_pair(ip(&kernel, b), ip(&kernel, a), 60.0);
+    assert_eq!(
+        kernel.block_on(request),
+        Ok(Err(Disconnected::MaybeDelivered))
+    );
+    let noticed = kernel.now().as_secs();
+    assert!((11.5..12.3).contains(&noticed), "{noticed}");
+}
+
+#[test]
+fn a_clog_shorter_than_the_patience_breaks_nothing() {
+    let (kernel, a, b) = two(1);
+    let endpoint = serve(&kernel, b);
+    kernel.clog_pair(ip(&kernel, a), ip(&kernel, b), 1.4);
+    assert_eq!(kernel.block_on(endpoint.request(a, Echo(1))), Ok(Ok(1)));
+}
+
+#[test]
+fn a_clog_that_is_ended_before_patience_runs_out_breaks_nothing() {
+    let (kernel, a, b) = two(1);
+    let endpoint = serve(&kernel, b);
+    let (ip_a, ip_b) = (ip(&kernel, a), ip(&kernel, b));
+    kernel.clog_pair(ip_a, ip_b, 60.0);
+    let request = endpoint.request(a, Echo(1));
+    kernel.call_at(Time::from_secs(1.0), move |kernel| {
+        kernel.unclog_pair(ip_a, ip_b);
+        kernel.clog_pair(ip_a, ip_b, 1.0);
+    });
+    kernel.run_until(Time::from_secs(1.001)).unwrap();
+    assert_eq!(kernel.block_on(request), Ok(Ok(1)));
+    kernel.run_until(Time::from_secs(10.0)).unwrap();
+    assert_eq!(kernel.block_on(endpoint.request(a, Echo(2))), Ok(Ok(2)));
+}
+
+#[test]
+fn every_request_during_a_long_clog_is_told() {
+    let (kernel, a, b) = two(1);
+    let endpoint = serve(&kernel, b);
+    kernel.clog_pair(ip(&kernel, a), ip(&kernel, b), 60.0);
+    for _ in 0..10 {
+        let sent = kernel.now();
+        let result = kernel.block_on(endpoint.request(a, Echo(1)));
+        assert_eq!(result, Ok(Err(Disconnected::MaybeDelivered)));
+        assert!(kernel.now() - sent < 2.3);
+    }
+    kernel.run_until(Time::from_secs(61.0)).unwrap();
+    assert_eq!(kernel.block_on(endpoint.request(a, Echo(1))), Ok(Ok(1)));
+    kernel.run_until(Time::from_secs(100.0)).unwrap();
+    assert_eq!(kernel.next_timer(), None, "no monitor stays behind");
+}
+
+#[test]
+fn a_death_behind_a_clog_is_noticed_by_patience() {
+    let (kernel, a, b) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    let request = endpoint.request(a, Echo(1));
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    kernel.clog_pair(ip(&kernel, b), ip(&kernel, a), 60.0);
+    kernel.kill(b, KillKind::KillInstantly);
+    assert_eq!(
+        kernel.block_on(request),
+        Ok(Err(Disconnected::MaybeDelivered))
+    );
+    assert!(kernel.now() < Time::from_secs(3.3));
+}
+
+#[test]
+fn an_observer_learns_of_death_and_return_after_a_latency() {
+    let (kernel, observer, process) = two(1);
+    kernel.set_network_config(one_millisecond());
+    let failed = kernel.on_failed(observer, process);
+    assert!(!kernel.is_failed(observer, process));
+    kernel.call_at(Time::from_secs(1.0), move |kernel| {
+        kernel.reboot(process, KillKind::Reboot, 5.0);
+    });
+    kernel.block_on(failed).unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(1.001));
+    assert!(kernel.is_failed(observer, process));
+    kernel
+        .block_on(kernel.on_failed(observer, process))
+        .unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(1.001), "it is known already");
+    kernel
+        .block_on(kernel.on_available(observer, process))
+        .unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(6.001));
+    kernel
+        .block_on(kernel.on_available(observer, process))
+        .unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(6.001), "it is known already");
+}
+
+#[test]
+fn a_failure_too_short_to_see_is_seen() {
+    let (kernel, observer, process) = two(1);
+    let failed = kernel.on_failed(observer, process);
+    kernel.kill(process, KillKind::Reboot);
+    kernel.boot(process);
+    kernel.run_until(Time::from_secs(10.0)).unwrap();
+    assert!(!kernel.is_failed(observer, process));
+    kernel.block_on(failed).unwrap();
+}
+
+#[test]
+fn a_process_that_is_dead_when_first_looked_at_has_failed() {
+    let (kernel, observer, process) = two(1);
+    kernel.kill(process, KillKind::KillInstantly);
+    assert!(kernel.is_failed(observer, process));
+    kernel
+        .block_on(kernel.on_failed(observer, process))
+        .unwrap();
+    assert!(
+        kernel
+            .block_on(kernel.on_available(observer, process))
+            .is_err(),
+        "and never returns"
+    );
+}
+
+#[test]
+fn four_seconds_of_silence_are_a_failure_until_the_silence_ends() {
+    for back in [false, true] {
+        let (kernel, observer, process) = two(1);
+        let failed = kernel.on_failed(observer, process);
+        let (from, to) = if back {
+            (process, observer)
+        } else {
+            (observer, process)
+        };
+        kernel.clog_pair(ip(&kernel, from), ip(&kernel, to), 3.9);
+        kernel.run_until(Time::from_secs(10.0)).unwrap();
+        assert!(!kernel.is_failed(observer, process));
+        kernel.clog_pair(ip(&kernel, from), ip(&kernel, to), 6.0);
+        kernel.block_on(failed).unwrap();
+        assert_eq!(kernel.now(), Time::from_secs(14.0));
+        kernel
+            .block_on(kernel.on_available(observer, process))
+            .unwrap();
+        assert_eq!(kernel.now(), Time::from_secs(16.0));
+    }
+}
+
+#[test]
+fn a_partition_is_a_failure_on_both_sides_until_it_is_healed() {
+    let (kernel, a, b) = two(1);
+    let (ip_a, ip_b) = (ip(&kernel, a), ip(&kernel, b));
+    kernel.partition(ip_a, ip_b);
+    // Watched only now, while the partition lasts.
+    kernel.block_on(kernel.on_failed(a, b)).unwrap();
+    kernel.block_on(kernel.on_failed(b, a)).unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(8.0));
+    kernel.call_at(Time::from_secs(20.0), move |kernel| kernel.heal(ip_a, ip_b));
+    kernel.block_on(kernel.on_available(a, b)).unwrap();
+    kernel.block_on(kernel.on_available(b, a)).unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(20.0));
+}
+
+#[test]
+fn one_who_died_behind_a_partition_is_not_available_when_it_heals() {
+    let (kernel, a, b) = two(1);
+    let (ip_a, ip_b) = (ip(&kernel, a), ip(&kernel, b));
+    kernel.partition(ip_a, ip_b);
+    kernel.block_on(kernel.on_failed(a, b)).unwrap();
+    kernel.kill(b, KillKind::Reboot);
+    kernel.heal(ip_a, ip_b);
+    kernel.run_until(Time::from_secs(30.0)).unwrap();
+    assert!(kernel.is_failed(a, b));
+    kernel.boot(b);
+    kernel.block_on(kernel.on_available(a, b)).unwrap();
+}
+
+#[test]
+fn watching_costs_nothing_while_all_is_well() {
+    let (kernel, a, b) = two(1);
+    let _failed = kernel.on_failed(a, b);
+    let before = kernel.events();
+    kernel.run_until(Time::from_secs(1e6)).unwrap();
+    assert_eq!((kernel.events(), kernel.next_timer()), (before, None));
+}
