@@ -25,9 +25,11 @@ pub const FDB_API_VERSION_TENANT_API_RELEASED: u32 = 720;
 /// keep the code as well may follow (`min = 620, feature = "extra"`). What is asked is the *calling* crate: which of its
 /// features `fdb-5_1` to `fdb-7_4` is on.
 ///
-/// ```ignore
-/// if_cfg_api_versions!(min = 700 => pub mod tenants;);
-/// let name = if_cfg_api_versions!(max = 610 => { "version" } else { "int64" });
+/// ```
+/// # use foundationdb_sys::if_cfg_api_versions;
+/// if_cfg_api_versions!(min = 510, max = 600 => mod cluster {});
+/// let getter = if_cfg_api_versions!(max = 610 => { "version" } else { "int64" });
+/// assert_eq!(getter, "int64");
 /// ```
 ///
 /// Several statements are kept or dropped together; of several items only the first is.

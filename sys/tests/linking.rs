@@ -1,8 +1,11 @@
 //! What the linker records when there is no libfdb_c on the machine: a library or program that uses FoundationDB asks the
 //! loader for `libfdb_c.so`, one that brings an engine does not, and the stub never passes for a client.
 //!
-//! The first two are the examples of this package, which cargo builds before its tests; programs with an engine are small
-//! enough for rustc alone.
+//! Real programs and libraries are the examples of this package, which cargo builds before its tests. What depends on the
+//! order in which a program names its crates is tried with rustc alone, on crates of a few lines.
+
+// It is about ELF files and GNU's rules for them.
+#![cfg(target_os = "linux")]
 
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
 use object::{Endianness, elf};
@@ -22,6 +25,22 @@ fn a_workload_library_asks_the_loader_for_libfdb_c() {
 #[test]
 fn a_program_without_an_engine_asks_the_loader_for_libfdb_c() {
     assert_eq!(needed(&example("program")), ["libfdb_c.so"]);
+}
+
+#[test]
+fn a_program_that_links_shaketable_fdbc_asks_for_no_libfdb_c_and_runs_without_one() {
+    let program = example("embedded");
+    assert_eq!(needed(&program), [""; 0]);
+    let mut command = Command::new(&program);
+    command.env_remove("LD_LIBRARY_PATH");
+    let version: u32 = String::from_utf8_lossy(&run(command).stdout)
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(
+        version >= 740,
+        "expected the engine to answer, found {version}"
+    );
 }
 
 #[test]
