@@ -1,0 +1,387 @@
+//! The command line.
+
+use crate::seed::Seed;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Deterministic simulation testing for everything built on FoundationDB.
+///
+/// Runs the test files of FoundationDB's simulator: a workload library against a simulated cluster that breaks in every way
+/// a cluster breaks. Each run is decided by its seed and can be repeated for ever.
+#[derive(Debug, Parser)]
+#[command(name = "shaketable", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  shaketable run tests/atomic.toml                 one seed, a readable verdict
+  shaketable run tests/atomic.toml --seeds 1000    a thousand seeds on all cores
+  shaketable replay tests/atomic.toml --seed 42    the same run again, with its trace
+  cargo shaketable run -p my-workloads --for 10m   build the library, then run for ten minutes
+
+Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 101 does not build,
+96 cannot be set up, 4 nothing to run, 2 wrong usage, 130 interrupted.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run test files, with one seed or many.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Run one seed again and write its full trace.
+    #[command(after_help = "\
+Examples:
+  shaketable replay tests/atomic.toml --seed 42
+  shaketable replay tests/atomic.toml --seed 42 --trace-dir /tmp --trace-format xml")]
+    Replay(ReplayArgs),
+    /// List test files with their tests, workloads and libraries.
+    #[command(after_help = "\
+Examples:
+  shaketable list                  every test file below the current folder
+  shaketable list tests examples")]
+    List(ListArgs),
+    /// Run seeds twice and compare; name the first event that differs.
+    #[command(after_help = "\
+Examples:
+  shaketable check-determinism tests/atomic.toml
+  shaketable check-determinism tests/atomic.toml --seed 42 --seeds 20")]
+    CheckDeterminism(CheckArgs),
+    /// Count, over many seeds, the errors that clients saw and the faults that were injected.
+    #[command(after_help = "\
+Examples:
+  shaketable stats tests/atomic.toml --seeds 500")]
+    Stats(StatsArgs),
+    /// Write a new crate with a workload, a test and a test file.
+    #[command(after_help = "\
+Examples:
+  cargo shaketable new my-workloads
+  cd my-workloads && cargo shaketable run")]
+    New(NewArgs),
+    /// Simulate seeds for another process of this program.
+    #[command(hide = true, name = "__worker")]
+    Worker,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  shaketable run tests/atomic.toml
+  shaketable run tests/atomic.toml --seed 42 --buggify on
+  shaketable run tests/*.toml --seeds 1000 --fail-fast
+  shaketable run tests/atomic.toml --for 10m --jobs 4 --junit junit.xml
+  shaketable run tests/atomic.toml --seed $(git rev-parse HEAD) --seeds 200 --shard 2/4
+  cargo shaketable run -p my-workloads --seeds 1000
+
+Without --seed the first seed is random and printed. A failing seed is run once more to write its trace.";
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Test files; without any, those of the package.
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    /// Stop at the first failure.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Write a trace for passing seeds as well.
+    #[arg(long)]
+    pub trace: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// Which seeds, and with how many processes.
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Seeds")]
+pub struct SweepArgs {
+    /// The first seed: decimal, 0x hexadecimal, or a git commit hash [default: random].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<Seed>,
+    /// How many seeds to run.
+    #[arg(long, value_name = "N", conflicts_with = "duration")]
+    pub seeds: Option<u64>,
+    /// Run seeds for so long, such as 30s, 10m or 2h.
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub duration: Option<Duration>,
+    /// How many processes simulate at once [default: the number of cores].
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Run only the i-th of n parts of the seeds.
+    #[arg(long, value_name = "I/N", value_parser = parse_shard)]
+    pub shard: Option<Shard>,
+}
+
+/// One part of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which, from 1.
+    pub index: u64,
+    /// Of how many.
+    pub count: u64,
+}
+
+fn parse_shard(text: &str) -> Result<Shard, String> {
+    let parsed = text
+        .split_once('/')
+        .and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+    match parsed {
+        Some((index, count)) if index >= 1 && index <= count => Ok(Shard { index, count }),
+        _ => Err("expected I/N with 1 <= I <= N, such as 2/4".to_owned()),
+    }
+}
+
+/// What is decided for every seed alike.
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Simulation")]
+pub struct SimulationArgs {
+    /// Whether the cluster misbehaves in rare but legal ways [default: what the test file says, else off].
+    #[arg(long, value_name = "on|off")]
+    pub buggify: Option<OnOff>,
+    /// Whether faults may be injected into machines and disks [default: what the test file says, else on].
+    #[arg(long, value_name = "on|off")]
+    pub fault_injection: Option<OnOff>,
+    /// Set a knob; may be repeated.
+    #[arg(long = "knob", value_name = "NAME=VALUE", value_parser = parse_knob)]
+    pub knobs: Vec<(String, String)>,
+    /// The number of clients [default: 4 to 8, drawn from the seed].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub clients: Option<u32>,
+    /// Kill a seed that takes longer than this in real time.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    pub hang_limit: Duration,
+}
+
+/// A switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum OnOff {
+    On,
+    Off,
+}
+
+impl OnOff {
+    /// As a boolean.
+    pub fn is_on(self) -> bool {
+        self == OnOff::On
+    }
+
+    /// As it is written.
+    pub fn text(on: bool) -> &'static str {
+        if on { "on" } else { "off" }
+    }
+}
+
+fn parse_knob(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")?;
+    let name = name.trim_start_matches("knob_").to_lowercase();
+    match shaketable_host::testfile::check_knob(&name) {
+        Ok(()) => Ok((name, value.to_owned())),
+        Err(Some(nearest)) => Err(format!("unknown knob `{name}`: did you mean `{nearest}`?")),
+        Err(None) => Err(format!("unknown knob `{name}`")),
+    }
+}
+
+/// What is written where.
+#[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// How results are written to standard output; json is one object per line (see docs/running.md).
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    /// Write a JUnit report to this file.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// The folder for traces of failing seeds.
+    #[arg(long, value_name = "DIR", default_value = "target/shaketable/traces")]
+    pub trace_dir: PathBuf,
+    /// The form of traces.
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    pub trace_format: TraceFormat,
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum MessageFormat {
+    Human,
+    Json,
+}
+
+/// The form of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum TraceFormat {
+    Json,
+    Xml,
+}
+
+impl From<TraceFormat> for shaketable_host::trace::Format {
+    fn from(format: TraceFormat) -> Self {
+        match format {
+            TraceFormat::Json => shaketable_host::trace::Format::Json,
+            TraceFormat::Xml => shaketable_host::trace::Format::Xml,
+        }
+    }
+}
+
+/// How the workload library is built.
+#[derive(Debug, Args, Clone, Default)]
+#[command(next_help_heading = "Build")]
+pub struct BuildArgs {
+    /// The package that makes the library [default: the one the test file lies in].
+    #[arg(long, short, value_name = "NAME")]
+    pub package: Option<String>,
+    /// An example of the package that makes the library.
+    #[arg(long, value_name = "NAME")]
+    pub example: Option<String>,
+    /// Features to build it with.
+    #[arg(long, value_name = "LIST")]
+    pub features: Vec<String>,
+    /// The cargo profile to build it with.
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    pub profile: String,
+    /// The manifest of the package or its workspace.
+    #[arg(long, value_name = "FILE")]
+    pub manifest_path: Option<PathBuf>,
+    /// Take the library as it lies at the test file's libraryPath.
+    #[arg(long)]
+    pub no_build: bool,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The test file.
+    pub file: PathBuf,
+    /// The seed.
+    #[arg(long, value_name = "N")]
+    pub seed: Seed,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Files, or folders to search.
+    #[arg(default_value = ".")]
+    pub paths: Vec<PathBuf>,
+    /// How the list is written.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+}
+
+/// `check-determinism`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The test file.
+    pub file: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `stats`.
+#[derive(Debug, Args)]
+pub struct StatsArgs {
+    /// Test files.
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// The name of the crate, and of the folder it is written to.
+    pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_shows_examples_for_every_subcommand() {
+        for subcommand in Cli::command().get_subcommands_mut() {
+            if !subcommand.is_hide_set() {
+                let help = subcommand.render_long_help().to_string();
+                assert!(help.contains("Examples:\n"), "{}", subcommand.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_of_run_is_as_reviewed() {
+        let mut cli = Cli::command();
+        let run = cli.find_subcommand_mut("run").unwrap();
+        insta::assert_snapshot!(run.render_help());
+    }
+
+    #[test]
+    fn shards_are_counted_from_one() {
+        assert_eq!(parse_shard("2/4"), Ok(Shard { index: 2, count: 4 }));
+        for text in ["0/4", "5/4", "4", "a/b", "1/0"] {
+            assert!(parse_shard(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_knob_is_refused_with_the_nearest_name() {
+        assert_eq!(
+            parse_knob("default_backof=1"),
+            Err("unknown knob `default_backof`: did you mean `default_backoff`?".into())
+        );
+        assert_eq!(
+            parse_knob("knob_DEFAULT_BACKOFF=0.5"),
+            Ok(("default_backoff".into(), "0.5".into()))
+        );
+    }
+}

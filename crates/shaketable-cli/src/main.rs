@@ -1,3 +1,0 @@
-//! The program `shaketable`.
-
-fn main() {}
