@@ -155,6 +155,10 @@ pub enum FailureKind {
     PromiseMisused,
     /// The phase is pending and nothing it could wait for is.
     DeadLock,
+    /// Something is always ready to run, and time does not pass.
+    Spinning,
+    /// The workload kept the database of a phase beyond it.
+    DatabaseKept,
     /// The test took longer than its `timeout`.
     TestTimedOut,
     /// `check` took longer than `getCheckTimeout`.
@@ -190,6 +194,8 @@ impl FailureKind {
             FailureKind::BrokenPromise => "promise broken",
             FailureKind::PromiseMisused => "promise misused",
             FailureKind::DeadLock => "dead-lock",
+            FailureKind::Spinning => "spinning",
+            FailureKind::DatabaseKept => "database kept",
             FailureKind::TestTimedOut => "test timed out",
             FailureKind::CheckTimedOut => "check timed out",
             FailureKind::RunTimedOut => "run timed out",

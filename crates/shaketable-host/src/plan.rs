@@ -1,0 +1,120 @@
+//! Everything that can be prepared before the first seed: the test file, its libraries, and what was asked for on top.
+
+use crate::library::{Library, LoadError};
+use crate::testfile::{EXTERNAL, TestFile, WorkloadSpec};
+use crate::trace::Format;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A test file with its libraries loaded.
+pub struct Plan {
+    /// The file.
+    pub file: TestFile,
+    libraries: BTreeMap<PathBuf, Library>,
+    /// For each test, for each workload: the path of its library.
+    paths: Vec<Vec<Option<PathBuf>>>,
+}
+
+/// What is decided for every seed alike; `None` leaves it to the file or the seed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Settings {
+    /// Whether the cluster misbehaves in rare but legal ways.
+    pub buggify: Option<bool>,
+    /// Whether machines and disks may fail.
+    pub fault_injection: Option<bool>,
+    /// Knobs, which win over those of the file.
+    pub knobs: Vec<(String, String)>,
+    /// The number of clients.
+    pub clients: Option<u32>,
+}
+
+/// How much of a run is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recording {
+    /// Only what the verdict needs.
+    #[default]
+    Nothing,
+    /// How often each fault happened.
+    Counts,
+    /// Every event, to a file.
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        format: Format,
+    },
+}
+
+impl Plan {
+    /// Loads the libraries a file names. `built` says where libraries lie that were built for this run, by their name.
+    pub fn load(file: TestFile, built: &BTreeMap<String, PathBuf>) -> Result<Plan, LoadError> {
+        let paths: Vec<Vec<Option<PathBuf>>> = file
+            .tests
+            .iter()
+            .map(|test| {
+                let workloads = test.workloads.iter();
+                workloads
+                    .map(|workload| library_path(&file.path, workload, built))
+                    .collect()
+            })
+            .collect();
+        let mut libraries = BTreeMap::new();
+        for path in paths.iter().flatten().flatten() {
+            if !libraries.contains_key(path) {
+                libraries.insert(path.clone(), Library::load(path)?);
+            }
+        }
+        Ok(Plan {
+            file,
+            libraries,
+            paths,
+        })
+    }
+
+    /// A plan for a factory in this very program, which stands for every library the file names.
+    pub fn in_process(file: TestFile, library: Library) -> Plan {
+        let path = library.path.clone();
+        let paths = file
+            .tests
+            .iter()
+            .map(|test| {
+                let workloads = test.workloads.iter();
+                workloads
+                    .map(|workload| (workload.name == EXTERNAL).then(|| path.clone()))
+                    .collect()
+            })
+            .collect();
+        Plan {
+            file,
+            libraries: BTreeMap::from([(path, library)]),
+            paths,
+        }
+    }
+
+    /// The library of a workload block, if it is an External one.
+    pub(crate) fn library(&self, test: usize, workload: usize) -> Option<&Library> {
+        self.libraries.get(self.paths[test][workload].as_ref()?)
+    }
+}
+
+/// Where the library of an External block is expected: built for this run, or from the current folder as in fdbserver, or from
+/// the folder of the test file.
+fn library_path(file: &Path, workload: &WorkloadSpec, built: &BTreeMap<String, PathBuf>) -> Option<PathBuf> {
+    if workload.name != EXTERNAL {
+        return None;
+    }
+    let name = workload.option("libraryName").unwrap_or_default();
+    if let Some(path) = built.get(name) {
+        return Some(path.clone());
+    }
+    let folder = workload.option("libraryPath").unwrap_or(".");
+    let file_name = format!("lib{name}{}", std::env::consts::DLL_SUFFIX);
+    let from_here = Path::new(folder).join(&file_name);
+    let from_file = file.parent().unwrap_or(Path::new("")).join(folder).join(&file_name);
+    if !from_here.is_file() && from_file.is_file() {
+        return Some(from_file);
+    }
+    Some(from_here)
+}

@@ -1,0 +1,134 @@
+//! The host's answers to one workload on one client.
+
+use super::run::Run;
+use super::stage::{Client, Stage};
+use crate::library::context::Host;
+use crate::options::Options;
+use crate::trace::{Event, Severity};
+use crate::verdict::FailureKind;
+use shaketable_abi::FDBFuture;
+use shaketable_kernel::Stream;
+use std::rc::Rc;
+
+/// What a workload's context stands for.
+pub(super) struct ClientHost {
+    pub(super) run: Rc<Run>,
+    pub(super) stage: Stage,
+    pub(super) client: Rc<Client>,
+    pub(super) workload: usize,
+    pub(super) options: Options,
+    pub(super) shared_random_number: i64,
+    /// One stream for each client, so that a draw more on one leaves the others as they were.
+    pub(super) random: Stream,
+}
+
+impl Host for ClientHost {
+    fn trace(&self, severity: Severity, name: &str, details: Vec<(String, String)>) {
+        let mut event = Event::new(severity, self.run.now(), name).on(&*self.client.address, "TS");
+        event.details = details;
+        if severity == Severity::Error {
+            self.run.fail(
+                kind_of(name),
+                Some(self.client.number),
+                Some(self.workload),
+                message_of(&event),
+            );
+        }
+        self.run.trace(event);
+    }
+
+    fn process_id(&self) -> u64 {
+        self.client.process.index() as u64 + 1
+    }
+
+    fn now(&self) -> f64 {
+        self.run.now()
+    }
+
+    fn rnd(&self) -> u32 {
+        self.random.next_u32()
+    }
+
+    fn option(&self, name: &str, default: &str) -> String {
+        self.options.take(name, default)
+    }
+
+    fn client_id(&self) -> u32 {
+        self.client.number
+    }
+
+    fn client_count(&self) -> u32 {
+        self.run.client_count
+    }
+
+    fn shared_random_number(&self) -> i64 {
+        self.shared_random_number
+    }
+
+    fn delay(&self, seconds: f64) -> *mut FDBFuture {
+        self.stage.delay(self.client.process, seconds)
+    }
+
+    fn misuse(&self, what: String) {
+        self.run.fail(
+            FailureKind::Misuse,
+            Some(self.client.number),
+            Some(self.workload),
+            what,
+        );
+    }
+}
+
+/// What an error event of the crate `shaketable` means; any other is an error somebody traced.
+fn kind_of(event: &str) -> FailureKind {
+    match event {
+        "WorkloadPanic" => FailureKind::Panicked,
+        "WorkloadTaskSpinning" => FailureKind::Spinning,
+        "WorkloadPhaseStuck" => FailureKind::DeadLock,
+        "WorkloadDatabaseKept" => FailureKind::DatabaseKept,
+        "WorkloadUnknown" | "WorkloadLibraryUnusable" => FailureKind::NotCreated,
+        _ => FailureKind::ErrorTraced,
+    }
+}
+
+/// The event in one line: its name, and what it says.
+fn message_of(event: &Event) -> String {
+    let details: Vec<String> = event
+        .details
+        .iter()
+        .filter(|(key, _)| !is_noise(key))
+        .map(|(key, value)| format!("{key}={}", first_line(value)))
+        .collect();
+    if details.is_empty() {
+        event.kind.clone()
+    } else {
+        format!("{} {}", event.kind, details.join(", "))
+    }
+}
+
+/// Details that the failure says already, or that belong into the trace.
+fn is_noise(key: &str) -> bool {
+    key.starts_with("Frame") || matches!(key, "Phase" | "Client" | "RustWorkload" | "RustFailure" | "Backtrace")
+}
+
+fn first_line(value: &str) -> &str {
+    value.lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_event_is_told_in_one_line() {
+        let event = Event::new(Severity::Error, 1.0, "WorkloadPanic")
+            .detail("Phase", "check")
+            .detail("Client", 3)
+            .detail("Message", "left != right\n  left: 1")
+            .detail("Place", "src/lib.rs:7:5")
+            .detail("Frame0", "core::panicking")
+            .detail("RustFailure", 1);
+        assert_eq!(message_of(&event), "WorkloadPanic Message=left != right, Place=src/lib.rs:7:5");
+        assert_eq!(message_of(&Event::new(Severity::Error, 1.0, "Lost")), "Lost");
+    }
+}

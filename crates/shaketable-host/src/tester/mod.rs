@@ -1,0 +1,100 @@
+//! The tester: one run of a test file with one seed.
+//!
+//! [`simulate`] builds a universe from the seed, boots a cluster in it, lets the orchestrator ([`orchestra`]) walk the clients through
+//! the phases of each test, and drives time until that is done, or until it is clear that it never will be. The order of calls, the
+//! barriers between phases and the waits are those of fdbserver.
+//!
+//! * [`run`]: what the parts of one run share: its log, its failures, where it is.
+//! * [`client`]: the host's answers to one workload on one client.
+//! * [`stage`]: the cluster, and the databases that are lent to workloads.
+//! * [`metrics`]: numbers of all clients become one.
+//! * [`recorder`]: what happens in the kernel becomes trace events.
+
+mod client;
+mod metrics;
+mod orchestra;
+mod recorder;
+mod run;
+mod stage;
+
+use crate::library::hermetic;
+use crate::library::process::Beacon;
+use crate::plan::{Plan, Recording, Settings};
+use crate::trace::{Event, Severity};
+use crate::verdict::{FailureKind, Outcome};
+use run::Run;
+use shaketable_kernel::{Kernel, Priority};
+use std::rc::Rc;
+
+/// Simulates one seed.
+pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recording) -> Outcome {
+    let hermetic = hermetic::Guard::enter(u64::from(seed));
+    let kernel = Kernel::simulation(u64::from(seed));
+    let run = Run::new(plan, settings, seed, &kernel);
+    let recorder = recorder::install(&run, recording);
+    if let Recording::Trace { path, format } = recording
+        && let Err(error) = run.log.record_to(path, *format)
+    {
+        run.fail_host(format!("cannot write the trace {}: {error}", path.display()));
+    }
+    run::set_current(Some(&run));
+
+    let stage = stage::Stage::boot(&run);
+    let orchestra = kernel.spawn(
+        stage.test_system,
+        Priority::DefaultDelay,
+        orchestra::play(run.clone(), stage.clone()),
+    );
+    drive(&run, &stage, &orchestra);
+
+    run.note_end();
+    let outcome = run.outcome(&recorder);
+    if let Err(error) = run.log.finish() {
+        run.fail_host(format!("cannot finish the trace: {error}"));
+    }
+    // The order matters: the code under test may still be called while tasks and futures are dropped.
+    drop(orchestra);
+    stage.close();
+    kernel.shutdown();
+    run::set_current(None);
+    drop(hermetic);
+    outcome
+}
+
+/// Runs what is ready, then lets time pass, until the orchestra has finished or cannot.
+fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::Task<T>) {
+    let kernel = &run.kernel;
+    loop {
+        if let Err(spinning) = kernel.run_ready() {
+            run.fail_spinning(&spinning);
+            return;
+        }
+        run.collect_misuse();
+        if orchestra.is_finished() || run.is_over() {
+            return;
+        }
+        if run.waits_for_workloads() && stage.pending_operations() == 0 {
+            run.fail_pending(
+                FailureKind::DeadLock,
+                "the phase is pending, and no future of the database and no delay is: nothing can wake the workload",
+            );
+            return;
+        }
+        if kernel.now().as_secs() > run.limit_seconds {
+            let message = format!("the run took more than {} simulated seconds", run.limit_seconds);
+            run.trace(
+                Event::new(Severity::Error, kernel.now().as_secs(), "SetupAndRunError")
+                    .detail("Error", "timed_out")
+                    .detail("ErrorCode", 1004),
+            );
+            run.fail_pending(FailureKind::RunTimedOut, &message);
+            return;
+        }
+        if !kernel.advance() {
+            run.fail_pending(FailureKind::DeadLock, "nothing is left that could ever happen");
+            return;
+        }
+        hermetic::set_now(kernel.now().as_nanos());
+        Beacon::set_time(kernel.now().as_secs());
+    }
+}

@@ -1,0 +1,175 @@
+//! What happens in the kernel becomes trace events, and is counted.
+
+use super::run::Run;
+use crate::plan::Recording;
+use crate::printf;
+use crate::trace::{Event as TraceEvent, Severity};
+use shaketable_kernel::{Event, KillKind, ProcessId, Recorder, Time};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::{Rc, Weak};
+
+/// What was recorded.
+#[derive(Default)]
+pub(super) struct Recorded {
+    counts: Option<Rc<Counts>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    faults: RefCell<BTreeMap<String, u64>>,
+    errors: RefCell<BTreeMap<i32, u64>>,
+    recent: RefCell<VecDeque<TraceEvent>>,
+}
+
+/// The name under which the client records that an error reached the code under test.
+const CLIENT_ERROR: &str = "ClientError";
+/// How many faults are remembered.
+const RECENT_MAX: usize = 400;
+/// How many of them a report shows.
+const AROUND_MAX: usize = 12;
+
+/// Sets the kernel's recorder as `recording` asks.
+pub(super) fn install(run: &Rc<Run>, recording: &Recording) -> Recorded {
+    if *recording == Recording::Nothing {
+        return Recorded::default();
+    }
+    let counts = Rc::new(Counts::default());
+    run.kernel.set_recorder(Some(Rc::new(Tracer {
+        run: Rc::downgrade(run),
+        counts: counts.clone(),
+        trace: matches!(recording, Recording::Trace { .. }),
+    })));
+    Recorded {
+        counts: Some(counts),
+    }
+}
+
+impl Recorded {
+    pub(super) fn faults(&self) -> BTreeMap<String, u64> {
+        self.counts.as_ref().map_or(BTreeMap::new(), |counts| counts.faults.borrow().clone())
+    }
+
+    pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
+        self.counts.as_ref().map_or(BTreeMap::new(), |counts| counts.errors.borrow().clone())
+    }
+
+    /// The last faults up to a moment.
+    pub(super) fn faults_around(&self, time: f64) -> Vec<TraceEvent> {
+        let Some(counts) = &self.counts else {
+            return Vec::new();
+        };
+        let recent = counts.recent.borrow();
+        let before: Vec<&TraceEvent> = recent.iter().filter(|event| event.time <= time).collect();
+        let skip = before.len().saturating_sub(AROUND_MAX);
+        before.into_iter().skip(skip).cloned().collect()
+    }
+}
+
+struct Tracer {
+    run: Weak<Run>,
+    counts: Rc<Counts>,
+    trace: bool,
+}
+
+impl Recorder for Tracer {
+    fn record(&self, time: Time, event: &Event) {
+        let Some(run) = self.run.upgrade() else {
+            return;
+        };
+        if let Event::User { name, details } = event
+            && name == CLIENT_ERROR
+        {
+            let code = details.iter().find(|(key, _)| key == "Code");
+            if let Some(code) = code.and_then(|(_, code)| code.parse().ok()) {
+                *self.counts.errors.borrow_mut().entry(code).or_default() += 1;
+            }
+        }
+        let Some((event, is_fault)) = describe(&run, time, event) else {
+            return;
+        };
+        if is_fault {
+            *self.counts.faults.borrow_mut().entry(event.kind.clone()).or_default() += 1;
+            let mut recent = self.counts.recent.borrow_mut();
+            if recent.len() == RECENT_MAX {
+                recent.pop_front();
+            }
+            recent.push_back(event.clone());
+        }
+        if self.trace {
+            run.trace(event);
+        }
+    }
+}
+
+/// The trace event for something that happened, in FoundationDB's names where it has one, and whether it is a fault.
+/// Single messages are left out: a trace is for people.
+fn describe(run: &Run, time: Time, event: &Event) -> Option<(TraceEvent, bool)> {
+    let info = |kind: &str| TraceEvent::new(Severity::Info, time.as_secs(), kind);
+    let seconds = |until: &Time| printf::g(until.since(time));
+    Some(match event {
+        Event::MessageSent { .. } | Event::MessageDelivered { .. } | Event::MessageLost { .. } => return None,
+        Event::ConnectionClosed { a, b } => (
+            info("ConnectionClosed")
+                .detail("From", address(run, *a))
+                .detail("To", address(run, *b)),
+            true,
+        ),
+        Event::ProcessBooted { process, incarnation } => (
+            info("SimulatedMachineProcess")
+                .on(address(run, *process), "")
+                .detail("Address", address(run, *process))
+                .detail("ZoneId", &run.kernel.process(*process).zone)
+                .detail("BootCount", incarnation + 1),
+            false,
+        ),
+        Event::ProcessKilled { process, kind } => (
+            info(if kind.reboots() { "RebootingProcess" } else { "KillProcess" })
+                .on(address(run, *process), "")
+                .detail("KillType", kill_name(*kind))
+                .detail("Address", address(run, *process))
+                .detail("ZoneId", &run.kernel.process(*process).zone),
+            true,
+        ),
+        Event::PairClogged { from, to, until } => (
+            info("CloggingPair")
+                .detail("From", from)
+                .detail("To", to)
+                .detail("Seconds", seconds(until)),
+            true,
+        ),
+        Event::InterfaceClogged { ip, until } => (
+            info("ClogInterface")
+                .detail("IP", ip)
+                .detail("Delay", seconds(until))
+                .detail("Queue", "Receive"),
+            true,
+        ),
+        Event::Partitioned { a, b, healed } => (
+            info(if *healed { "PartitionHealed" } else { "Partitioned" })
+                .detail("From", a)
+                .detail("To", b),
+            !healed,
+        ),
+        Event::User { name, details } => {
+            let mut event = info(name);
+            event.details = details
+                .iter()
+                .map(|(key, value)| (key.to_string(), value.clone()))
+                .collect();
+            let place = event.details.iter().position(|(key, _)| key == "Machine");
+            if let Some(place) = place {
+                event.machine = event.details.remove(place).1;
+            }
+            (event, false)
+        }
+    })
+}
+
+fn address(run: &Run, process: ProcessId) -> String {
+    run.kernel.process(process).address.to_string()
+}
+
+fn kill_name(kind: KillKind) -> String {
+    format!("{kind:?}")
+}
