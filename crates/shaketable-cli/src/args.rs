@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn the_help_of_run_is_as_reviewed() {
-        let mut cli = Cli::command();
+        let mut cli = Cli::command().term_width(100);
         let run = cli.find_subcommand_mut("run").unwrap();
         insta::assert_snapshot!(run.render_help());
     }

@@ -40,7 +40,9 @@ pub enum SeedError {
     #[error("a leading 0 is ambiguous: fdbserver reads it as octal")]
     LeadingZero,
     /// Something else.
-    #[error("expected a decimal number, a hexadecimal one with 0x, or a git commit hash of 40 digits")]
+    #[error(
+        "expected a decimal number, a hexadecimal one with 0x, or a git commit hash of 40 digits"
+    )]
     NotASeed,
 }
 
@@ -62,7 +64,10 @@ impl FromStr for Seed {
         if matches!(text.len(), 40 | 64) && text.chars().all(|digit| digit.is_ascii_hexdigit()) {
             return parse(&text[..8], 16);
         }
-        if text.len() > 1 && text.starts_with('0') && text.chars().all(|digit| digit.is_ascii_digit()) {
+        if text.len() > 1
+            && text.starts_with('0')
+            && text.chars().all(|digit| digit.is_ascii_digit())
+        {
             return Err(SeedError::LeadingZero);
         }
         parse(text, 10)

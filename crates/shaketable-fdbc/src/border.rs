@@ -64,6 +64,12 @@ impl Border {
         operation::keep(&handle, Operation::Task(task));
         handle.into_raw()
     }
+
+    /// How many futures are pending: if none is, nothing of this border will ever wake the code under test.
+    pub fn pending_operations(&self) -> usize {
+        let count = self.universe.objects(|objects| objects.operations.len());
+        count.unwrap_or(0)
+    }
 }
 
 impl Drop for Border {

@@ -10,7 +10,16 @@ pub mod clock;
 #[allow(unsafe_code, reason = "the border to code under test; see the module")]
 pub mod library;
 pub mod options;
+pub mod plan;
 pub mod printf;
+mod tester;
 pub mod testfile;
 pub mod trace;
 pub mod verdict;
+
+pub use tester::{current_client, simulate};
+
+/// The name of one of FoundationDB's error codes.
+pub fn error_name(code: i32) -> &'static str {
+    shaketable_cluster::error::Error(code).name()
+}

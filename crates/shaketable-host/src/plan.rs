@@ -101,7 +101,11 @@ impl Plan {
 
 /// Where the library of an External block is expected: built for this run, or from the current folder as in fdbserver, or from
 /// the folder of the test file.
-fn library_path(file: &Path, workload: &WorkloadSpec, built: &BTreeMap<String, PathBuf>) -> Option<PathBuf> {
+fn library_path(
+    file: &Path,
+    workload: &WorkloadSpec,
+    built: &BTreeMap<String, PathBuf>,
+) -> Option<PathBuf> {
     if workload.name != EXTERNAL {
         return None;
     }
@@ -112,7 +116,11 @@ fn library_path(file: &Path, workload: &WorkloadSpec, built: &BTreeMap<String, P
     let folder = workload.option("libraryPath").unwrap_or(".");
     let file_name = format!("lib{name}{}", std::env::consts::DLL_SUFFIX);
     let from_here = Path::new(folder).join(&file_name);
-    let from_file = file.parent().unwrap_or(Path::new("")).join(folder).join(&file_name);
+    let from_file = file
+        .parent()
+        .unwrap_or(Path::new(""))
+        .join(folder)
+        .join(&file_name);
     if !from_here.is_file() && from_file.is_file() {
         return Some(from_file);
     }

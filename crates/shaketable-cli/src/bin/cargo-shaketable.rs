@@ -4,7 +4,10 @@ shaketable_host::export_hermetic_symbols!();
 
 fn main() -> std::process::ExitCode {
     let mut arguments: Vec<_> = std::env::args_os().collect();
-    if arguments.get(1).is_some_and(|argument| argument == "shaketable") {
+    if arguments
+        .get(1)
+        .is_some_and(|argument| argument == "shaketable")
+    {
         arguments.remove(1);
     }
     shaketable_cli::main(arguments)

@@ -53,10 +53,10 @@ impl Inner {
     }
 
     /// The structure a factory receives. It refers to `self`, which must stay where it is while the workload lives.
-    pub(super) fn as_abi(self: &Box<Inner>) -> FDBWorkloadContext {
+    pub(super) fn as_abi(&self) -> FDBWorkloadContext {
         FDBWorkloadContext {
             api_version: FDB_WORKLOAD_API_VERSION,
-            inner: (&raw const **self).cast_mut().cast(),
+            inner: (&raw const *self).cast_mut().cast(),
             vt: &raw const TABLE,
         }
     }

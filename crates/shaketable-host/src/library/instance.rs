@@ -13,6 +13,8 @@ use shaketable_abi::v1::{
     OpaqueMetrics,
 };
 use shaketable_abi::{FDBDatabase, FDBMetric, HIGHEST_PLAUSIBLE_API_VERSION};
+use shaketable_cluster::client::Database;
+use shaketable_fdbc::Border;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::rc::Rc;
 
@@ -43,6 +45,22 @@ pub enum CreateError {
     /// The name cannot be passed on.
     #[error("the workload's name contains a NUL character")]
     Name,
+}
+
+/// The handle of a database that a workload gets for a phase.
+#[derive(Debug, Clone, Copy)]
+pub struct LentDatabase(*mut FDBDatabase);
+
+impl LentDatabase {
+    /// A fresh handle. It is valid as long as the border, which the host keeps until no code of a workload can run any more.
+    pub fn new(border: &mut Border, database: Database) -> LentDatabase {
+        LentDatabase(border.lend_database(database).cast())
+    }
+
+    /// No database, for a test that says `useDB = false`.
+    pub fn none() -> LentDatabase {
+        LentDatabase(std::ptr::null_mut())
+    }
 }
 
 /// A metric as the workload reported it.
@@ -107,8 +125,8 @@ impl Workload {
         })
     }
 
-    /// Begins a phase; `promise` says when it has ended, and the database must live until then.
-    pub fn begin(&self, phase: Phase, database: *mut FDBDatabase, promise: FDBPromise) {
+    /// Begins a phase; `promise` says when it has ended.
+    pub fn begin(&self, phase: Phase, database: LentDatabase, promise: FDBPromise) {
         let function = match phase {
             Phase::Setup => self.table.setup,
             Phase::Start => self.table.start,
@@ -117,7 +135,7 @@ impl Workload {
         };
         let function = function.expect("setup, start or check, which were seen to be there");
         // SAFETY: the ABI: a live workload, a database that lives until the promise resolves, a promise that lives until the run is over.
-        unsafe { function(self.raw.inner, database, promise) }
+        unsafe { function(self.raw.inner, database.0, promise) }
     }
 
     /// How long `check` may take, in simulated seconds.

@@ -4,6 +4,11 @@
 //! library already, and the child starts with everything in place. The child reports through a pipe. When it dies without a report, the parent reads
 //! where it was from the [`Beacon`]: a page of memory both share, into which the child writes which phase of which client it has entered.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the limit of a process is one of real time, and measured outside of it"
+)]
+
 use crate::verdict::Phase;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -159,6 +164,70 @@ pub(super) fn refuse(message: &str) -> ! {
     unsafe { libc::_exit(REFUSED) }
 }
 
+/// Sees to it that a process which is crashing, exiting or being stopped says on which client that happens. `probe` finds out; it runs
+/// wherever the process was interrupted, so it may only look.
+pub fn install_last_words(probe: fn() -> Option<u32>) -> io::Result<()> {
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+    PROBE.store(probe as *mut (), Ordering::Release);
+    // A stack of its own, because the reason may be that there is none left.
+    let stack: &'static mut [u8] = vec![0; LAST_WORDS_STACK_BYTES].leak();
+    let stack = libc::stack_t {
+        ss_sp: stack.as_mut_ptr().cast(),
+        ss_flags: 0,
+        ss_size: stack.len(),
+    };
+    // SAFETY: the memory is leaked, hence valid for ever and nobody else's.
+    if unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let action = SigAction::new(
+        SigHandler::Handler(on_signal),
+        SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND,
+        SigSet::empty(),
+    );
+    for signal in [
+        Signal::SIGSEGV,
+        Signal::SIGBUS,
+        Signal::SIGILL,
+        Signal::SIGFPE,
+        Signal::SIGABRT,
+        Signal::SIGTERM,
+    ] {
+        // SAFETY: the handler stores numbers and raises the signal again, which is allowed in one.
+        unsafe { sigaction(signal, &action) }?;
+    }
+    // SAFETY: the function only stores a number.
+    unsafe { libc::atexit(on_exit) };
+    Ok(())
+}
+
+static PROBE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+const LAST_WORDS_STACK_BYTES: usize = 64 * 1024;
+
+fn say_last_words() {
+    let probe = PROBE.load(Ordering::Acquire);
+    if probe.is_null() {
+        return;
+    }
+    // SAFETY: not null, hence the function that `install_last_words` stored.
+    let probe: fn() -> Option<u32> = unsafe { std::mem::transmute(probe) };
+    if let Some(client) = probe() {
+        Beacon::current()
+            .client
+            .store(client as i32, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn on_signal(signal: i32) {
+    say_last_words();
+    // SAFETY: the handler was reset when it was entered: this ends the process as the signal would have.
+    unsafe { libc::raise(signal) };
+}
+
+extern "C" fn on_exit() {
+    say_last_words();
+}
+
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
@@ -198,6 +267,8 @@ impl Child {
             }),
             ForkResult::Child => {
                 drop(reader);
+                // Nobody would read the report of an orphan.
+                let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
                 let mut report = work();
                 report.push(END_OF_REPORT);
                 let _ = io::Write::write_all(&mut File::from(writer), &report);
@@ -222,7 +293,7 @@ impl Child {
             )];
             match nix::poll::poll(&mut events, millis) {
                 Ok(0) if rest.is_zero() => {
-                    let _ = kill(self.pid, Signal::SIGKILL);
+                    self.stop();
                     hung = true;
                     break;
                 }
@@ -263,6 +334,29 @@ impl Child {
             }
         })
     }
+}
+
+impl Child {
+    /// Ends the child: first with a signal that lets it say where it is, then for good.
+    fn stop(&self) {
+        const GRACE_MILLIS: u16 = 200;
+        let _ = kill(self.pid, Signal::SIGTERM);
+        let mut events = [nix::poll::PollFd::new(
+            self.pipe.as_fd(),
+            nix::poll::PollFlags::empty(),
+        )];
+        // The pipe hangs up when the child is gone.
+        let _ = nix::poll::poll(&mut events, GRACE_MILLIS);
+        let _ = kill(self.pid, Signal::SIGKILL);
+    }
+}
+
+/// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's death is not survived.
+pub fn live_under_parent() -> io::Result<()> {
+    // SAFETY: ignoring a signal runs nothing.
+    unsafe { nix::sys::signal::signal(Signal::SIGINT, nix::sys::signal::SigHandler::SigIgn) }?;
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    Ok(())
 }
 
 /// Keeps crashes of code under test from writing core files, and its memory from taking the machine's.

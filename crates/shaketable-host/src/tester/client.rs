@@ -108,7 +108,11 @@ fn message_of(event: &Event) -> String {
 
 /// Details that the failure says already, or that belong into the trace.
 fn is_noise(key: &str) -> bool {
-    key.starts_with("Frame") || matches!(key, "Phase" | "Client" | "RustWorkload" | "RustFailure" | "Backtrace")
+    key.starts_with("Frame")
+        || matches!(
+            key,
+            "Phase" | "Client" | "RustWorkload" | "RustFailure" | "Backtrace"
+        )
 }
 
 fn first_line(value: &str) -> &str {
@@ -128,7 +132,13 @@ mod tests {
             .detail("Place", "src/lib.rs:7:5")
             .detail("Frame0", "core::panicking")
             .detail("RustFailure", 1);
-        assert_eq!(message_of(&event), "WorkloadPanic Message=left != right, Place=src/lib.rs:7:5");
-        assert_eq!(message_of(&Event::new(Severity::Error, 1.0, "Lost")), "Lost");
+        assert_eq!(
+            message_of(&event),
+            "WorkloadPanic Message=left != right, Place=src/lib.rs:7:5"
+        );
+        assert_eq!(
+            message_of(&Event::new(Severity::Error, 1.0, "Lost")),
+            "Lost"
+        );
     }
 }

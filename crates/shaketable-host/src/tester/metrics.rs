@@ -15,7 +15,10 @@ pub(super) fn formatted(metric: &Reported, value: f64) -> String {
 }
 
 /// Combines the metrics of all clients by name: the sum, or the mean over the reports if the first of that name is averaged.
-pub(super) fn combine<'a>(prefix: &str, clients: impl IntoIterator<Item = &'a [Reported]>) -> Vec<Metric> {
+pub(super) fn combine<'a>(
+    prefix: &str,
+    clients: impl IntoIterator<Item = &'a [Reported]>,
+) -> Vec<Metric> {
     let mut by_name: BTreeMap<&str, Vec<&Reported>> = BTreeMap::new();
     for metric in clients.into_iter().flatten() {
         by_name.entry(&metric.name).or_default().push(metric);
@@ -54,7 +57,12 @@ mod tests {
     #[test]
     fn sums_are_added_and_means_divided_by_the_reports() {
         let clients: Vec<Vec<Reported>> = (0..4)
-            .map(|client| vec![report("count", 3.0, false), report("mean", f64::from(client), true)])
+            .map(|client| {
+                vec![
+                    report("count", 3.0, false),
+                    report("mean", f64::from(client), true),
+                ]
+            })
             .collect();
         let combined = combine("External", clients.iter().map(Vec::as_slice));
         let lines: Vec<String> = combined

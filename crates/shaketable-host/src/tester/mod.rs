@@ -23,6 +23,7 @@ use crate::plan::{Plan, Recording, Settings};
 use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Outcome};
 use run::Run;
+pub use run::current_client;
 use shaketable_kernel::{Kernel, Priority};
 use std::rc::Rc;
 
@@ -35,7 +36,10 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     if let Recording::Trace { path, format } = recording
         && let Err(error) = run.log.record_to(path, *format)
     {
-        run.fail_host(format!("cannot write the trace {}: {error}", path.display()));
+        run.fail_host(format!(
+            "cannot write the trace {}: {error}",
+            path.display()
+        ));
     }
     run::set_current(Some(&run));
 
@@ -56,6 +60,8 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     drop(orchestra);
     stage.close();
     kernel.shutdown();
+    let instances = run.instances.take();
+    drop(instances);
     run::set_current(None);
     drop(hermetic);
     outcome
@@ -81,7 +87,10 @@ fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::
             return;
         }
         if kernel.now().as_secs() > run.limit_seconds {
-            let message = format!("the run took more than {} simulated seconds", run.limit_seconds);
+            let message = format!(
+                "the run took more than {} simulated seconds",
+                run.limit_seconds
+            );
             run.trace(
                 Event::new(Severity::Error, kernel.now().as_secs(), "SetupAndRunError")
                     .detail("Error", "timed_out")
@@ -91,7 +100,10 @@ fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::
             return;
         }
         if !kernel.advance() {
-            run.fail_pending(FailureKind::DeadLock, "nothing is left that could ever happen");
+            run.fail_pending(
+                FailureKind::DeadLock,
+                "nothing is left that could ever happen",
+            );
             return;
         }
         hermetic::set_now(kernel.now().as_nanos());

@@ -47,11 +47,15 @@ pub(super) fn install(run: &Rc<Run>, recording: &Recording) -> Recorded {
 
 impl Recorded {
     pub(super) fn faults(&self) -> BTreeMap<String, u64> {
-        self.counts.as_ref().map_or(BTreeMap::new(), |counts| counts.faults.borrow().clone())
+        self.counts
+            .as_ref()
+            .map_or(BTreeMap::new(), |counts| counts.faults.borrow().clone())
     }
 
     pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
-        self.counts.as_ref().map_or(BTreeMap::new(), |counts| counts.errors.borrow().clone())
+        self.counts
+            .as_ref()
+            .map_or(BTreeMap::new(), |counts| counts.errors.borrow().clone())
     }
 
     /// The last faults up to a moment.
@@ -89,7 +93,12 @@ impl Recorder for Tracer {
             return;
         };
         if is_fault {
-            *self.counts.faults.borrow_mut().entry(event.kind.clone()).or_default() += 1;
+            *self
+                .counts
+                .faults
+                .borrow_mut()
+                .entry(event.kind.clone())
+                .or_default() += 1;
             let mut recent = self.counts.recent.borrow_mut();
             if recent.len() == RECENT_MAX {
                 recent.pop_front();
@@ -108,14 +117,19 @@ fn describe(run: &Run, time: Time, event: &Event) -> Option<(TraceEvent, bool)> 
     let info = |kind: &str| TraceEvent::new(Severity::Info, time.as_secs(), kind);
     let seconds = |until: &Time| printf::g(until.since(time));
     Some(match event {
-        Event::MessageSent { .. } | Event::MessageDelivered { .. } | Event::MessageLost { .. } => return None,
+        Event::MessageSent { .. } | Event::MessageDelivered { .. } | Event::MessageLost { .. } => {
+            return None;
+        }
         Event::ConnectionClosed { a, b } => (
             info("ConnectionClosed")
                 .detail("From", address(run, *a))
                 .detail("To", address(run, *b)),
             true,
         ),
-        Event::ProcessBooted { process, incarnation } => (
+        Event::ProcessBooted {
+            process,
+            incarnation,
+        } => (
             info("SimulatedMachineProcess")
                 .on(address(run, *process), "")
                 .detail("Address", address(run, *process))
@@ -124,11 +138,15 @@ fn describe(run: &Run, time: Time, event: &Event) -> Option<(TraceEvent, bool)> 
             false,
         ),
         Event::ProcessKilled { process, kind } => (
-            info(if kind.reboots() { "RebootingProcess" } else { "KillProcess" })
-                .on(address(run, *process), "")
-                .detail("KillType", kill_name(*kind))
-                .detail("Address", address(run, *process))
-                .detail("ZoneId", &run.kernel.process(*process).zone),
+            info(if kind.reboots() {
+                "RebootingProcess"
+            } else {
+                "KillProcess"
+            })
+            .on(address(run, *process), "")
+            .detail("KillType", kill_name(*kind))
+            .detail("Address", address(run, *process))
+            .detail("ZoneId", &run.kernel.process(*process).zone),
             true,
         ),
         Event::PairClogged { from, to, until } => (
@@ -146,9 +164,13 @@ fn describe(run: &Run, time: Time, event: &Event) -> Option<(TraceEvent, bool)> 
             true,
         ),
         Event::Partitioned { a, b, healed } => (
-            info(if *healed { "PartitionHealed" } else { "Partitioned" })
-                .detail("From", a)
-                .detail("To", b),
+            info(if *healed {
+                "PartitionHealed"
+            } else {
+                "Partitioned"
+            })
+            .detail("From", a)
+            .detail("To", b),
             !healed,
         ),
         Event::User { name, details } => {

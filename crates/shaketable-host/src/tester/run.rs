@@ -1,5 +1,6 @@
 //! What the parts of one run share: its log, its failures, and where it is.
 
+use crate::library::instance::Workload;
 use crate::library::process::Beacon;
 use crate::library::promise::Promises;
 use crate::plan::{Plan, Settings};
@@ -24,6 +25,8 @@ pub(super) struct Run {
     pub(super) client_count: u32,
     pub(super) limit_seconds: f64,
     pub(super) promises: Promises,
+    /// Every workload there was. What their contexts point to must outlive the last call of their code.
+    pub(super) instances: RefCell<Vec<Rc<RefCell<Workload>>>>,
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
     console: RefCell<Vec<String>>,
@@ -91,6 +94,7 @@ impl Run {
             client_count: settings.clients.unwrap_or(drawn_clients),
             limit_seconds,
             promises: Promises::default(),
+            instances: RefCell::default(),
             drawn: RefCell::default(),
             metrics: RefCell::default(),
             console: RefCell::default(),
@@ -143,10 +147,6 @@ impl Run {
         Beacon::enter(self.test.get(), workload, Some(client), self.phase.get());
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.phase.get()
-    }
-
     /// The phase of a workload on a client has begun.
     pub(super) fn begin(&self, client: u32, workload: usize) {
         self.pending.borrow_mut().push((client, workload));
@@ -178,7 +178,11 @@ impl Run {
     }
 
     pub(super) fn count_test(&self, passed: bool) {
-        let counter = if passed { &self.tests_passed } else { &self.tests_failed };
+        let counter = if passed {
+            &self.tests_passed
+        } else {
+            &self.tests_failed
+        };
         counter.set(counter.get() + 1);
     }
 
@@ -187,7 +191,13 @@ impl Run {
     }
 
     /// Remembers a failure in the present phase.
-    pub(super) fn fail(&self, kind: FailureKind, client: Option<u32>, workload: Option<usize>, message: impl Into<String>) {
+    pub(super) fn fail(
+        &self,
+        kind: FailureKind,
+        client: Option<u32>,
+        workload: Option<usize>,
+        message: impl Into<String>,
+    ) {
         let mut failures = self.failures.borrow_mut();
         if failures.len() < FAILURES_MAX {
             let test = self.spec(self.test.get());
@@ -234,7 +244,12 @@ impl Run {
     pub(super) fn collect_misuse(&self) {
         for misuse in self.promises.take_misuses() {
             let (client, workload) = unpack_owner(misuse.owner);
-            self.fail(FailureKind::PromiseMisused, Some(client), Some(workload), misuse.what);
+            self.fail(
+                FailureKind::PromiseMisused,
+                Some(client),
+                Some(workload),
+                misuse.what,
+            );
         }
     }
 
@@ -255,7 +270,9 @@ impl Run {
         let unseed = self.unseed();
         self.log.mix(self.kernel.fingerprint());
         let failures = self.failures.borrow().clone();
-        let around = failures.first().map_or(Vec::new(), |failure| recorder.faults_around(failure.time));
+        let around = failures
+            .first()
+            .map_or(Vec::new(), |failure| recorder.faults_around(failure.time));
         Outcome {
             seed: self.seed,
             failures,

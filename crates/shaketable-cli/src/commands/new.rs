@@ -1,0 +1,116 @@
+//! `new`: a crate with a workload, a test file, and everything to run it.
+
+use crate::args::NewArgs;
+use crate::exit_codes;
+use std::fs;
+use std::path::Path;
+
+/// Writes the crate.
+pub fn new(args: &NewArgs) -> u8 {
+    let folder = Path::new(&args.name);
+    let name = folder
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let valid = !name.is_empty()
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if !valid {
+        eprintln!(
+            "error: `{name}` is no name for a crate: use letters, digits, `-` and `_`, and begin with a letter"
+        );
+        return exit_codes::USAGE;
+    }
+    if folder.exists() {
+        eprintln!(
+            "error: {} exists already: choose another name",
+            folder.display()
+        );
+        return exit_codes::SETUP_FAILED;
+    }
+    for (path, text) in files(&name, source_folder().as_deref()) {
+        let path = folder.join(path);
+        let written = fs::create_dir_all(path.parent().expect("below the folder"))
+            .and_then(|()| fs::write(&path, text));
+        if let Err(error) = written {
+            eprintln!("error: cannot write {}: {error}", path.display());
+            return exit_codes::SETUP_FAILED;
+        }
+    }
+    println!(
+        "{} is ready:\n  cd {}\n  cargo shaketable run --seeds 100",
+        folder.display(),
+        folder.display()
+    );
+    exit_codes::PASSED
+}
+
+/// The source this program was built from, if it is still there: a crate can then depend on it by path.
+fn source_folder() -> Option<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = folder.canonicalize().ok()?;
+    folder
+        .join("crates/shaketable/Cargo.toml")
+        .is_file()
+        .then(|| folder.display().to_string())
+}
+
+fn files(name: &str, source: Option<&str>) -> Vec<(String, String)> {
+    let library = name.replace('-', "_");
+    let dependency = match source {
+        Some(source) => format!(
+            "{{ path = {:?}, features = [\"fdb-7_4\"] }}",
+            format!("{source}/crates/shaketable")
+        ),
+        None => format!(
+            "{{ version = {:?}, features = [\"fdb-7_4\"] }}",
+            env!("CARGO_PKG_VERSION")
+        ),
+    };
+    let fill = |template: &str| {
+        template
+            .replace("{{name}}", name)
+            .replace("{{library}}", &library)
+            .replace("{{dependency}}", &dependency)
+    };
+    vec![
+        (
+            "Cargo.toml".into(),
+            fill(include_str!("new/Cargo.toml.template")),
+        ),
+        (
+            "src/lib.rs".into(),
+            fill(include_str!("new/lib.rs.template")),
+        ),
+        (
+            format!("tests/{library}.toml"),
+            fill(include_str!("new/test.toml.template")),
+        ),
+        (".gitignore".into(), "/target\n".into()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shaketable_host::testfile::TestFile;
+
+    #[test]
+    fn the_test_file_of_a_new_crate_names_its_library() {
+        let files = files("my-workloads", None);
+        let (path, text) = &files[2];
+        let file = TestFile::parse(Path::new(path), text).unwrap_or_else(|error| panic!("{error}"));
+        let workload = &file.tests[0].workloads[0];
+        assert_eq!(workload.option("libraryName"), Some("my_workloads"));
+    }
+
+    #[test]
+    fn no_placeholder_is_left_in_a_new_crate() {
+        for (path, text) in files("my-workloads", Some("/source")) {
+            assert!(!text.contains("{{"), "{path}");
+        }
+    }
+}

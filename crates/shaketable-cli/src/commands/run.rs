@@ -1,0 +1,355 @@
+//! `run`, `replay` and `stats`: sweeps, and what is told about them.
+
+use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs};
+use crate::exit_codes;
+use crate::pool::{Addresses, Pool};
+use crate::progress::Progress;
+use crate::protocol::{Request, Response};
+use crate::report::{Group, Summary, github, human, json, junit};
+use crate::seed::Seed;
+use crate::session::{Session, SessionError, workers};
+use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
+use shaketable_host::plan::Recording;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Failures beyond so many distinct ones are counted but not run again.
+const RECORDED_GROUPS_MAX: usize = 10;
+
+/// `run`.
+pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
+    let single = args.sweep.seeds.unwrap_or(1) == 1 && args.sweep.duration.is_none();
+    let session = Session::prepare(&args.files, &args.simulation, &args.build, !single)?;
+    let schedule = Schedule::new(&args.sweep, 1, session.files.len());
+    if schedule.runs() == Some(0) {
+        return Ok(nothing(args.output.message_format));
+    }
+    let recording = if args.trace {
+        Traces::All
+    } else {
+        Traces::Failing
+    };
+    Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
+        .stop_at_first(args.fail_fast)
+        .run()
+}
+
+/// `replay`.
+pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
+    let session = Session::prepare(
+        std::slice::from_ref(&args.file),
+        &args.simulation,
+        &args.build,
+        false,
+    )?;
+    let schedule = Schedule {
+        first: args.seed,
+        count: Some(1),
+        duration: None,
+        shard: None,
+        files: 1,
+    };
+    Campaign::new(&session, &args.output, schedule, Some(1), Traces::All).run()
+}
+
+/// `stats`.
+pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
+    let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
+    let schedule = Schedule::new(&args.sweep, 100, session.files.len());
+    Campaign::new(
+        &session,
+        &args.output,
+        schedule,
+        args.sweep.jobs,
+        Traces::Counts,
+    )
+    .run()
+}
+
+fn nothing(format: MessageFormat) -> u8 {
+    if format == MessageFormat::Human {
+        eprintln!("nothing to run: no seed falls into this part");
+    }
+    exit_codes::NOTHING_RUN
+}
+
+/// Which runs leave a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Traces {
+    /// Failing ones, which are run again for it.
+    Failing,
+    /// Every one.
+    All,
+    /// None; but faults and errors are counted.
+    Counts,
+}
+
+/// One sweep with its reports.
+struct Campaign<'a> {
+    session: &'a Session,
+    output: &'a OutputArgs,
+    schedule: Schedule,
+    jobs: usize,
+    traces: Traces,
+    fail_fast: bool,
+}
+
+impl<'a> Campaign<'a> {
+    fn new(
+        session: &'a Session,
+        output: &'a OutputArgs,
+        schedule: Schedule,
+        jobs: Option<u16>,
+        traces: Traces,
+    ) -> Self {
+        let jobs = workers(jobs, schedule.runs());
+        Campaign {
+            session,
+            output,
+            schedule,
+            jobs,
+            traces,
+            fail_fast: false,
+        }
+    }
+
+    fn stop_at_first(mut self, fail_fast: bool) -> Self {
+        self.fail_fast = fail_fast;
+        self
+    }
+
+    fn is_single(&self) -> bool {
+        self.schedule.runs() == Some(1)
+    }
+
+    fn is_json(&self) -> bool {
+        self.output.message_format == MessageFormat::Json
+    }
+
+    fn run(&self) -> Result<u8, SessionError> {
+        let mut pool = self.session.pool(self.jobs, Addresses::Fixed)?;
+        self.announce();
+        let start = Instant::now();
+        let mut watcher = Watcher {
+            campaign: self,
+            summary: Summary::new(self.session.files.clone()),
+            progress: Progress::new(self.schedule.runs(), self.schedule.duration),
+        };
+        let ended = if self.traces == Traces::All {
+            watcher.run_recorded(&mut pool)?
+        } else {
+            let recording = match self.traces {
+                Traces::Counts => Recording::Counts,
+                _ => Recording::Nothing,
+            };
+            sweep(
+                &mut pool,
+                &self.schedule,
+                &recording,
+                &self.session.interrupted,
+                &mut watcher,
+            )
+        };
+        let elapsed = start.elapsed();
+        if self.traces == Traces::Failing && ended != Ended::NoWorkers {
+            watcher.record_failures(&mut pool)?;
+        }
+        watcher.progress.finish();
+        self.conclude(&watcher.summary, elapsed, ended)
+    }
+
+    fn announce(&self) {
+        if self.is_json() {
+            let start = json::Message::Start {
+                files: self.session.files.iter().map(PathBuf::as_path).collect(),
+                first_seed: self.schedule.first.0,
+                runs: self.schedule.runs(),
+                jobs: self.jobs,
+            };
+            println!("{}", start.line());
+        } else if !self.is_single() {
+            let from = match self.schedule.runs() {
+                Some(runs) => format!(
+                    "{} from seed {}",
+                    human::plural(runs, "run"),
+                    self.schedule.first
+                ),
+                None => format!("runs from seed {}", self.schedule.first),
+            };
+            eprintln!("{from}, {} at once", self.jobs);
+        }
+    }
+
+    /// Writes the reports and decides the exit status.
+    fn conclude(
+        &self,
+        summary: &Summary,
+        elapsed: std::time::Duration,
+        ended: Ended,
+    ) -> Result<u8, SessionError> {
+        let repro = &self.session.repro;
+        let code = match () {
+            () if summary.total_failed() > 0 => exit_codes::TESTS_FAILED,
+            () if ended == Ended::Interrupted => exit_codes::INTERRUPTED,
+            () if ended == Ended::NoWorkers => exit_codes::SETUP_FAILED,
+            () if summary.runs() == 0 => exit_codes::NOTHING_RUN,
+            () => exit_codes::PASSED,
+        };
+        if let Some(path) = &self.output.junit {
+            let xml = junit::report(summary, repro).map_err(|error| {
+                SessionError::Write(path.clone(), std::io::Error::other(error.to_string()))
+            })?;
+            fs::write(path, xml).map_err(|error| SessionError::Write(path.clone(), error))?;
+        }
+        github::append(summary, repro)
+            .map_err(|error| SessionError::Write("the job summary".into(), error))?;
+        for group in &summary.groups {
+            let file = &self.session.files[group.file];
+            if self.is_json() {
+                println!("{}", json::failure(group, file, repro).line());
+            } else {
+                anstream::println!("{}", human::failure(group, file, summary.runs(), repro));
+            }
+        }
+        if self.is_json() {
+            println!("{}", json::summary(summary, elapsed, code).line());
+            return Ok(code);
+        }
+        if ended == Ended::Interrupted {
+            anstream::println!("interrupted");
+        }
+        if self.traces == Traces::Counts {
+            anstream::print!("{}", human::stats(summary));
+        }
+        if !self.is_single() {
+            anstream::print!("{}", human::summary(summary, elapsed, repro));
+        }
+        Ok(code)
+    }
+
+    fn trace_path(&self, file: &Path, seed: u32) -> Result<PathBuf, SessionError> {
+        let folder = &self.output.trace_dir;
+        fs::create_dir_all(folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let format: shaketable_host::trace::Format = self.output.trace_format.into();
+        Ok(folder.join(format!("{name}-{seed}.{}", format.extension())))
+    }
+
+    fn recorded(&self, file: usize, seed: Seed) -> Result<Request, SessionError> {
+        Ok(Request {
+            file,
+            seed: seed.0,
+            recording: Recording::Trace {
+                path: self.trace_path(&self.session.files[file], seed.0)?,
+                format: self.output.trace_format.into(),
+            },
+        })
+    }
+}
+
+/// Watches the sweep of a campaign.
+struct Watcher<'a> {
+    campaign: &'a Campaign<'a>,
+    summary: Summary,
+    progress: Progress,
+}
+
+impl Observer for Watcher<'_> {
+    fn finished(&mut self, response: Response) -> Flow {
+        let campaign = self.campaign;
+        let file = &campaign.session.files[response.file];
+        if campaign.is_json() {
+            println!("{}", json::run(&response, file).line());
+        } else if campaign.is_single() {
+            self.progress.print(|| {
+                anstream::print!(
+                    "{}",
+                    human::single(&response.outcome, file, response.real_seconds)
+                )
+            });
+        }
+        self.summary.add(&response);
+        if campaign.fail_fast && !response.outcome.passed() {
+            return Flow::Stop;
+        }
+        Flow::Continue
+    }
+
+    fn tick(&mut self) {
+        self.progress.show(&self.summary);
+    }
+}
+
+impl Watcher<'_> {
+    /// Runs every seed with a trace of its own, one after another.
+    fn run_recorded(&mut self, pool: &mut Pool) -> Result<Ended, SessionError> {
+        let campaign = self.campaign;
+        let start = Instant::now();
+        for (file, seed) in campaign.schedule.iter() {
+            if campaign
+                .schedule
+                .duration
+                .is_some_and(|limit| start.elapsed() >= limit)
+            {
+                break;
+            }
+            let request = campaign.recorded(file, seed)?;
+            let Some(response) = run_one(pool, request, &campaign.session.interrupted) else {
+                return Ok(Ended::Interrupted);
+            };
+            if !campaign.is_json() && response.outcome.passed() {
+                self.progress.print(|| {
+                    if let Some(trace) = &response.outcome.trace {
+                        eprintln!("trace {trace}");
+                    }
+                });
+            }
+            if self.finished(response) == Flow::Stop {
+                return Ok(Ended::Stopped);
+            }
+            self.tick();
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// Runs the first seed of each group again, to have its trace and what led to the failure.
+    fn record_failures(&mut self, pool: &mut Pool) -> Result<(), SessionError> {
+        let campaign = self.campaign;
+        for index in 0..self.summary.groups.len().min(RECORDED_GROUPS_MAX) {
+            let Group {
+                file,
+                seeds,
+                signature,
+                ..
+            } = &self.summary.groups[index];
+            let request = campaign.recorded(*file, Seed(seeds[0]))?;
+            let signature = signature.clone();
+            // An interrupt that ended the sweep does not forbid to explain its failures; a second one does.
+            let Some(response) = run_one(pool, request, &std::sync::atomic::AtomicBool::new(false))
+            else {
+                return Ok(());
+            };
+            let again = response
+                .outcome
+                .failures
+                .first()
+                .map(shaketable_host::verdict::Failure::signature);
+            let group = &mut self.summary.groups[index];
+            if again.as_ref() == Some(&signature) {
+                group.example = response.outcome;
+                group.printed = if response.printed.is_empty() {
+                    std::mem::take(&mut group.printed)
+                } else {
+                    response.printed
+                };
+            } else {
+                group.example.trace = response.outcome.trace;
+                group.example.uncontrolled.push(
+                    "failed differently, or not at all, when it was run again: see `check-determinism`".to_owned(),
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! The program `shaketable`, also `cargo shaketable`: runs test files of FoundationDB's simulator and tells what came of it.
+//!
+//! It knows arguments ([`args`]), processes ([`pool`], [`worker`]), seeds ([`seed`], [`sweep`]) and readers ([`report`]); what a seed *does* is the business
+//! of `shaketable-host`. Results go to standard output, progress and complaints to standard error, the verdict into the exit
+//! status ([`exit_codes`]).
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the program lives in the machine's time; simulations run in its workers' forks"
+)]
+
+pub mod args;
+pub mod cargo;
+pub mod commands;
+pub mod exit_codes;
+pub mod list;
+pub mod pool;
+pub mod progress;
+pub mod protocol;
+pub mod report;
+pub mod seed;
+pub mod session;
+pub mod sweep;
+pub mod worker;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the program with these arguments, the first of which is its name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = Cli::parse_from(arguments);
+    let code = match &cli.command {
+        Command::Worker => return worker::main(),
+        Command::List(args) => Ok(list::list(args)),
+        Command::New(args) => Ok(commands::new::new(args)),
+        Command::Run(args) => commands::run::run(args),
+        Command::Replay(args) => commands::run::replay(args),
+        Command::Stats(args) => commands::run::stats(args),
+        Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
+    };
+    let code = code.unwrap_or_else(|error| {
+        let text = error.to_string();
+        let prefix = if text.starts_with("error") {
+            ""
+        } else {
+            "error: "
+        };
+        anstream::eprintln!("{prefix}{text}");
+        error.exit_code()
+    });
+    ExitCode::from(code)
+}

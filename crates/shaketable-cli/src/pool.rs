@@ -1,0 +1,213 @@
+//! The worker processes, as the program sees them.
+//!
+//! One thread for each worker turns its answers into events of one queue, so that the program waits in one place. The workers are
+//! started with address-space randomisation off where the system allows it: then even code that depends on
+//! addresses behaves the same in every worker. [`Addresses::Random`] does the opposite, to find such code.
+
+use crate::protocol::{Job, Ready, Request, Response};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// Where a worker's memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addresses {
+    /// At the same place in every worker.
+    Fixed,
+    /// Anywhere.
+    Random,
+}
+
+/// Why there are no workers.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The operating system refused.
+    #[error("cannot start a worker process: {0}")]
+    Start(#[from] io::Error),
+    /// The worker refused its job; it says why.
+    #[error("{0}")]
+    Refused(String),
+    /// The worker ended before it was ready.
+    #[error(
+        "a worker process ended ({0}) while it loaded the workload library: its code that runs when it is loaded crashes or exits"
+    )]
+    Died(String),
+}
+
+/// Worker processes that are ready.
+pub struct Pool {
+    workers: Vec<Worker>,
+    events: Receiver<(usize, Event)>,
+    /// Kept so that the queue never closes.
+    _events: Sender<(usize, Event)>,
+}
+
+struct Worker {
+    process: Child,
+    socket: UnixStream,
+    /// What it has been asked and has not answered.
+    asked: VecDeque<Request>,
+    alive: bool,
+}
+
+enum Event {
+    Response(Box<Response>),
+    Gone,
+}
+
+/// What came out of a pool.
+pub enum Answer {
+    /// A worker answered; it has room for another request.
+    Response(usize, Box<Response>),
+    /// A worker died over these requests.
+    Lost(usize, Vec<Request>),
+    /// Nothing yet.
+    Nothing,
+}
+
+/// How many requests a worker holds, so that it never waits for the next.
+const DEPTH: usize = 2;
+
+impl Pool {
+    /// Starts workers and waits until they are ready.
+    pub fn start(job: &Job, count: usize, addresses: Addresses) -> Result<Pool, PoolError> {
+        let (sender, events) = channel();
+        let mut workers = Vec::new();
+        for _ in 0..count {
+            workers.push(Worker::start(job, addresses)?);
+        }
+        for (index, worker) in workers.iter_mut().enumerate() {
+            worker.await_ready(index, sender.clone())?;
+        }
+        Ok(Pool {
+            workers,
+            events,
+            _events: sender,
+        })
+    }
+
+    /// The numbers of the workers that could take a request now.
+    pub fn idle(&self) -> Vec<usize> {
+        let workers = self.workers.iter().enumerate();
+        workers
+            .filter(|(_, worker)| worker.alive && worker.asked.len() < DEPTH)
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Whether a worker is left.
+    pub fn is_alive(&self) -> bool {
+        self.workers.iter().any(|worker| worker.alive)
+    }
+
+    /// How many requests are open.
+    pub fn open(&self) -> usize {
+        self.workers.iter().map(|worker| worker.asked.len()).sum()
+    }
+
+    /// Asks a worker.
+    pub fn ask(&mut self, worker: usize, request: Request) {
+        let worker = &mut self.workers[worker];
+        let mut line = serde_json::to_vec(&request).expect("a request can be written");
+        line.push(b'\n');
+        worker.asked.push_back(request);
+        // If the worker is gone, its thread reports so.
+        let _ = worker.socket.write_all(&line);
+    }
+
+    /// Waits for an answer, but not longer than this.
+    pub fn wait(&mut self, limit: Duration) -> Answer {
+        match self.events.recv_timeout(limit) {
+            Ok((index, Event::Response(response))) => {
+                self.workers[index].asked.pop_front();
+                Answer::Response(index, response)
+            }
+            Ok((index, Event::Gone)) => {
+                let worker = &mut self.workers[index];
+                worker.alive = false;
+                Answer::Lost(index, worker.asked.drain(..).collect())
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Answer::Nothing,
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            // Workers hold nothing that is worth an orderly end.
+            let _ = worker.process.kill();
+            let _ = worker.process.wait();
+        }
+    }
+}
+
+impl Worker {
+    fn start(job: &Job, addresses: Addresses) -> Result<Worker, PoolError> {
+        let (mut ours, theirs) = UnixStream::pair()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("__worker")
+            .stdin(Stdio::from(OwnedFd::from(theirs)));
+        if job.capture {
+            command.stdout(Stdio::null());
+        }
+        let process = with_addresses(addresses, || command.spawn())?;
+        // The command still holds the other end; without it the socket closes when the worker ends.
+        drop(command);
+        let mut line = serde_json::to_vec(job).expect("a job can be written");
+        line.push(b'\n');
+        ours.write_all(&line)?;
+        Ok(Worker {
+            process,
+            socket: ours,
+            asked: VecDeque::new(),
+            alive: true,
+        })
+    }
+
+    fn await_ready(
+        &mut self,
+        index: usize,
+        events: Sender<(usize, Event)>,
+    ) -> Result<(), PoolError> {
+        let mut lines = BufReader::new(self.socket.try_clone()?).lines();
+        let ready = match lines.next() {
+            Some(line) => serde_json::from_str::<Ready>(&line?).map_err(io::Error::other)?,
+            None => return Err(PoolError::Died(self.process.wait()?.to_string())),
+        };
+        if let Some(error) = ready.error {
+            return Err(PoolError::Refused(error));
+        }
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                match serde_json::from_str(&line) {
+                    Ok(response) => {
+                        let _ = events.send((index, Event::Response(response)));
+                    }
+                    Err(_) => break,
+                }
+            }
+            let _ = events.send((index, Event::Gone));
+        });
+        Ok(())
+    }
+}
+
+/// Starts something with or without address-space randomisation. Where the system forbids to switch it off, it stays on.
+fn with_addresses<T>(addresses: Addresses, start: impl FnOnce() -> T) -> T {
+    use nix::sys::personality::{self, Persona};
+    let before = personality::get();
+    if let (Ok(before), Addresses::Fixed) = (before, addresses) {
+        let _ = personality::set(before | Persona::ADDR_NO_RANDOMIZE);
+    }
+    let started = start();
+    if let Ok(before) = before {
+        let _ = personality::set(before);
+    }
+    started
+}

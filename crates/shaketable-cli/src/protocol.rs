@@ -1,0 +1,77 @@
+//! What the program and its workers say to one another: JSON, one message a line, over a socket.
+//!
+//! A worker receives one [`Job`] and answers [`Ready`]; then it receives [`Request`]s and answers each, in order, with a [`Response`]. It ends
+//! when the socket closes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use shaketable_host::plan::{Recording, Settings};
+use shaketable_host::verdict::Outcome;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a worker prepares.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// The test files.
+    pub files: Vec<FileJob>,
+    /// What holds for every seed.
+    pub settings: Settings,
+    /// Real seconds after which a seed is killed.
+    pub hang_limit_seconds: f64,
+    /// Whether what the code under test prints is kept, rather than shown.
+    pub capture: bool,
+}
+
+/// One test file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FileJob {
+    /// The file.
+    pub path: PathBuf,
+    /// Libraries that were built for it, by name.
+    pub built: BTreeMap<String, PathBuf>,
+}
+
+/// Whether the worker is ready.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    /// Why it is not.
+    pub error: Option<String>,
+}
+
+/// A seed to simulate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The number of the file in the job.
+    pub file: usize,
+    /// The seed.
+    pub seed: u32,
+    /// How much of it to keep.
+    pub recording: Recording,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Response {
+    /// The number of the file in the job.
+    pub file: usize,
+    /// Real seconds it took.
+    pub real_seconds: f64,
+    /// What the code under test printed, if it failed.
+    pub printed: String,
+    /// The result.
+    pub outcome: Outcome,
+}
+
+/// A [`Response`] whose outcome is passed on as it came.
+#[derive(Debug, Serialize)]
+pub struct RawResponse<'a> {
+    /// As in [`Response`].
+    pub file: usize,
+    /// As in [`Response`].
+    pub real_seconds: f64,
+    /// As in [`Response`].
+    pub printed: String,
+    /// As in [`Response`].
+    pub outcome: &'a RawValue,
+}

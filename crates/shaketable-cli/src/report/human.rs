@@ -1,0 +1,376 @@
+//! The report for people.
+
+use super::{Group, Summary};
+use crate::report::repro::Repro;
+use anstyle::{AnsiColor, Style};
+use shaketable_host::trace::{Event, Severity};
+use shaketable_host::verdict::Outcome;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const FAINT: Style = Style::new().dimmed();
+const STRONG: Style = Style::new().bold();
+
+/// How many lines of what the code under test printed are shown.
+const PRINTED_LINES_MAX: usize = 20;
+
+/// One cause of failure.
+pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
+    let outcome = &group.example;
+    let mut out = String::new();
+    let seed = outcome.seed;
+    let _ = write!(
+        out,
+        "{BAD}FAIL{BAD:#} {STRONG}{}{STRONG:#} seed {seed}",
+        file.display()
+    );
+    if group.count > 1 {
+        let seeds: Vec<String> = group.seeds.iter().map(ToString::to_string).collect();
+        let more = if group.count > group.seeds.len() as u64 {
+            ", …"
+        } else {
+            ""
+        };
+        let _ = write!(
+            out,
+            "  ({} of {runs} runs: seeds {}{more})",
+            group.count,
+            seeds.join(", ")
+        );
+    }
+    out.push('\n');
+    for (index, failure) in outcome.failures.iter().take(4).enumerate() {
+        let style = if index == 0 { STRONG } else { FAINT };
+        let _ = writeln!(out, "  {style}{failure}{style:#}");
+    }
+    if outcome.failures.len() > 4 {
+        let _ = writeln!(
+            out,
+            "  {FAINT}and {} more{FAINT:#}",
+            outcome.failures.len() - 4
+        );
+    }
+    drawn(&mut out, outcome);
+    events(&mut out, "last errors", &outcome.notable);
+    events(&mut out, "faults before it", &outcome.faults_around);
+    for what in &outcome.uncontrolled {
+        let _ = writeln!(
+            out,
+            "  not controlled    the workload {what}: the seed may not decide everything"
+        );
+    }
+    printed(&mut out, &group.printed);
+    if let Some(trace) = &outcome.trace {
+        let _ = writeln!(out, "  trace             {trace}");
+    }
+    let _ = writeln!(
+        out,
+        "  reproduce         {STRONG}{}{STRONG:#}",
+        repro.line(file, seed)
+    );
+    out
+}
+
+fn drawn(out: &mut String, outcome: &Outcome) {
+    let drawn = &outcome.drawn;
+    if drawn.clients == 0 {
+        return;
+    }
+    let buggify = if drawn.buggify { "on" } else { "off" };
+    let _ = write!(
+        out,
+        "  drawn             {} clients, buggify {buggify}",
+        drawn.clients
+    );
+    if !drawn.cluster.is_empty() {
+        let _ = write!(out, "; {}", drawn.cluster);
+    }
+    out.push('\n');
+    if !drawn.faults.is_empty() {
+        let _ = writeln!(out, "    faults          {}", drawn.faults.join(", "));
+    }
+    if !drawn.buggified.is_empty() {
+        let _ = writeln!(out, "    buggified       {}", drawn.buggified.join(", "));
+    }
+    if !drawn.knobs.is_empty() {
+        let knobs: Vec<String> = drawn
+            .knobs
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let _ = writeln!(out, "    knobs           {}", knobs.join(", "));
+    }
+}
+
+fn events(out: &mut String, title: &str, events: &[Event]) {
+    if events.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "  {title}");
+    for event in events {
+        let style = if event.severity == Severity::Error {
+            BAD
+        } else {
+            FAINT
+        };
+        let details: Vec<String> = event
+            .details
+            .iter()
+            .filter(|(key, _)| {
+                !key.starts_with("Frame") && key != "RustWorkload" && key != "RustFailure"
+            })
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let _ = writeln!(
+            out,
+            "    {:>12.6} s  {style}{}{style:#} {} {}",
+            event.time,
+            event.kind,
+            event.machine,
+            details.join(" ")
+        );
+    }
+}
+
+fn printed(out: &mut String, text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        return;
+    }
+    let skipped = lines.len().saturating_sub(PRINTED_LINES_MAX);
+    let _ = writeln!(out, "  printed");
+    if skipped > 0 {
+        let _ = writeln!(out, "    {FAINT}({skipped} lines before){FAINT:#}");
+    }
+    for line in &lines[skipped..] {
+        let _ = writeln!(out, "    {FAINT}|{FAINT:#} {line}");
+    }
+}
+
+/// The end of a report: what ran, what failed, and how to see it again.
+pub fn summary(summary: &Summary, elapsed: Duration, repro: &Repro) -> String {
+    let mut out = String::new();
+    let runs = summary.runs();
+    let failed = summary.total_failed();
+    let verdict = if failed == 0 {
+        format!("{GOOD}passed{GOOD:#}")
+    } else {
+        format!("{BAD}{failed} failed{BAD:#}")
+    };
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let _ = writeln!(
+        out,
+        "{}: {verdict}, {} simulated in {} ({:.0} runs/s, {:.0} times real time)",
+        plural(runs, "run"),
+        simulated(summary.simulated_seconds),
+        real(elapsed),
+        runs as f64 / seconds,
+        summary.simulated_seconds / seconds,
+    );
+    for (what, count) in &summary.uncontrolled {
+        let _ = writeln!(
+            out,
+            "  in {} the workload {what}: such runs may differ when repeated",
+            plural(*count, "run")
+        );
+    }
+    if summary.groups.len() > 1 {
+        let _ = writeln!(out, "  {} distinct failures:", summary.groups.len());
+        for group in &summary.groups {
+            let first = group.example.failures.first();
+            let text = first.map_or(String::new(), ToString::to_string);
+            let _ = writeln!(out, "  {:>6} × {text}", group.count);
+        }
+    }
+    if let Some(group) = summary.groups.first() {
+        let file = &summary.files[group.file];
+        let _ = writeln!(out, "{}", repro.line(file, group.seeds[0]));
+    }
+    out
+}
+
+/// The lines fdbserver prints for a run, and the verdict.
+pub fn single(outcome: &Outcome, file: &Path, real_seconds: f64) -> String {
+    let mut out = String::new();
+    for line in &outcome.console {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = writeln!(out, "\nUnseed: {}", outcome.unseed);
+    let _ = writeln!(
+        out,
+        "Elapsed: {:.6} simsec, {real_seconds:.6} real seconds",
+        outcome.simulated_seconds
+    );
+    if !outcome.metrics.is_empty() {
+        out.push('\n');
+        for metric in &outcome.metrics {
+            let _ = writeln!(out, "  {:<32} {}", metric.name, metric.formatted);
+        }
+    }
+    if outcome.passed() {
+        let _ = writeln!(
+            out,
+            "\n{GOOD}PASS{GOOD:#} {STRONG}{}{STRONG:#} seed {}",
+            file.display(),
+            outcome.seed
+        );
+        for what in &outcome.uncontrolled {
+            let _ = writeln!(
+                out,
+                "  not controlled    the workload {what}: the seed may not decide everything"
+            );
+        }
+    }
+    out
+}
+
+/// The tables of `stats`.
+pub fn stats(summary: &Summary) -> String {
+    let mut out = String::new();
+    let runs = summary.runs().max(1) as f64;
+    let _ = writeln!(out, "{STRONG}errors that reached a workload{STRONG:#}");
+    if summary.errors.is_empty() {
+        let _ = writeln!(out, "  none");
+    }
+    for (code, count) in &summary.errors {
+        let name = shaketable_host::error_name(*code);
+        let _ = writeln!(
+            out,
+            "  {code:>5} {name:<36} {count:>9}  {:>9.2} per run",
+            *count as f64 / runs
+        );
+    }
+    let _ = writeln!(out, "{STRONG}faults{STRONG:#}");
+    if summary.faults.is_empty() {
+        let _ = writeln!(out, "  none");
+    }
+    for (name, count) in &summary.faults {
+        let _ = writeln!(
+            out,
+            "        {name:<36} {count:>9}  {:>9.2} per run",
+            *count as f64 / runs
+        );
+    }
+    out
+}
+
+/// Something counted.
+pub fn plural(count: u64, what: &str) -> String {
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
+}
+
+/// Simulated time in a unit that can be read.
+pub fn simulated(seconds: f64) -> String {
+    if seconds >= 2.0 * 86_400.0 {
+        format!("{:.1} days", seconds / 86_400.0)
+    } else if seconds >= 2.0 * 3_600.0 {
+        format!("{:.1} hours", seconds / 3_600.0)
+    } else if seconds >= 120.0 {
+        format!("{:.1} minutes", seconds / 60.0)
+    } else {
+        format!("{seconds:.1} s")
+    }
+}
+
+fn real(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    if seconds >= 120.0 {
+        format!("{:.1} minutes", seconds / 60.0)
+    } else {
+        format!("{seconds:.2} s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::BuildArgs;
+    use crate::report::samples;
+    use shaketable_host::plan::Settings;
+    use shaketable_host::verdict::Metric;
+
+    fn repro() -> Repro {
+        Repro {
+            program: "shaketable".into(),
+            settings: Settings {
+                buggify: Some(true),
+                ..Settings::default()
+            },
+            build: BuildArgs {
+                profile: "release".into(),
+                ..BuildArgs::default()
+            },
+        }
+    }
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn a_failure_tells_what_where_when_and_how_to_see_it_again() {
+        let sweep = samples::summary();
+        let text = failure(&sweep.groups[0], &sweep.files[0], sweep.runs(), &repro());
+        insta::assert_snapshot!(plain(&text));
+    }
+
+    #[test]
+    fn a_summary_ends_with_a_line_to_paste() {
+        let sweep = samples::summary();
+        insta::assert_snapshot!(plain(&summary(
+            &sweep,
+            Duration::from_millis(500),
+            &repro()
+        )));
+    }
+
+    #[test]
+    fn a_passing_sweep_is_told_in_one_line() {
+        let mut sweep = Summary::new(vec!["tests/atomic.toml".into()]);
+        for seed in 0..10 {
+            sweep.add(&samples::passing(seed));
+        }
+        insta::assert_snapshot!(plain(&summary(
+            &sweep,
+            Duration::from_millis(500),
+            &repro()
+        )));
+    }
+
+    #[test]
+    fn a_single_run_reads_like_fdbserver() {
+        let mut outcome = samples::passing(7).outcome;
+        outcome.console = vec![
+            "Random seed is 7...".into(),
+            "Run test:Atomic start".into(),
+            String::new(),
+            "1 tests passed; 0 tests failed.".into(),
+        ];
+        outcome.unseed = 84_411;
+        outcome.metrics = vec![Metric {
+            name: "External.commits".into(),
+            value: 12.0,
+            formatted: "12".into(),
+        }];
+        insta::assert_snapshot!(plain(&single(
+            &outcome,
+            Path::new("tests/atomic.toml"),
+            0.0042
+        )));
+    }
+
+    #[test]
+    fn errors_and_faults_are_counted_per_run() {
+        let mut sweep = samples::summary();
+        sweep.errors = [(1020, 86), (1021, 3)].into();
+        sweep.faults = [("RebootingProcess".to_owned(), 430)].into();
+        insta::assert_snapshot!(plain(&stats(&sweep)));
+    }
+}

@@ -1,0 +1,164 @@
+//! The report for programs: one JSON object a line. `docs/running.md` describes every message.
+
+use super::{Group, Summary};
+use crate::protocol::Response;
+use crate::report::repro::Repro;
+use serde::Serialize;
+use shaketable_host::verdict::Outcome;
+use std::path::Path;
+use std::time::Duration;
+
+/// A message; `type` says which.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Message<'a> {
+    /// Before the first seed.
+    Start {
+        /// The test files.
+        files: Vec<&'a Path>,
+        /// The first seed.
+        first_seed: u32,
+        /// The number of runs, if it is known.
+        runs: Option<u64>,
+        /// The number of worker processes.
+        jobs: usize,
+    },
+    /// A run has ended.
+    Run {
+        /// The test file.
+        file: &'a Path,
+        /// The seed.
+        seed: u32,
+        /// Whether nothing went wrong.
+        passed: bool,
+        /// Simulated seconds.
+        simulated_seconds: f64,
+        /// Real seconds.
+        real_seconds: f64,
+        /// The fingerprint of the random draws.
+        unseed: u32,
+    },
+    /// A cause of failure, after the last seed.
+    Failure {
+        /// The test file.
+        file: &'a Path,
+        /// How many runs failed so.
+        count: u64,
+        /// Their seeds, not more than eight.
+        seeds: &'a [u32],
+        /// The line that runs the first of them again.
+        reproduce: String,
+        /// What the workload printed.
+        printed: &'a str,
+        /// The run of the first seed.
+        outcome: &'a Outcome,
+    },
+    /// Two runs of a seed that differ.
+    Difference {
+        /// The test file.
+        file: &'a Path,
+        /// The seed.
+        seed: u32,
+        /// The first difference, in words.
+        message: &'a str,
+    },
+    /// After everything else.
+    Summary {
+        /// Runs that passed.
+        passed: u64,
+        /// Runs that failed.
+        failed: u64,
+        /// Distinct failures.
+        distinct_failures: usize,
+        /// Simulated seconds of all runs.
+        simulated_seconds: f64,
+        /// Real seconds from the first run to the last.
+        elapsed_seconds: f64,
+        /// What no seed controls, and in how many runs it was done.
+        uncontrolled: &'a std::collections::BTreeMap<String, u64>,
+        /// Errors that reached workloads, by code; only of `stats`.
+        errors: &'a std::collections::BTreeMap<i32, u64>,
+        /// Injected faults, by name; only of `stats`.
+        faults: &'a std::collections::BTreeMap<String, u64>,
+        /// The exit status of the program.
+        exit_code: u8,
+    },
+}
+
+impl Message<'_> {
+    /// The message as a line.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("a message can be written")
+    }
+}
+
+/// The message for a run.
+pub fn run<'a>(response: &Response, file: &'a Path) -> Message<'a> {
+    Message::Run {
+        file,
+        seed: response.outcome.seed,
+        passed: response.outcome.passed(),
+        simulated_seconds: response.outcome.simulated_seconds,
+        real_seconds: response.real_seconds,
+        unseed: response.outcome.unseed,
+    }
+}
+
+/// The message for a group of failures.
+pub fn failure<'a>(group: &'a Group, file: &'a Path, repro: &Repro) -> Message<'a> {
+    Message::Failure {
+        file,
+        count: group.count,
+        seeds: &group.seeds,
+        reproduce: repro.line(file, group.seeds[0]),
+        printed: &group.printed,
+        outcome: &group.example,
+    }
+}
+
+/// The last message.
+pub fn summary(summary: &Summary, elapsed: Duration, exit_code: u8) -> Message<'_> {
+    Message::Summary {
+        passed: summary.total_passed(),
+        failed: summary.total_failed(),
+        distinct_failures: summary.groups.len(),
+        simulated_seconds: summary.simulated_seconds,
+        elapsed_seconds: elapsed.as_secs_f64(),
+        uncontrolled: &summary.uncontrolled,
+        errors: &summary.errors,
+        faults: &summary.faults,
+        exit_code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::BuildArgs;
+    use crate::report::samples;
+    use shaketable_host::plan::Settings;
+
+    #[test]
+    fn messages_are_as_documented() {
+        let repro = Repro {
+            program: "shaketable".into(),
+            settings: Settings::default(),
+            build: BuildArgs::default(),
+        };
+        let sweep = samples::summary();
+        let file = Path::new("tests/atomic.toml");
+        let messages = [
+            Message::Start {
+                files: vec![file],
+                first_seed: 42,
+                runs: Some(43),
+                jobs: 2,
+            },
+            run(&samples::passing(7), file),
+            failure(&sweep.groups[1], file, &repro),
+            summary(&sweep, Duration::from_millis(500), 100),
+        ];
+        let lines: Vec<String> = messages.iter().map(Message::line).collect();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+}

@@ -1,0 +1,234 @@
+//! What a sweep has shown, and how it is told.
+//!
+//! [`Summary`] collects: totals, and failures in groups of one cause each. The other files tell it: to people ([`human`]), to programs
+//! ([`json`]), to CI systems ([`junit`], [`github`]).
+
+pub mod github;
+pub mod human;
+pub mod json;
+pub mod junit;
+pub mod repro;
+
+use crate::protocol::Response;
+use shaketable_host::verdict::Outcome;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Everything a report is made of.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// The test files.
+    pub files: Vec<PathBuf>,
+    /// Seeds that passed, for each file.
+    pub passed: Vec<u64>,
+    /// Seeds that failed, for each file.
+    pub failed: Vec<u64>,
+    /// Simulated seconds of all runs.
+    pub simulated_seconds: f64,
+    /// Real seconds all runs took, added up.
+    pub busy_seconds: f64,
+    /// Failures of one cause each, in the order they were found.
+    pub groups: Vec<Group>,
+    /// What no seed controls, and in how many runs it was done.
+    pub uncontrolled: BTreeMap<String, u64>,
+    /// Errors that reached workloads, by code; only if they were counted.
+    pub errors: BTreeMap<i32, u64>,
+    /// Injected faults, by name; only if they were counted.
+    pub faults: BTreeMap<String, u64>,
+}
+
+/// Failures of one cause.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The number of the file.
+    pub file: usize,
+    /// What they have in common.
+    pub signature: String,
+    /// The seeds, the first found first; not all of them if there are many.
+    pub seeds: Vec<u32>,
+    /// How many there are.
+    pub count: u64,
+    /// The first of them, or what its second run showed.
+    pub example: Outcome,
+    /// What the code under test printed in it.
+    pub printed: String,
+}
+
+/// How many seeds a group remembers.
+const SEEDS_MAX: usize = 8;
+
+impl Summary {
+    /// Nothing has run yet.
+    pub fn new(files: Vec<PathBuf>) -> Self {
+        Summary {
+            passed: vec![0; files.len()],
+            failed: vec![0; files.len()],
+            files,
+            simulated_seconds: 0.0,
+            busy_seconds: 0.0,
+            groups: Vec::new(),
+            uncontrolled: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            faults: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a run; answers with the number of its group if it is the first of a new one.
+    pub fn add(&mut self, response: &Response) -> Option<usize> {
+        let outcome = &response.outcome;
+        self.simulated_seconds += outcome.simulated_seconds;
+        self.busy_seconds += response.real_seconds;
+        for what in &outcome.uncontrolled {
+            *self.uncontrolled.entry(what.clone()).or_default() += 1;
+        }
+        for (code, count) in &outcome.errors {
+            *self.errors.entry(*code).or_default() += count;
+        }
+        for (name, count) in &outcome.faults {
+            *self.faults.entry(name.clone()).or_default() += count;
+        }
+        let Some(failure) = outcome.failures.first() else {
+            self.passed[response.file] += 1;
+            return None;
+        };
+        self.failed[response.file] += 1;
+        let signature = failure.signature();
+        let known = self
+            .groups
+            .iter_mut()
+            .find(|group| group.file == response.file && group.signature == signature);
+        if let Some(group) = known {
+            group.count += 1;
+            if group.seeds.len() < SEEDS_MAX {
+                group.seeds.push(outcome.seed);
+            }
+            return None;
+        }
+        self.groups.push(Group {
+            file: response.file,
+            signature,
+            seeds: vec![outcome.seed],
+            count: 1,
+            example: outcome.clone(),
+            printed: response.printed.clone(),
+        });
+        Some(self.groups.len() - 1)
+    }
+
+    /// Runs that have ended.
+    pub fn runs(&self) -> u64 {
+        self.total_passed() + self.total_failed()
+    }
+
+    /// Runs that passed.
+    pub fn total_passed(&self) -> u64 {
+        self.passed.iter().sum()
+    }
+
+    /// Runs that failed.
+    pub fn total_failed(&self) -> u64 {
+        self.failed.iter().sum()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    //! A sweep as the tests of reports tell it.
+
+    use super::*;
+    use shaketable_host::trace::{Event, Severity};
+    use shaketable_host::verdict::{Drawn, Failure, FailureKind, Phase};
+
+    /// A failing run.
+    pub(crate) fn failing(seed: u32, message: &str) -> Response {
+        let outcome = Outcome {
+            seed,
+            failures: vec![Failure {
+                kind: FailureKind::ErrorTraced,
+                test: "Atomic".into(),
+                workload: "Atomic".into(),
+                phase: Phase::Check,
+                client: Some(2),
+                time: 97.25,
+                message: message.into(),
+            }],
+            simulated_seconds: 101.5,
+            unseed: 4711,
+            drawn: Drawn {
+                clients: 6,
+                buggify: true,
+                cluster: "triple, 7 machines in 2 datacenters, 3 logs, 2 commit proxies".into(),
+                faults: vec!["RandomClogging".into(), "Attrition".into()],
+                buggified: vec!["short_range_reads".into()],
+                knobs: vec![(
+                    "max_write_transaction_life_versions".into(),
+                    "1000000".into(),
+                )],
+            },
+            notable: vec![
+                Event::new(Severity::Error, 97.25, "AtomicCheckFailed")
+                    .on("3.4.3.3:1", "TS")
+                    .detail("Expected", 90)
+                    .detail("Found", 91),
+            ],
+            faults_around: vec![
+                Event::new(Severity::Info, 61.0, "RebootingProcess")
+                    .on("2.0.1.1:1", "")
+                    .detail("KillType", "Reboot"),
+            ],
+            trace: Some("target/shaketable/traces/atomic-42.json".into()),
+            ..Outcome::default()
+        };
+        Response {
+            file: 0,
+            real_seconds: 0.005,
+            printed: "thread panicked\nat src/lib.rs:1\n".into(),
+            outcome,
+        }
+    }
+
+    /// A passing run.
+    pub(crate) fn passing(seed: u32) -> Response {
+        Response {
+            file: 0,
+            real_seconds: 0.004,
+            printed: String::new(),
+            outcome: Outcome {
+                seed,
+                simulated_seconds: 100.0,
+                tests_passed: 1,
+                ..Outcome::default()
+            },
+        }
+    }
+
+    /// A whole sweep.
+    pub(crate) fn summary() -> Summary {
+        let mut summary = Summary::new(vec!["tests/atomic.toml".into()]);
+        for seed in 0..40 {
+            summary.add(&passing(seed));
+        }
+        summary.add(&failing(42, "AtomicCheckFailed Expected=90, Found=91"));
+        summary.add(&failing(57, "AtomicCheckFailed Expected=30, Found=32"));
+        summary.add(&failing(61, "LostRow Key=7"));
+        summary.uncontrolled.insert("started a thread".into(), 3);
+        summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples;
+
+    #[test]
+    fn failures_of_one_cause_are_one_group() {
+        let summary = samples::summary();
+        assert_eq!(summary.runs(), 43);
+        let groups: Vec<(u64, &[u32])> = summary
+            .groups
+            .iter()
+            .map(|group| (group.count, group.seeds.as_slice()))
+            .collect();
+        assert_eq!(groups, [(2, [42, 57].as_slice()), (1, [61].as_slice())]);
+    }
+}

@@ -1,0 +1,125 @@
+//! The one line to paste that runs a seed again.
+
+use crate::args::{BuildArgs, OnOff};
+use shaketable_host::plan::Settings;
+use std::path::Path;
+
+/// How this program was called, and with what.
+#[derive(Debug, Clone)]
+pub struct Repro {
+    /// The words that call the program.
+    pub program: String,
+    /// What holds for every seed.
+    pub settings: Settings,
+    /// How the library is built.
+    pub build: BuildArgs,
+}
+
+impl Repro {
+    /// The line that replays a seed.
+    pub fn line(&self, file: &Path, seed: u32) -> String {
+        let mut words = vec![
+            self.program.clone(),
+            "replay".to_owned(),
+            quoted(&file.display().to_string()),
+            format!("--seed {seed}"),
+        ];
+        let settings = &self.settings;
+        if let Some(on) = settings.buggify {
+            words.push(format!("--buggify {}", OnOff::text(on)));
+        }
+        if let Some(on) = settings.fault_injection {
+            words.push(format!("--fault-injection {}", OnOff::text(on)));
+        }
+        for (name, value) in &settings.knobs {
+            words.push(format!("--knob {}", quoted(&format!("{name}={value}"))));
+        }
+        if let Some(clients) = settings.clients {
+            words.push(format!("--clients {clients}"));
+        }
+        let build = &self.build;
+        if let Some(package) = &build.package {
+            words.push(format!("-p {}", quoted(package)));
+        }
+        if let Some(example) = &build.example {
+            words.push(format!("--example {}", quoted(example)));
+        }
+        for features in &build.features {
+            words.push(format!("--features {}", quoted(features)));
+        }
+        if !build.profile.is_empty() && build.profile != "release" {
+            words.push(format!("--profile {}", quoted(&build.profile)));
+        }
+        if let Some(manifest) = &build.manifest_path {
+            words.push(format!(
+                "--manifest-path {}",
+                quoted(&manifest.display().to_string())
+            ));
+        }
+        if build.no_build {
+            words.push("--no-build".to_owned());
+        }
+        words.join(" ")
+    }
+}
+
+/// The words by which the user called this program.
+pub fn program_words() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&name)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    if name.starts_with("cargo-") {
+        "cargo shaketable".to_owned()
+    } else if std::env::var_os("CARGO_PKG_NAME").is_some() {
+        // `cargo run` sets this for the program it runs.
+        let release = if cfg!(debug_assertions) {
+            ""
+        } else {
+            "--release "
+        };
+        format!("cargo run {release}--")
+    } else {
+        "shaketable".to_owned()
+    }
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_repeats_everything_that_decides_about_a_run() {
+        let repro = Repro {
+            program: "cargo shaketable".into(),
+            settings: Settings {
+                buggify: Some(true),
+                fault_injection: Some(false),
+                knobs: vec![("default_backoff".into(), "0.5".into())],
+                clients: Some(3),
+            },
+            build: BuildArgs {
+                package: Some("my-workloads".into()),
+                profile: "dev".into(),
+                ..BuildArgs::default()
+            },
+        };
+        assert_eq!(
+            repro.line(Path::new("my tests/a.toml"), 7),
+            "cargo shaketable replay 'my tests/a.toml' --seed 7 --buggify on --fault-injection off \
+             --knob default_backoff=0.5 --clients 3 -p my-workloads --profile dev"
+        );
+    }
+}

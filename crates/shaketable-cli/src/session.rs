@@ -1,0 +1,135 @@
+//! What `run`, `replay`, `stats` and `check-determinism` have in common: files read, libraries built, workers started.
+
+use crate::args::{BuildArgs, SimulationArgs};
+use crate::cargo::{self, BuildError};
+use crate::exit_codes;
+use crate::pool::{Addresses, Pool, PoolError};
+use crate::protocol::{FileJob, Job};
+use crate::report::repro::{Repro, program_words};
+use shaketable_host::plan::Settings;
+use shaketable_host::testfile::{TestFile, TestFileError};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Everything is ready for the first seed.
+pub struct Session {
+    /// The files, as the user named them.
+    pub files: Vec<PathBuf>,
+    /// What workers are given.
+    pub job: Job,
+    /// How to say which run is meant.
+    pub repro: Repro,
+    /// Set when the user has had enough.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+/// Why nothing can run.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// There is no test file.
+    #[error(
+        "no test file: give one, such as `shaketable run tests/atomic.toml`, or a package that has some with -p"
+    )]
+    NoFiles,
+    /// A test file is wrong.
+    #[error("{0}")]
+    TestFile(#[from] TestFileError),
+    /// A library is not built.
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    /// No worker started.
+    #[error("{0}")]
+    Pool(#[from] PoolError),
+    /// Something that must be written cannot be.
+    #[error("cannot write {0}: {1}")]
+    Write(PathBuf, std::io::Error),
+}
+
+impl SessionError {
+    /// The exit status for it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            SessionError::NoFiles => exit_codes::NOTHING_RUN,
+            SessionError::Build(BuildError::Failed(_)) => exit_codes::BUILD_FAILED,
+            _ => exit_codes::SETUP_FAILED,
+        }
+    }
+}
+
+impl Session {
+    /// Reads the files and builds what they need.
+    pub fn prepare(
+        files: &[PathBuf],
+        simulation: &SimulationArgs,
+        build: &BuildArgs,
+        capture: bool,
+    ) -> Result<Session, SessionError> {
+        let files = if files.is_empty() {
+            cargo::test_files(build)?
+        } else {
+            files.to_vec()
+        };
+        if files.is_empty() {
+            return Err(SessionError::NoFiles);
+        }
+        let settings = Settings {
+            buggify: simulation.buggify.map(crate::args::OnOff::is_on),
+            fault_injection: simulation.fault_injection.map(crate::args::OnOff::is_on),
+            knobs: simulation.knobs.clone(),
+            clients: simulation.clients,
+        };
+        let parsed: Result<Vec<TestFile>, TestFileError> =
+            files.iter().map(|path| TestFile::read(path)).collect();
+        let mut jobs = Vec::new();
+        for file in parsed? {
+            jobs.push(FileJob {
+                built: cargo::build_for(&file, build)?,
+                path: file.path,
+            });
+        }
+        let interrupted = Arc::new(AtomicBool::new(false));
+        watch_for_interrupt(&interrupted);
+        Ok(Session {
+            files,
+            repro: Repro {
+                program: program_words(),
+                settings: settings.clone(),
+                build: build.clone(),
+            },
+            job: Job {
+                files: jobs,
+                settings,
+                hang_limit_seconds: simulation.hang_limit.as_secs_f64(),
+                capture,
+            },
+            interrupted,
+        })
+    }
+
+    /// Starts workers.
+    pub fn pool(&self, workers: usize, addresses: Addresses) -> Result<Pool, SessionError> {
+        Ok(Pool::start(&self.job, workers, addresses)?)
+    }
+}
+
+/// The first interrupt asks for an end; the second does not ask.
+fn watch_for_interrupt(interrupted: &Arc<AtomicBool>) {
+    let flag = interrupted.clone();
+    // Only one handler can be set; a second session in one process shares the fate of the first.
+    let _ = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(exit_codes::INTERRUPTED));
+        }
+    });
+}
+
+/// The number of workers to start: as asked, else one for each core, but not more than there are runs.
+pub fn workers(asked: Option<u16>, runs: Option<u64>) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = asked.map_or(cores, usize::from);
+    let runs = runs
+        .and_then(|runs| usize::try_from(runs).ok())
+        .unwrap_or(usize::MAX);
+    workers.min(runs).max(1)
+}

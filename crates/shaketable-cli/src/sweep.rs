@@ -1,0 +1,232 @@
+//! A sweep: many seeds over many workers, until they are done, time is up, somebody interrupts, or it is enough.
+
+use crate::args::{Shard, SweepArgs};
+use crate::pool::{Answer, Pool};
+use crate::protocol::{Request, Response};
+use crate::seed::Seed;
+use shaketable_host::plan::Recording;
+use shaketable_host::verdict::{Failure, FailureKind, Outcome, Phase};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Which seeds to run, and for how long.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    /// The first.
+    pub first: Seed,
+    /// How many; `None` is as many as time allows.
+    pub count: Option<u64>,
+    /// When to stop.
+    pub duration: Option<Duration>,
+    /// Which part of them.
+    pub shard: Option<Shard>,
+    /// How many test files each seed is run with.
+    pub files: usize,
+}
+
+impl Schedule {
+    /// What the arguments ask for; `default_count` seeds if they do not say.
+    pub fn new(args: &SweepArgs, default_count: u64, files: usize) -> Schedule {
+        let count = match (args.seeds, args.duration) {
+            (Some(count), _) => Some(count),
+            (None, Some(_)) => None,
+            (None, None) => Some(default_count),
+        };
+        Schedule {
+            first: args.seed.unwrap_or_else(Seed::random),
+            count,
+            duration: args.duration,
+            shard: args.shard,
+            files,
+        }
+    }
+
+    /// How many runs that makes, if it is known.
+    pub fn runs(&self) -> Option<u64> {
+        let seeds = self.count?;
+        let shard = match self.shard {
+            Some(shard) => (seeds + shard.count - shard.index) / shard.count,
+            None => seeds,
+        };
+        Some(shard * self.files as u64)
+    }
+
+    /// The runs in order: all files with a seed, then the next seed.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, Seed)> + use<> {
+        let Schedule {
+            first,
+            count,
+            shard,
+            files,
+            ..
+        } = self.clone();
+        (0..count.unwrap_or(u64::MAX))
+            .filter(move |step| shard.is_none_or(|shard| step % shard.count == shard.index - 1))
+            .flat_map(move |step| (0..files).map(move |file| (file, first.plus(step))))
+    }
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Yes.
+    Continue,
+    /// No more seeds; those under way are finished.
+    Stop,
+}
+
+/// Why a sweep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All seeds were run, or time was up.
+    Complete,
+    /// The observer had seen enough.
+    Stopped,
+    /// Somebody interrupted.
+    Interrupted,
+    /// No worker is left.
+    NoWorkers,
+}
+
+/// Watches a sweep.
+pub trait Observer {
+    /// A seed has ended.
+    fn finished(&mut self, response: Response) -> Flow;
+    /// Called a few times a second.
+    fn tick(&mut self) {}
+}
+
+/// Runs a schedule.
+pub fn sweep(
+    pool: &mut Pool,
+    schedule: &Schedule,
+    recording: &Recording,
+    interrupted: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Ended {
+    let start = Instant::now();
+    let mut runs = schedule.iter().peekable();
+    let mut ended = Ended::Complete;
+    let mut accepting = true;
+    loop {
+        if accepting && interrupted.load(Ordering::Relaxed) {
+            ended = Ended::Interrupted;
+            return ended;
+        }
+        if accepting
+            && schedule
+                .duration
+                .is_some_and(|limit| start.elapsed() >= limit)
+        {
+            accepting = false;
+        }
+        while accepting {
+            let idle = pool.idle();
+            if idle.is_empty() || runs.peek().is_none() {
+                break;
+            }
+            for (worker, (file, seed)) in idle.into_iter().zip(runs.by_ref()) {
+                let request = Request {
+                    file,
+                    seed: seed.0,
+                    recording: recording.clone(),
+                };
+                pool.ask(worker, request);
+            }
+        }
+        if pool.open() == 0 {
+            return ended;
+        }
+        match pool.wait(Duration::from_millis(100)) {
+            Answer::Response(_, response) => {
+                if observer.finished(*response) == Flow::Stop && accepting {
+                    accepting = false;
+                    ended = Ended::Stopped;
+                }
+            }
+            Answer::Lost(_, requests) => {
+                for request in requests {
+                    observer.finished(lost(&request));
+                }
+                if !pool.is_alive() {
+                    return Ended::NoWorkers;
+                }
+            }
+            Answer::Nothing => {}
+        }
+        observer.tick();
+    }
+}
+
+/// Runs one seed and waits for it.
+pub fn run_one(pool: &mut Pool, request: Request, interrupted: &AtomicBool) -> Option<Response> {
+    let worker = *pool.idle().first()?;
+    pool.ask(worker, request);
+    while !interrupted.load(Ordering::Relaxed) {
+        match pool.wait(Duration::from_millis(100)) {
+            Answer::Response(_, response) => return Some(*response),
+            Answer::Lost(_, requests) => return requests.first().map(lost),
+            Answer::Nothing => {}
+        }
+    }
+    None
+}
+
+/// The result of a seed whose worker died.
+fn lost(request: &Request) -> Response {
+    Response {
+        file: request.file,
+        real_seconds: 0.0,
+        printed: String::new(),
+        outcome: Outcome {
+            seed: request.seed,
+            failures: vec![Failure {
+                kind: FailureKind::HostFault,
+                test: String::new(),
+                workload: String::new(),
+                phase: Phase::Boot,
+                client: None,
+                time: 0.0,
+                message: "the worker process that should simulate this seed died".to_owned(),
+            }],
+            ..Outcome::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(count: u64, shard: Option<(u64, u64)>, files: usize) -> Schedule {
+        Schedule {
+            first: Seed(10),
+            count: Some(count),
+            duration: None,
+            shard: shard.map(|(index, count)| Shard { index, count }),
+            files,
+        }
+    }
+
+    #[test]
+    fn every_file_is_run_with_every_seed() {
+        let runs: Vec<(usize, u32)> = schedule(2, None, 2)
+            .iter()
+            .map(|(file, seed)| (file, seed.0))
+            .collect();
+        assert_eq!(runs, [(0, 10), (1, 10), (0, 11), (1, 11)]);
+    }
+
+    #[test]
+    fn shards_divide_the_seeds_without_overlap() {
+        let mut all: Vec<u32> = Vec::new();
+        for index in 1..=3 {
+            let part = schedule(10, Some((index, 3)), 1);
+            let seeds: Vec<u32> = part.iter().map(|(_, seed)| seed.0).collect();
+            assert_eq!(part.runs(), Some(seeds.len() as u64), "shard {index}");
+            all.extend(seeds);
+        }
+        all.sort_unstable();
+        assert_eq!(all, (10..20).collect::<Vec<u32>>());
+    }
+}

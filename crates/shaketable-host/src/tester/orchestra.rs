@@ -1,0 +1,535 @@
+//! The orchestrator: walks all clients through the phases of each test, with a barrier after each.
+//!
+//! The order is fdbserver's: every workload of a test is created on every client, and all of their options must be read by then;
+//! all clients are set up; all are started; when the last has finished, three seconds pass; all are checked; metrics are fetched;
+//! all are freed. Within a client the workloads of a test are called in the order of the file, in one go, and then run side by side.
+
+use super::client::ClientHost;
+use super::metrics;
+use super::run::{Run, pack_owner, workload_name};
+use super::stage::{Client, Stage};
+use crate::library::instance::{Reported, Workload};
+use crate::library::promise::{Resolution, Resolved};
+use crate::options::Options;
+use crate::printf;
+use crate::testfile::EXTERNAL;
+use crate::trace::Severity;
+use crate::verdict::{FailureKind, Phase};
+use shaketable_kernel::{Priority, Task};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+
+/// What a tester waits after it was asked for its workloads.
+const CREATE_DELAY_SECONDS: f64 = 1.0;
+/// What passes between the last start and the first check.
+const CHECK_DELAY_SECONDS: f64 = 3.0;
+
+/// Runs all tests of the file.
+pub(super) async fn play(run: Rc<Run>, stage: Stage) {
+    run.print(format!("Random seed is {}...", run.seed));
+    run.trace(
+        run.event(Severity::Info, "ProgramStart")
+            .detail("RandomSeed", run.seed)
+            .detail("Version", env!("CARGO_PKG_VERSION"))
+            .detail("PackageName", "shaketable")
+            .detail("BuggifyEnabled", u8::from(run.buggify))
+            .detail("FaultInjectionEnabled", u8::from(run.fault_injection)),
+    );
+    run.trace(
+        run.event(Severity::Info, "Simulation")
+            .detail("TestFile", run.file.path.display()),
+    );
+    {
+        let mut drawn = run.drawn.borrow_mut();
+        drawn.clients = run.client_count;
+        drawn.buggify = run.buggify;
+        drawn.knobs = run.knobs.clone();
+    }
+    run.trace(
+        run.event(Severity::Info, "TestsExpectedToPass")
+            .detail("Count", run.file.tests.len()),
+    );
+    for test in 0..run.file.tests.len() {
+        if Test::new(&run, &stage, test).play().await.is_none() {
+            // A broken promise or a time-out leaves workloads behind that may still run: nothing after it would mean anything.
+            run.stop();
+            return;
+        }
+    }
+    let (passed, failed) = run.tests();
+    run.print(String::new());
+    run.print(format!("{passed} tests passed; {failed} tests failed."));
+}
+
+/// One `[[test]]` being played.
+struct Test<'a> {
+    run: &'a Rc<Run>,
+    stage: &'a Stage,
+    number: usize,
+    title: String,
+    cast: RefCell<Vec<Rc<Cast>>>,
+}
+
+/// The workloads of one client.
+struct Cast {
+    client: Rc<Client>,
+    externals: Vec<(usize, Rc<RefCell<Workload>>)>,
+}
+
+impl<'a> Test<'a> {
+    fn new(run: &'a Rc<Run>, stage: &'a Stage, number: usize) -> Self {
+        Test {
+            run,
+            stage,
+            number,
+            title: run.spec(number).title.clone(),
+            cast: RefCell::default(),
+        }
+    }
+
+    /// Plays the test. `None` if the run must end here.
+    async fn play(&self) -> Option<()> {
+        let run = self.run;
+        let spec = run.spec(self.number);
+        run.print(format!("Run test:{} start", self.title));
+        run.trace(
+            run.event(Severity::Info, "TestRunning")
+                .detail("WorkloadTitle", &self.title)
+                .detail("TesterCount", run.client_count)
+                .detail("Phases", if spec.check_only { 4 } else { 15 })
+                .detail("TestTimeout", printf::g(spec.timeout_seconds)),
+        );
+        let played = run
+            .kernel
+            .timeout(spec.timeout_seconds, self.phases())
+            .await;
+        let Some(played) = played else {
+            let message = format!(
+                "the test took more than {} simulated seconds",
+                spec.timeout_seconds
+            );
+            run.trace(
+                run.event(Severity::Error, "TestFailure")
+                    .detail("Reason", "Test timed out")
+                    .detail("Timeout", printf::g(spec.timeout_seconds)),
+            );
+            run.print(format!(
+                "ERROR: Test timed out after {} seconds.",
+                spec.timeout_seconds
+            ));
+            run.fail_pending(FailureKind::TestTimedOut, &message);
+            return None;
+        };
+        let (succeeded, failed) = played?;
+        run.print("Test complete");
+        run.print(format!(
+            "{succeeded} test clients passed; {failed} test clients failed"
+        ));
+        let passed = failed == 0 && succeeded > 0;
+        let severity = if passed {
+            Severity::Info
+        } else {
+            Severity::WarnAlways
+        };
+        run.trace(
+            run.event(severity, "TestResults")
+                .detail("Workload", &self.title)
+                .detail("Passed", u8::from(passed)),
+        );
+        run.count_test(passed);
+        run.print(format!("Run test:{} Done.", self.title));
+        Some(())
+    }
+
+    /// The phases, up to the numbers of clients that passed and failed. `None` if the run must end.
+    async fn phases(&self) -> Option<(u32, u32)> {
+        let run = self.run;
+        let spec = run.spec(self.number);
+        self.create().await?;
+        if spec.run_setup && !spec.check_only {
+            self.announce(Phase::Setup, "setting up test", "TestSetupStart");
+            for _ in self.stage.clients.iter() {
+                run.print("Test received trigger for setup...");
+            }
+            self.phase(Phase::Setup).await?;
+        }
+        if !spec.check_only {
+            self.announce(Phase::Start, "running test", "TestStarting");
+            self.phase(Phase::Start).await?;
+            let names: Vec<&str> = spec
+                .workloads
+                .iter()
+                .map(|workload| workload.name.as_str())
+                .collect();
+            for _ in self.stage.clients.iter() {
+                run.print(format!("{} complete", names.join(";")));
+            }
+            run.print(format!("{} complete", self.title));
+            if spec.use_db {
+                run.kernel.sleep(CHECK_DELAY_SECONDS).await;
+            }
+        }
+        self.announce(Phase::Check, "checking test", "TestCheckingResults");
+        let failed = self.phase(Phase::Check).await?;
+        if !spec.check_only {
+            self.announce(Phase::Metrics, "fetching metrics", "TestFetchingMetrics");
+            self.fetch_metrics();
+        }
+        run.enter(self.number, Phase::Free);
+        for cast in self.cast.borrow().iter() {
+            for (workload, external) in &cast.externals {
+                run.call(cast.client.number, *workload);
+                external.borrow_mut().free();
+            }
+        }
+        let failed = failed as u32;
+        Some((run.client_count - failed, failed))
+    }
+
+    fn announce(&self, phase: Phase, line: &str, event: &str) {
+        let run = self.run;
+        run.enter(self.number, phase);
+        run.print(format!("{line} ({})...", self.title));
+        run.trace(
+            run.event(Severity::Info, event)
+                .detail("WorkloadTitle", &self.title),
+        );
+    }
+
+    /// Creates all workloads on all clients. `None` if one cannot be created or left an option unread.
+    async fn create(&self) -> Option<()> {
+        let run = self.run;
+        run.enter(self.number, Phase::Factory);
+        let shared_random_number = run.kernel.stream("shared").below(10_000_000) as i64;
+        let created = self.on_every_client(|client| {
+            let (run, stage, number) = (run.clone(), self.stage.clone(), self.number);
+            async move {
+                run.kernel.sleep(CREATE_DELAY_SECONDS).await;
+                create_on(&run, &stage, number, &client, shared_random_number)
+            }
+        });
+        let mut complete = true;
+        for cast in created.await {
+            match cast {
+                Some(cast) => self.cast.borrow_mut().push(cast),
+                None => complete = false,
+            }
+        }
+        complete.then_some(())
+    }
+
+    /// Runs one phase on all clients and answers on how many it failed. `None` if a promise was broken.
+    async fn phase(&self, phase: Phase) -> Option<usize> {
+        let run = self.run;
+        let ends = self.on_every_client(|client| {
+            let cast = self.cast_of(&client);
+            perform(
+                run.clone(),
+                self.stage.clone(),
+                self.title.clone(),
+                phase,
+                cast,
+            )
+        });
+        let mut failed = 0;
+        let mut broken = false;
+        for end in ends.await {
+            match end {
+                End::Passed => {}
+                End::Failed => failed += 1,
+                End::Broken => broken = true,
+            }
+        }
+        (!broken).then_some(failed)
+    }
+
+    fn cast_of(&self, client: &Client) -> Rc<Cast> {
+        let cast = self.cast.borrow();
+        let found = cast.iter().find(|cast| cast.client.number == client.number);
+        found.expect("every client has its workloads").clone()
+    }
+
+    /// Does something on every client, each after the time a message takes to reach it, and waits for all.
+    async fn on_every_client<T: 'static, F: Future<Output = T> + 'static>(
+        &self,
+        action: impl Fn(Rc<Client>) -> F,
+    ) -> Vec<T> {
+        let kernel = &self.run.kernel;
+        let latency = kernel.stream("tester");
+        let tasks: Vec<Task<T>> = self
+            .stage
+            .clients
+            .iter()
+            .map(|client| {
+                let trip = kernel.sleep(latency.range(0.0005, 0.004));
+                let action = action(client.clone());
+                kernel.spawn(client.process, Priority::DefaultEndpoint, async move {
+                    trip.await;
+                    action.await
+                })
+            })
+            .collect();
+        let mut results = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            // A tester is never killed, so its task comes to an end.
+            results.push(task.await);
+        }
+        kernel.sleep(latency.range(0.0005, 0.004)).await;
+        results
+    }
+
+    fn fetch_metrics(&self) {
+        let run = self.run;
+        let mut reports: Vec<Vec<Reported>> = Vec::new();
+        for cast in self.cast.borrow().iter() {
+            let mut of_client = Vec::new();
+            for (workload, external) in &cast.externals {
+                run.call(cast.client.number, *workload);
+                of_client.extend(external.borrow().metrics());
+            }
+            for (index, metric) in of_client.iter().enumerate() {
+                run.print(format!(
+                    "Metric ({}, {index}): {EXTERNAL}.{}, {:.6}, {}",
+                    cast.client.number,
+                    metric.name,
+                    metric.value,
+                    metrics::formatted(metric, metric.value)
+                ));
+            }
+            reports.push(of_client);
+        }
+        run.trace(
+            run.event(Severity::Info, "Metric")
+                .detail("Name", "Reporting Clients")
+                .detail("Value", reports.len())
+                .detail("Formatted", reports.len()),
+        );
+        for metric in metrics::combine(EXTERNAL, reports.iter().map(Vec::as_slice)) {
+            run.trace(
+                run.event(Severity::Info, "Metric")
+                    .detail("Name", &metric.name)
+                    .detail("Value", printf::g(metric.value))
+                    .detail("Formatted", &metric.formatted),
+            );
+            run.metrics.borrow_mut().push(metric);
+        }
+    }
+}
+
+/// Creates the workloads of one client, in the order of the file.
+fn create_on(
+    run: &Rc<Run>,
+    stage: &Stage,
+    test: usize,
+    client: &Rc<Client>,
+    shared_random_number: i64,
+) -> Option<Rc<Cast>> {
+    let spec = run.spec(test);
+    let mut externals = Vec::new();
+    for (number, workload) in spec.workloads.iter().enumerate() {
+        if workload.name != EXTERNAL {
+            continue;
+        }
+        let host = Rc::new(ClientHost {
+            run: run.clone(),
+            stage: stage.clone(),
+            client: client.clone(),
+            workload: number,
+            options: Options::new(&workload.options),
+            shared_random_number,
+            random: run.kernel.stream(&format!("workload {}", client.number)),
+        });
+        for read_by_the_host in ["runSetup", "useCAPI", "libraryName", "libraryPath"] {
+            host.options.take(read_by_the_host, "");
+        }
+        if number == 0 {
+            host.options.take("enableDD", "");
+        }
+        let name = host.options.take("workloadName", "");
+        let library = run.libraries[test][number]
+            .as_ref()
+            .expect("an External workload has a library");
+        run.trace(
+            run.event(Severity::Info, "ExternalWorkloadLoad")
+                .on(&*client.address, "TS")
+                .detail(
+                    "LibraryName",
+                    workload.option("libraryName").unwrap_or_default(),
+                )
+                .detail("LibraryPath", library.path.display())
+                .detail("WorkloadName", &name),
+        );
+        run.call(client.number, number);
+        match Workload::create(library, &name, host.clone()) {
+            Ok(instance) => {
+                let instance = Rc::new(RefCell::new(instance));
+                run.instances.borrow_mut().push(instance.clone());
+                externals.push((number, instance));
+            }
+            Err(error) => {
+                run.fail(
+                    FailureKind::NotCreated,
+                    Some(client.number),
+                    Some(number),
+                    error.to_string(),
+                );
+                return None;
+            }
+        }
+        let unread = host.options.unread();
+        if !unread.is_empty() {
+            let names: Vec<String> = unread
+                .iter()
+                .map(|option| format!("`{}` (line {})", option.key, option.line))
+                .collect();
+            for option in &unread {
+                run.trace(
+                    run.event(Severity::Error, "OptionNotConsumed")
+                        .on(&*client.address, "TS")
+                        .detail("Key", &option.key)
+                        .detail("Value", &option.text),
+                );
+            }
+            run.fail(
+                FailureKind::OptionsNotRead,
+                Some(client.number),
+                Some(number),
+                format!(
+                    "the workload {} did not read {}: options must be read while the workload is created",
+                    workload_name(spec, number),
+                    names.join(", ")
+                ),
+            );
+            return None;
+        }
+    }
+    Some(Rc::new(Cast {
+        client: client.clone(),
+        externals,
+    }))
+}
+
+/// How a phase ended on a client.
+enum End {
+    Passed,
+    Failed,
+    Broken,
+}
+
+/// Runs a phase of all workloads of a client.
+async fn perform(run: Rc<Run>, stage: Stage, title: String, phase: Phase, cast: Rc<Cast>) -> End {
+    let client = &cast.client;
+    let on_client = |kind: &str| {
+        run.event(Severity::Info, kind)
+            .on(&*client.address, "TS")
+            .detail("Workload", &title)
+    };
+    if phase == Phase::Start {
+        run.trace(on_client("TestStarting"));
+    }
+    let mut waiting: Vec<(usize, Resolved)> = Vec::new();
+    let mut timeout_seconds = 0.0_f64;
+    for (workload, external) in &cast.externals {
+        let (promise, resolved) = run.promises.make(pack_owner(client.number, *workload));
+        run.begin(client.number, *workload);
+        run.call(client.number, *workload);
+        let external = external.borrow();
+        external.begin(phase, stage.lend(client), promise);
+        if phase == Phase::Check {
+            timeout_seconds = timeout_seconds.max(external.check_timeout());
+        }
+        waiting.push((*workload, resolved));
+    }
+    let all = async {
+        let mut end = End::Passed;
+        for (workload, resolved) in waiting {
+            let resolution = resolved.await;
+            run.end(client.number, workload);
+            match judge(&run, phase, client, workload, resolution) {
+                End::Passed => {}
+                End::Failed if matches!(end, End::Broken) => {}
+                other => end = other,
+            }
+        }
+        end
+    };
+    let end = if phase == Phase::Check {
+        let checked = run.kernel.timeout(timeout_seconds, all).await;
+        match checked {
+            Some(end) => end,
+            None => {
+                run.trace(
+                    run.event(Severity::Error, "TestFailure")
+                        .on(&*client.address, "TS")
+                        .detail("Reason", "Error checking workload")
+                        .detail("Workload", &title),
+                );
+                run.fail_pending(
+                    FailureKind::CheckTimedOut,
+                    &format!("no answer within {timeout_seconds} simulated seconds, which is what the workload allows itself"),
+                );
+                return End::Broken;
+            }
+        }
+    } else {
+        all.await
+    };
+    match phase {
+        Phase::Setup => run.trace(on_client("TestSetupComplete")),
+        Phase::Start => {
+            run.trace(on_client("TestComplete").detail("OK", u8::from(matches!(end, End::Passed))))
+        }
+        _ => {}
+    }
+    end
+}
+
+/// What the end of a promise means in a phase.
+fn judge(run: &Run, phase: Phase, client: &Client, workload: usize, resolution: Resolution) -> End {
+    match (resolution, phase) {
+        (Resolution::Sent(true), _) => End::Passed,
+        (Resolution::Sent(false), Phase::Check) => {
+            // The error that explains it was traced before, if the workload traced one.
+            if !run.has_failed() {
+                run.fail(
+                    FailureKind::CheckFailed,
+                    Some(client.number),
+                    Some(workload),
+                    "the workload answered false",
+                );
+            }
+            End::Failed
+        }
+        (Resolution::Sent(false), _) => {
+            run.trace(
+                run.event(Severity::Error, "ExternalWorkloadFailure")
+                    .on(&*client.address, "TS")
+                    .detail("Stage", phase.name()),
+            );
+            if !run.has_failed() {
+                run.fail(
+                    FailureKind::PhaseFailed,
+                    Some(client.number),
+                    Some(workload),
+                    "the workload answered false",
+                );
+            }
+            End::Failed
+        }
+        (Resolution::Broken, _) => {
+            run.trace(
+                run.event(Severity::Error, "TestFailure")
+                    .on(&*client.address, "TS")
+                    .detail("Reason", format!("Error in {phase}: broken_promise")),
+            );
+            run.fail(
+                FailureKind::BrokenPromise,
+                Some(client.number),
+                Some(workload),
+                "the workload gave its promise up without an answer",
+            );
+            End::Broken
+        }
+    }
+}
