@@ -12,5 +12,7 @@
 pub mod checker;
 pub mod client;
 pub mod error;
+pub mod idempotency;
+pub mod knobs;
 pub mod proto;
 pub mod server;

@@ -29,9 +29,14 @@ impl ReadConflicts {
     /// A read of one key, at its segment of the writes as the read saw them.
     pub(crate) fn add_key(&mut self, key: &Key, segment: &WriteCursor<'_>) {
         if segment.reads_database() {
-            self.bytes += 2 * key.len() as i64 + 1 + RANGE_BYTES;
-            self.ranges.insert(key.clone(), key_after(key));
+            self.add_read_key(key);
         }
+    }
+
+    /// A read of one key that the database answered.
+    pub(crate) fn add_read_key(&mut self, key: &Key) {
+        self.bytes += 2 * key.len() as i64 + 1 + RANGE_BYTES;
+        self.ranges.insert(key.clone(), key_after(key));
     }
 
     /// A read of a range, over the writes as the read saw them.

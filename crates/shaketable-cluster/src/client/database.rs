@@ -1,24 +1,299 @@
-//! What the transactions of one database handle share.
+//! What the transactions of one database handle share: FoundationDB's `DatabaseContext`.
+//!
+//! A handle knows how to find the cluster and nothing of the servers' state. It follows the cluster controller to
+//! learn the proxies of the current generation; requests to proxies that are gone are sent again to the next ones,
+//! for ever. Options set on the handle become the defaults of its transactions; an option with a bad value poisons
+//! the handle: every operation of every transaction fails with that error.
 
-use super::Transaction;
+use super::grv::GrvBatchers;
+use super::locations::LocationCache;
+use super::options::{DatabaseOption, OptionValue};
+use super::shared::{First, first_of};
+use super::snapshot_cache::SnapshotCache;
+use super::special_keys::ClusterDescription;
+use super::transaction::Transaction;
+use super::watches::WatchRegistry;
+use super::write_map::WriteMap;
+use crate::error::Error;
+use crate::knobs::Knobs;
+use crate::proto::{ClientDbInfo, OpenDatabase, Value, Version};
+use bytes::Bytes;
+use shaketable_kernel::{AsyncVar, Endpoint, Kernel, Priority, ProcessId, Stream, Task};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
 use std::rc::Rc;
 
-/// A database handle: FoundationDB's `DatabaseContext`. Cheap to clone.
+/// A database handle. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Database(Rc<Shared>);
+pub struct Database(pub(crate) Rc<Context>);
 
-#[derive(Debug)]
-struct Shared {}
+/// How a client finds its cluster, and as whom it speaks.
+#[derive(Clone)]
+pub struct Connection {
+    /// The process of the client.
+    pub process: ProcessId,
+    /// The API version that the application selected.
+    pub api_version: i32,
+    /// The knobs of the run.
+    pub knobs: Rc<Knobs>,
+    /// Whether nobody waits on purpose: for a database that is part of an ordinary program.
+    pub is_instant: bool,
+    /// Where the cluster controller is, as the coordinators know it.
+    pub leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+    /// `description:id@address`, as in a cluster file.
+    pub connection_string: String,
+    /// Where that was read.
+    pub cluster_file_path: String,
+    /// The identity of the cluster.
+    pub cluster_id: u128,
+}
+
+/// The state of a handle.
+pub(crate) struct Context {
+    pub(crate) kernel: Kernel,
+    pub(crate) process: ProcessId,
+    pub(crate) api_version: i32,
+    pub(crate) knobs: Rc<Knobs>,
+    pub(crate) is_instant: bool,
+    pub(crate) random: Stream,
+    pub(crate) locations: RefCell<LocationCache>,
+    pub(crate) grv: GrvBatchers,
+    pub(crate) watches: WatchRegistry,
+    /// No version below the lowest one this handle has ever been given is asked for.
+    pub(crate) min_acceptable_read_version: Cell<Version>,
+    pub(crate) deferred_error: Cell<Option<Error>>,
+    pub(crate) defaults: RefCell<Vec<(i32, OptionValue)>>,
+    pub(crate) snapshot_ryw: Cell<i32>,
+    /// A write map without writes, which every transaction begins with.
+    pub(crate) no_writes: WriteMap,
+    /// A cache that knows nothing, which every transaction begins with.
+    pub(crate) nothing_known: SnapshotCache,
+    info: AsyncVar<Option<Rc<ClientDbInfo>>>,
+    metadata_versions: RefCell<VecDeque<(Version, Option<Value>)>>,
+    description: (String, String, u128),
+    _follower: Task<()>,
+}
+
+/// How many values of the metadata version key are remembered.
+const METADATA_VERSIONS_MAX: usize = 1000;
 
 impl Database {
+    /// Opens a database. Nothing is waited for: operations wait until there is a cluster to ask.
+    pub fn open(kernel: &Kernel, connection: Connection) -> Database {
+        let Connection {
+            process,
+            api_version,
+            knobs,
+            is_instant,
+            leader,
+            ..
+        } = connection;
+        let info = AsyncVar::new(None);
+        let follower = kernel.spawn(
+            process,
+            Priority::DefaultEndpoint,
+            follow_leader(kernel.clone(), process, leader, info.clone()),
+        );
+        Database(Rc::new(Context {
+            kernel: kernel.clone(),
+            process,
+            api_version,
+            knobs,
+            is_instant,
+            random: kernel.stream("client"),
+            locations: RefCell::default(),
+            grv: GrvBatchers::default(),
+            watches: WatchRegistry::default(),
+            min_acceptable_read_version: Cell::new(Version::MAX),
+            deferred_error: Cell::new(None),
+            defaults: RefCell::default(),
+            snapshot_ryw: Cell::new(1),
+            no_writes: WriteMap::new(),
+            nothing_known: SnapshotCache::new(),
+            info,
+            metadata_versions: RefCell::default(),
+            description: (
+                connection.connection_string,
+                connection.cluster_file_path,
+                connection.cluster_id,
+            ),
+            _follower: follower,
+        }))
+    }
+
+    /// The kernel this database lives in.
+    pub fn kernel(&self) -> &Kernel {
+        &self.0.kernel
+    }
+
     /// Sets an option whose code the caller has checked. A bad value is deferred: it becomes the answer of
     /// every later operation of every transaction of this handle.
-    pub fn set_option(&self, _code: i32, _value: Option<&[u8]>) {
-        unimplemented!()
+    pub fn set_option(&self, code: i32, value: Option<&[u8]>) {
+        let context = &self.0;
+        if context.deferred_error.get().is_some() {
+            return;
+        }
+        let value = value.map(Bytes::copy_from_slice);
+        match DatabaseOption::parse(code, &value) {
+            Err(error) => context.deferred_error.set(Some(error)),
+            Ok(DatabaseOption::TransactionDefault { code, value }) => {
+                let mut defaults = context.defaults.borrow_mut();
+                defaults.retain(|(other, _)| *other != code);
+                defaults.push((code, value));
+            }
+            Ok(DatabaseOption::MaxWatches(max)) => context.watches.set_max(max),
+            Ok(DatabaseOption::SnapshotRywEnable) => {
+                context.snapshot_ryw.set(context.snapshot_ryw.get() + 1);
+            }
+            Ok(DatabaseOption::SnapshotRywDisable) => {
+                context.snapshot_ryw.set(context.snapshot_ryw.get() - 1);
+            }
+            Ok(DatabaseOption::Accepted) => {}
+        }
     }
 
     /// A transaction with this handle's defaults.
     pub fn create_transaction(&self) -> Transaction {
-        unimplemented!()
+        Transaction::new(self.0.clone())
+    }
+
+    /// Whether proxies are known: a transaction could be started now.
+    pub fn is_connected(&self) -> bool {
+        self.0.is_connected()
+    }
+}
+
+impl Context {
+    pub(crate) fn api_version_at_least(&self, version: i32) -> bool {
+        self.api_version >= version
+    }
+
+    /// The proxies of the current generation, as soon as there are any.
+    pub(crate) async fn proxies(&self) -> Rc<ClientDbInfo> {
+        loop {
+            let changed = self.info.on_change();
+            if let Some(info) = self.info.get()
+                && !info.grv_proxies.is_empty()
+                && !info.commit_proxies.is_empty()
+            {
+                return info;
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends when the proxies are no longer those of `generation`.
+    pub(crate) async fn proxies_change(&self, generation: u64) {
+        self.info
+            .wait_for(|info| info.as_ref().is_none_or(|i| i.generation != generation))
+            .await;
+    }
+
+    /// One of several equals.
+    pub(crate) fn pick<'a, T>(&self, items: &'a [T]) -> &'a T {
+        if items.len() == 1 {
+            &items[0]
+        } else {
+            self.random.pick(items)
+        }
+    }
+
+    /// A version below anything this handle has been given is too old without asking.
+    pub(crate) fn validate_version(&self, version: Version) -> Result<(), Error> {
+        if version < self.min_acceptable_read_version.get() {
+            return Err(Error::TRANSACTION_TOO_OLD);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remember_metadata_version(&self, version: Version, value: Option<Value>) {
+        let mut known = self.metadata_versions.borrow_mut();
+        if known.back().is_none_or(|(newest, _)| version > *newest) {
+            if known.len() == METADATA_VERSIONS_MAX {
+                known.pop_front();
+            }
+            known.push_back((version, value));
+        }
+    }
+
+    /// The metadata version as of a version that this handle has seen.
+    pub(crate) fn metadata_version(&self, version: Version) -> Option<Option<Value>> {
+        let known = self.metadata_versions.borrow();
+        let index = known
+            .binary_search_by_key(&version, |(version, _)| *version)
+            .ok()?;
+        Some(known[index].1.clone())
+    }
+
+    pub(crate) fn describe_cluster(&self) -> ClusterDescription {
+        let (connection_string, cluster_file_path, cluster_id) = self.description.clone();
+        ClusterDescription {
+            connection_string,
+            cluster_file_path,
+            cluster_id,
+            is_available: self.is_connected(),
+            now: self.kernel.now().as_secs(),
+        }
+    }
+
+    pub(crate) fn outage_backoff(&self) -> Backoff {
+        Backoff {
+            kernel: self.kernel.clone(),
+            seconds: OUTAGE_BACKOFF_MIN,
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.info.borrow().is_some()
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
+    }
+}
+
+const OUTAGE_BACKOFF_MIN: f64 = 0.05;
+const OUTAGE_BACKOFF_MAX: f64 = 1.0;
+
+/// Waits longer and longer for servers that do not answer.
+pub(crate) struct Backoff {
+    kernel: Kernel,
+    seconds: f64,
+}
+
+impl Backoff {
+    pub(crate) async fn wait(&mut self) {
+        self.kernel.sleep(self.seconds).await;
+        self.seconds = (2.0 * self.seconds).min(OUTAGE_BACKOFF_MAX);
+    }
+}
+
+/// Learns of the proxies of every generation.
+async fn follow_leader(
+    kernel: Kernel,
+    process: ProcessId,
+    leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+    info: AsyncVar<Option<Rc<ClientDbInfo>>>,
+) {
+    loop {
+        let changed = leader.on_change();
+        let Some(controller) = leader.get() else {
+            changed.await;
+            continue;
+        };
+        let known_generation = info.borrow().as_ref().map_or(0, |info| info.generation);
+        let reply = controller.request(process, OpenDatabase { known_generation });
+        match first_of(reply, changed).await {
+            First::Left(Ok(new)) => {
+                info.replace(Some(Rc::new(new)));
+            }
+            First::Left(Err(_)) => kernel.sleep(OUTAGE_BACKOFF_MIN).await,
+            First::Right(()) => {}
+        }
     }
 }

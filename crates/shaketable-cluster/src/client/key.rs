@@ -11,8 +11,6 @@ use std::cmp::Ordering;
 pub(crate) const NORMAL_END: Bytes = Bytes::from_static(b"\xff");
 /// First key beyond all that is stored: where the special keys begin.
 pub(crate) const ALL_END: Bytes = Bytes::from_static(b"\xff\xff");
-/// First key beyond the special keys.
-pub(crate) const SPECIAL_END: Bytes = Bytes::from_static(b"\xff\xff\xff");
 /// The key just after [`ALL_END`].
 pub(crate) const AFTER_ALL: Bytes = Bytes::from_static(b"\xff\xff\x00");
 /// The one system key that everybody may read, and write in one way.

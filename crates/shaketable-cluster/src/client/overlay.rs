@@ -172,11 +172,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves to the segment that contains `key`.
-    pub(crate) fn seek(&mut self, key: &[u8]) {
-        *self = self.overlay.cursor(key);
-    }
-
     pub(crate) fn is_same(&self, other: &Cursor<'_>) -> bool {
         self.cache.is_same(&other.cache) && self.writes.is_same(&other.writes)
     }

@@ -137,21 +137,43 @@ impl Drop for Subscription {
     }
 }
 
-impl<T> Promise<T> {
+/// Something that can end in an error, whatever its result would have been.
+pub(crate) trait Fail {
+    /// Delivers an error, unless there is a result already.
+    fn fail(&self, error: Error);
+}
+
+impl<T> Fail for RefCell<State<T>> {
+    fn fail(&self, error: Error) {
+        deliver(self, Err(error));
+    }
+}
+
+fn deliver<T>(shared: &RefCell<State<T>>, result: Result<T, Error>) {
+    let previous = shared.replace(State::Taken);
+    match previous {
+        State::Waiting(waker) => {
+            *shared.borrow_mut() = State::Ready(result);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+        State::Listening(callback) => callback(result),
+        State::Ready(_) => *shared.borrow_mut() = previous,
+        // Nobody wants it any more.
+        State::Taken => {}
+    }
+}
+
+impl<T: 'static> Promise<T> {
+    /// A handle through which the operation can be ended from outside.
+    pub(crate) fn to_fail(&self) -> Rc<dyn Fail> {
+        self.shared.clone()
+    }
+
     /// Delivers the result. The caller must hold no borrow that a callback could need.
     pub(crate) fn send(self, result: Result<T, Error>) {
-        let previous = self.shared.replace(State::Taken);
-        match previous {
-            State::Waiting(waker) => {
-                *self.shared.borrow_mut() = State::Ready(result);
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
-            }
-            State::Listening(callback) => callback(result),
-            // Nobody wants it any more.
-            State::Ready(_) | State::Taken => {}
-        }
+        deliver(&self.shared, result);
     }
 }
 

@@ -43,6 +43,16 @@ pub(crate) struct RangeResult {
     pub(crate) read_through: Option<Key>,
 }
 
+impl RangeResult {
+    /// The bytes of all keys and values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows
+            .iter()
+            .map(|row| row.key.len() + row.value.len())
+            .sum()
+    }
+}
+
 /// What a range read wants next.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -118,6 +128,14 @@ impl RangeRead {
             read_to_begin: false,
             read_through_end: false,
         }
+    }
+
+    pub(crate) fn is_reverse(&self) -> bool {
+        self.reverse
+    }
+
+    pub(crate) fn max_key(&self) -> Key {
+        self.max_key.clone()
     }
 
     /// Walks on until something is missing or the read is done.

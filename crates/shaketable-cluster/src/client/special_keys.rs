@@ -82,6 +82,14 @@ impl State {
     }
 }
 
+impl State {
+    /// Forgets what was written. The identity stays: another attempt is traced as the same transaction.
+    pub(crate) fn soft_reset(&mut self) {
+        self.writes.clear();
+        self.error_message = None;
+    }
+}
+
 /// Where the special keys begin.
 pub const BEGIN: &[u8] = b"\xff\xff";
 /// Where they end.

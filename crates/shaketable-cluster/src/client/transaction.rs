@@ -1,20 +1,42 @@
 //! The surface of a transaction.
+//!
+//! Every method does its checks and its bookkeeping at the moment of the call. What takes time runs as a task of
+//! the kernel from then on, whether or not anybody awaits the [`Pending`] that is returned: a read that the caller
+//! has dropped still adds its conflict range, and a commit still waits for it.
+//!
+//! The order of the checks is FoundationDB's, because it is visible: a deferred error comes first, then special
+//! keys, then the use of a transaction that is being committed (which also ends that commit), then a cancelled or
+//! timed-out transaction, and only then the arguments.
 
-use super::{Pending, RangeLimits};
+mod attempt;
+mod commit;
+mod options;
+mod reads;
+mod retry;
+mod special;
+mod state;
+mod writes;
+
+pub(crate) use attempt::Attempt;
+pub(crate) use state::State;
+
+use super::database::Context;
+use super::grv::GrvKind;
+use super::pending::Pending;
+use super::shared::Shared;
+use super::special_keys;
 use crate::error::Error;
-use crate::proto::{
-    Key, KeyRange, KeySelector, KeyValues, MappedKeyValues, Value, Version, Versionstamp,
-};
-use bytes::Bytes;
+use crate::proto::{ReadVersion, Version, Versionstamp};
+use shaketable_kernel::Priority;
+use std::cell::{Ref, RefCell, RefMut};
+use std::fmt;
+use std::future::Future;
 use std::rc::Rc;
 
 /// A transaction. Cheap to clone: clones are the same transaction. When the last one is dropped, pending
-/// operations end with 1025; a commit that is under way goes on.
+/// operations end with 1025; a commit that has been sent may still take effect.
 #[derive(Clone, Debug)]
-pub struct Transaction(Rc<Shared>);
-
-#[derive(Debug)]
-struct Shared {}
+pub struct Transaction(Rc<Handle>);
 
 /// Which of the two sets of conflict ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,146 +47,261 @@ pub enum ConflictRangeKind {
     Write,
 }
 
+/// What ends with the last clone of a transaction.
+#[derive(Debug)]
+struct Handle(Rc<Inner>);
+
+/// The transaction itself. Tasks hold it too.
+pub(crate) struct Inner {
+    pub(crate) context: Rc<Context>,
+    state: RefCell<State>,
+    special: RefCell<special_keys::State>,
+}
+
 impl Transaction {
-    /// Sets an option whose code the caller has checked. A bad value is deferred.
-    pub fn set_option(&self, _code: i32, _value: Option<&[u8]>) {
-        unimplemented!()
+    pub(crate) fn new(context: Rc<Context>) -> Transaction {
+        let random = context.random.clone();
+        let inner = Rc::new(Inner {
+            state: RefCell::new(State::new(&context)),
+            special: RefCell::new(special_keys::State::new(move || random.next_u64())),
+            context,
+        });
+        inner.apply_persistent_options();
+        Transaction(Rc::new(Handle(inner)))
     }
 
-    /// Reads at this version instead of asking for one. Deferred: 2010 if there is one, 2011 if it is not positive.
-    pub fn set_read_version(&self, _version: Version) {
-        unimplemented!()
+    pub(super) fn inner(&self) -> &Rc<Inner> {
+        &self.0.0
+    }
+
+    /// Reads at this version instead of asking for one. Deferred: 2010 if there is one, 2011 if it is not
+    /// positive.
+    pub fn set_read_version(&self, version: Version) {
+        self.inner().defer(|inner| {
+            let native = &mut inner.state_mut().native;
+            if native.read_version.is_some() {
+                return Err(Error::READ_VERSION_ALREADY_SET);
+            }
+            if version <= 0 {
+                return Err(Error::VERSION_INVALID);
+            }
+            let read_version = ReadVersion {
+                version,
+                locked: false,
+                metadata_version: None,
+            };
+            native.read_version = Some(Shared::ready(Ok(read_version)));
+            native.is_given_version = false;
+            Ok(())
+        });
     }
 
     /// The version at which this transaction reads.
     pub fn get_read_version(&self) -> Pending<Version> {
-        unimplemented!()
-    }
-
-    /// The value of a key.
-    pub fn get(&self, _key: Key, _snapshot: bool) -> Pending<Option<Value>> {
-        unimplemented!()
-    }
-
-    /// The key a selector resolves to.
-    pub fn get_key(&self, _selector: KeySelector, _snapshot: bool) -> Pending<Key> {
-        unimplemented!()
-    }
-
-    /// The rows between two selectors. [`RangeLimits::from_parameters`] makes limits of the C parameters.
-    pub fn get_range(
-        &self,
-        _begin: KeySelector,
-        _end: KeySelector,
-        _limits: RangeLimits,
-        _snapshot: bool,
-        _reverse: bool,
-    ) -> Pending<KeyValues> {
-        unimplemented!()
-    }
-
-    /// The rows between two selectors, each with the range that `mapper` makes of it.
-    pub fn get_mapped_range(
-        &self,
-        _begin: KeySelector,
-        _end: KeySelector,
-        _mapper: Bytes,
-        _limits: RangeLimits,
-        _snapshot: bool,
-        _reverse: bool,
-    ) -> Pending<MappedKeyValues> {
-        unimplemented!()
-    }
-
-    /// The addresses of the storage servers that hold a key.
-    pub fn get_addresses_for_key(&self, _key: Key) -> Pending<Vec<Rc<str>>> {
-        unimplemented!()
-    }
-
-    /// The sampled size of a range. The caller has checked that it is not inverted.
-    pub fn get_estimated_range_size_bytes(&self, _range: KeyRange) -> Pending<i64> {
-        unimplemented!()
-    }
-
-    /// Keys that cut a range into chunks, with its ends. The caller has checked that it is not inverted.
-    pub fn get_range_split_points(&self, _range: KeyRange, _chunk_bytes: i64) -> Pending<Vec<Key>> {
-        unimplemented!()
-    }
-
-    /// Sets a key.
-    pub fn set(&self, _key: Key, _value: Value) {
-        unimplemented!()
-    }
-
-    /// Clears a key.
-    pub fn clear(&self, _key: Key) {
-        unimplemented!()
-    }
-
-    /// Clears a range; an inverted one is deferred 2005.
-    pub fn clear_range(&self, _begin: Key, _end: Key) {
-        unimplemented!()
-    }
-
-    /// Applies an atomic operation by its code.
-    pub fn atomic_op(&self, _key: Key, _operand: Bytes, _code: i32) {
-        unimplemented!()
-    }
-
-    /// Adds a conflict range. The caller has checked that it is not inverted.
-    pub fn add_conflict_range(&self, _range: KeyRange, _kind: ConflictRangeKind) {
-        unimplemented!()
-    }
-
-    /// Completes when the value of a key changes, from this transaction's commit on. Dropping the future
-    /// gives the watch up.
-    pub fn watch(&self, _key: Key) -> Pending<()> {
-        unimplemented!()
-    }
-
-    /// Commits.
-    pub fn commit(&self) -> Pending<()> {
-        unimplemented!()
+        let inner = self.inner();
+        inner.operation(|| {
+            inner.check_broken()?;
+            let version = inner.request_read_version(false);
+            Ok(match version.peek() {
+                Some(result) => Pending::ready(result.and_then(|v| inner.check_locked(v))),
+                None => {
+                    let this = inner.clone();
+                    inner.start(async move { this.check_locked(version.wait().await?) })
+                }
+            })
+        })
     }
 
     /// The version of the last successful commit that wrote something, or -1.
     pub fn get_committed_version(&self) -> Version {
-        unimplemented!()
+        self.inner().state().committed_version
     }
 
     /// The stamp of the commit to come.
     pub fn get_versionstamp(&self) -> Pending<Versionstamp> {
-        unimplemented!()
+        let inner = self.inner();
+        inner.operation(|| {
+            inner.check_used_during_commit()?;
+            inner.check_broken()?;
+            let stamp = inner.state().native.versionstamp.clone();
+            Ok(inner.start(async move { stamp.wait().await }))
+        })
     }
 
     /// The size the commit is estimated to have.
     pub fn get_approximate_size(&self) -> Pending<i64> {
-        unimplemented!()
+        self.inner()
+            .operation(|| Ok(Pending::ready(Ok(self.inner().state().approximate_size()))))
     }
 
     /// What this transaction has cost in the eyes of tag throttling.
     pub fn get_total_cost(&self) -> Pending<i64> {
-        unimplemented!()
+        self.inner()
+            .operation(|| Ok(Pending::ready(Ok(self.inner().state().native.total_cost))))
     }
 
-    /// For how many seconds tag throttling has held this transaction up.
+    /// For how many seconds tag throttling has held this transaction up: this cluster throttles no tags.
     pub fn get_tag_throttled_duration(&self) -> Pending<f64> {
-        unimplemented!()
-    }
-
-    /// Waits and makes the transaction ready for another attempt, or returns the error if it is not retryable.
-    /// `error` may be zero, which is answered with 2000. Dropping the future gives the attempt up.
-    pub fn on_error(&self, _error: Error) -> Pending<()> {
-        unimplemented!()
-    }
-
-    /// Makes the transaction as new.
-    pub fn reset(&self) {
-        unimplemented!()
+        self.inner().operation(|| Ok(Pending::ready(Ok(0.0))))
     }
 
     /// Ends all pending and later operations with 1025, until `reset`.
     pub fn cancel(&self) {
-        unimplemented!()
+        let attempt = self.inner().state().attempt.clone();
+        attempt.end(Error::TRANSACTION_CANCELLED);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let inner = &self.0;
+        let attempt = inner.state().attempt.clone();
+        attempt.end(Error::TRANSACTION_CANCELLED);
+        let native = inner.drop_native();
+        native.end(Error::TRANSACTION_CANCELLED);
+        inner.state_mut().timeout = None;
+    }
+}
+
+impl Inner {
+    pub(crate) fn state(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+
+    pub(crate) fn state_mut(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+
+    /// Runs a call that returns nothing. Its error is deferred, and an earlier one skips it.
+    fn defer(&self, call: impl FnOnce(&Self) -> Result<(), Error>) {
+        if self.state().deferred_error.is_some() {
+            return;
+        }
+        if let Err(error) = call(self) {
+            self.state_mut().deferred_error = Some(error);
+        }
+    }
+
+    /// Runs a call that returns a future, unless a deferred error is in the way.
+    pub(super) fn operation<T: 'static>(
+        &self,
+        call: impl FnOnce() -> Result<Pending<T>, Error>,
+    ) -> Pending<T> {
+        let deferred = self
+            .context
+            .deferred_error
+            .get()
+            .or(self.state().deferred_error);
+        match deferred.map_or_else(call, Err) {
+            Ok(pending) => pending,
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// Refuses the use of a transaction whose commit has begun, and ends that commit.
+    pub(super) fn check_used_during_commit(&self) -> Result<(), Error> {
+        let (started, protected, attempt) = {
+            let state = self.state();
+            let protected = !state.options.commit_protection_disabled;
+            (state.commit_started, protected, state.attempt.clone())
+        };
+        if !started {
+            return Ok(());
+        }
+        if protected {
+            attempt.end(Error::USED_DURING_COMMIT);
+        }
+        Err(Error::USED_DURING_COMMIT)
+    }
+
+    /// Refuses the use of a transaction that was cancelled or timed out.
+    pub(super) fn check_broken(&self) -> Result<(), Error> {
+        self.state().attempt.broken().map_or(Ok(()), Err)
+    }
+
+    /// Starts what takes time. It ends early if the attempt does.
+    fn start<T: 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + 'static,
+    ) -> Pending<T> {
+        let (promise, pending) = Pending::new();
+        let attempt = self.state().attempt.clone();
+        let index = attempt.add(promise.to_fail());
+        let owner = attempt.clone();
+        let task = self.context.kernel.spawn(
+            self.context.process,
+            Priority::DefaultPromiseEndpoint,
+            async move {
+                let result = work.await;
+                owner.remove(index);
+                promise.send(result);
+            },
+        );
+        attempt.keep(index, task);
+        pending
+    }
+
+    /// Starts a read, which a commit waits for.
+    fn start_read<T: 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + 'static,
+    ) -> Pending<T> {
+        let attempt = self.state().attempt.clone();
+        attempt.begin_read();
+        self.start(async move {
+            let result = work.await;
+            attempt.end_read(result.as_ref().err().copied());
+            result
+        })
+    }
+
+    /// A read that was answered at once.
+    fn finish_read<T: 'static>(&self, result: Result<T, Error>) -> Pending<T> {
+        self.state().attempt.count_read(&result);
+        Pending::ready(result)
+    }
+
+    /// The read version, requested if this is the first who needs it.
+    pub(crate) fn request_read_version(&self, for_commit: bool) -> Shared<ReadVersion> {
+        let mut state = self.state_mut();
+        if let Some(version) = &state.native.read_version {
+            return version.clone();
+        }
+        // A commit without reads need not be sure that it sees what others have committed.
+        let causal_read_risky = for_commit || state.options.causal_read_risky;
+        let kind = GrvKind {
+            priority: state.options.priority,
+            causal_read_risky,
+        };
+        let version = self.context.request_read_version(kind, &state.options.tags);
+        state.native.read_version = Some(version.clone());
+        version
+    }
+
+    pub(crate) async fn read_version(&self) -> Result<Version, Error> {
+        let version = self.request_read_version(false);
+        match version.peek() {
+            Some(result) => self.check_locked(result?),
+            None => self.check_locked(version.wait().await?),
+        }
+    }
+
+    /// The read version if it is known.
+    pub(crate) fn known_read_version(&self) -> Option<Version> {
+        let version = self.state().native.read_version.as_ref()?.peek()?;
+        version.ok().map(|v| v.version)
+    }
+
+    fn check_locked(&self, version: ReadVersion) -> Result<Version, Error> {
+        if version.locked && !self.state().options.lock_aware {
+            return Err(Error::DATABASE_LOCKED);
+        }
+        Ok(version.version)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").finish_non_exhaustive()
     }
 }

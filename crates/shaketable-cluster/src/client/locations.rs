@@ -1,0 +1,123 @@
+//! Which storage servers hold which keys, as far as this client has been told.
+//!
+//! The cache may be wrong: shards move. A server that is asked for a shard it does not hold says so, the entry is
+//! dropped, and a commit proxy is asked again.
+
+use super::database::Context;
+use super::key::{ALL_END, key_after};
+use super::shared::{First, first_of};
+use crate::error::Error;
+use crate::proto::{GetKeyLocations, Key, KeyRange, ShardLocation};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Known shards by their first key; they do not overlap.
+#[derive(Debug, Default)]
+pub(crate) struct LocationCache {
+    shards: BTreeMap<Key, Rc<ShardLocation>>,
+}
+
+/// How many shards one question asks for. FoundationDB asks for more than it needs at the moment.
+const SHARDS_PER_QUESTION: usize = 100;
+
+impl LocationCache {
+    /// The shard that holds `key`, or with `backward` the keys just before it.
+    fn find(&self, key: &Key, backward: bool) -> Option<Rc<ShardLocation>> {
+        let shard = if backward {
+            self.shards
+                .range::<Key, _>(..key)
+                .next_back()
+                .filter(|(_, s)| *key <= s.range.end)
+        } else {
+            self.shards
+                .range::<Key, _>(..=key)
+                .next_back()
+                .filter(|(_, s)| *key < s.range.end)
+        };
+        shard.map(|(_, shard)| shard.clone())
+    }
+
+    fn insert(&mut self, shard: Rc<ShardLocation>) {
+        self.remove(&shard.range.begin, &shard.range.end);
+        self.shards.insert(shard.range.begin.clone(), shard);
+    }
+
+    /// Forgets the shards that overlap a range.
+    fn remove(&mut self, begin: &Key, end: &Key) {
+        let first = self.shards.range::<Key, _>(..=begin).next_back();
+        let from = match first {
+            Some((key, shard)) if shard.range.end > *begin => key.clone(),
+            _ => begin.clone(),
+        };
+        while let Some(key) = self
+            .shards
+            .range::<Key, _>(&from..end)
+            .next()
+            .map(|(k, _)| k.clone())
+        {
+            self.shards.remove(&key);
+        }
+    }
+}
+
+impl Context {
+    /// The shard that holds `key`, or with `backward` the keys just before it.
+    pub(crate) async fn locate(
+        &self,
+        key: &Key,
+        backward: bool,
+    ) -> Result<Rc<ShardLocation>, Error> {
+        // There is nothing at the end of the key space, only before it.
+        let backward = backward || *key >= ALL_END;
+        loop {
+            if let Some(shard) = self.locations.borrow().find(key, backward) {
+                return Ok(shard);
+            }
+            let range = if backward {
+                KeyRange {
+                    begin: Bytes::new(),
+                    end: key.clone(),
+                }
+            } else {
+                KeyRange {
+                    begin: key.clone(),
+                    end: key_after(key),
+                }
+            };
+            for shard in self.ask_for_locations(range, backward).await? {
+                self.locations.borrow_mut().insert(Rc::new(shard));
+            }
+        }
+    }
+
+    /// Forgets where a key is.
+    pub(crate) fn forget_location(&self, shard: &ShardLocation) {
+        self.locations
+            .borrow_mut()
+            .remove(&shard.range.begin, &shard.range.end);
+    }
+
+    async fn ask_for_locations(
+        &self,
+        range: KeyRange,
+        reverse: bool,
+    ) -> Result<Vec<ShardLocation>, Error> {
+        let mut backoff = self.outage_backoff();
+        loop {
+            let info = self.proxies().await;
+            let proxy = self.pick(&info.commit_proxies);
+            let question = GetKeyLocations {
+                range: range.clone(),
+                limit: SHARDS_PER_QUESTION,
+                reverse,
+            };
+            let changed = self.proxies_change(info.generation);
+            let reply = proxy.get_key_locations.request(self.process, question);
+            if let First::Left(Ok(reply)) = first_of(reply, changed).await {
+                return reply;
+            }
+            backoff.wait().await;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! One attempt of a transaction: what is under way, and how it ends all at once.
+//!
+//! FoundationDB's transactions have a "reset promise": cancelling, resetting, timing out, or using a transaction
+//! while it commits ends everything that is pending with one error. An attempt keeps the operations that are
+//! under way for that moment. It also remembers what became of the reads: a commit waits for them, and fails with
+//! the first error that any of them had.
+
+use crate::client::pending::Fail;
+use crate::error::Error;
+use shaketable_kernel::Task;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// The operations of one attempt.
+#[derive(Default)]
+pub(crate) struct Attempt {
+    broken: Cell<Option<Error>>,
+    operations: RefCell<Operations>,
+    reading: RefCell<Reading>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+#[derive(Default)]
+struct Operations {
+    slots: Vec<Option<Operation>>,
+    free: Vec<usize>,
+}
+
+struct Operation {
+    fail: Rc<dyn Fail>,
+    task: Option<Task<()>>,
+}
+
+#[derive(Default)]
+struct Reading {
+    /// All reads that were ever begun, also those that were answered at once.
+    begun: u64,
+    outstanding: u64,
+    error: Option<Error>,
+}
+
+impl Attempt {
+    /// The error with which everything ends, if that has happened.
+    pub(crate) fn broken(&self) -> Option<Error> {
+        self.broken.get()
+    }
+
+    /// Ends everything that is pending, and all that comes later, with an error. Only the first one counts.
+    /// The caller must hold no borrow: callbacks may run.
+    pub(crate) fn end(&self, error: Error) {
+        if self.broken.get().is_some() {
+            return;
+        }
+        self.broken.set(Some(error));
+        let operations = std::mem::take(&mut *self.operations.borrow_mut());
+        self.wake();
+        for operation in operations.slots.into_iter().flatten() {
+            drop(operation.task);
+            operation.fail.fail(error);
+        }
+    }
+
+    /// Ends when the attempt does.
+    pub(crate) async fn ended(&self) -> Error {
+        self.wait_for(|| self.broken.get()).await
+    }
+
+    /// Reserves a place for an operation.
+    pub(super) fn add(&self, fail: Rc<dyn Fail>) -> usize {
+        let mut operations = self.operations.borrow_mut();
+        let operation = Some(Operation { fail, task: None });
+        match operations.free.pop() {
+            Some(index) => {
+                operations.slots[index] = operation;
+                index
+            }
+            None => {
+                operations.slots.push(operation);
+                operations.slots.len() - 1
+            }
+        }
+    }
+
+    /// Keeps the task of an operation, to be dropped if the attempt ends first.
+    pub(super) fn keep(&self, index: usize, task: Task<()>) {
+        match self.operations.borrow_mut().slots.get_mut(index) {
+            Some(Some(operation)) => operation.task = Some(task),
+            _ => drop(task),
+        }
+    }
+
+    /// Forgets an operation that has come to its own end.
+    pub(super) fn remove(&self, index: usize) {
+        let mut operations = self.operations.borrow_mut();
+        if let Some(operation) = operations.slots.get_mut(index).and_then(Option::take) {
+            operations.free.push(index);
+            if let Some(task) = operation.task {
+                task.detach();
+            }
+        }
+    }
+
+    /// Counts a read that was answered at once.
+    pub(super) fn count_read<T>(&self, result: &Result<T, Error>) {
+        self.begin_read();
+        self.end_read(result.as_ref().err().copied());
+    }
+
+    pub(crate) fn begin_read(&self) {
+        let mut reading = self.reading.borrow_mut();
+        reading.begun += 1;
+        reading.outstanding += 1;
+    }
+
+    pub(crate) fn end_read(&self, error: Option<Error>) {
+        let mut reading = self.reading.borrow_mut();
+        reading.outstanding -= 1;
+        reading.error = reading.error.or(error);
+        let wakes = reading.outstanding == 0 || error.is_some();
+        drop(reading);
+        if wakes {
+            self.wake();
+        }
+    }
+
+    /// Whether anything was ever read.
+    pub(super) fn has_read(&self) -> bool {
+        self.reading.borrow().begun > 0
+    }
+
+    /// What became of the reads: nothing yet, an error, or all is well.
+    pub(super) fn reads(&self) -> Option<Result<(), Error>> {
+        let reading = self.reading.borrow();
+        match reading.error {
+            Some(error) => Some(Err(error)),
+            None => (reading.outstanding == 0).then_some(Ok(())),
+        }
+    }
+
+    /// Waits for the reads that are under way, or for the first error of any.
+    pub(super) async fn reads_done(&self) -> Result<(), Error> {
+        self.wait_for(|| self.reads()).await
+    }
+
+    async fn wait_for<T>(&self, mut condition: impl FnMut() -> Option<T>) -> T {
+        poll_fn(|context| match condition() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                self.wakers.borrow_mut().push(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    fn wake(&self) {
+        let wakers = std::mem::take(&mut *self.wakers.borrow_mut());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,443 @@
+//! Committing.
+//!
+//! A commit waits for the reads of its attempt and fails with the first error that any of them had. Then the
+//! overlay is handed over and the transaction travels to a commit proxy, unless it has written nothing: that
+//! succeeds at once, and nobody is asked.
+//!
+//! When the reply is lost the fate of the transaction is unknown, and the client must not say so before it is
+//! settled: it first commits another transaction that conflicts with it. Once that has committed, the original
+//! either has or never will, because its read conflict can no longer pass. For this every transaction that is sent
+//! has a key in common between what it reads and what it writes; if it has none of its own, a random one is added.
+//! With an idempotency id the client then looks up what happened and never reports an unknown result.
+
+use super::state::{Native, State};
+use super::writes::MUTATION_BYTES;
+use super::{Inner, Transaction};
+use crate::client::conflicts::RANGE_BYTES;
+use crate::client::database::Context;
+use crate::client::grv::GrvKind;
+use crate::client::key::{ALL_END, key_after};
+use crate::client::range_set::RangeSet;
+use crate::client::shared::{First, Shared, first_of};
+use crate::client::{Pending, RangeLimits, special_keys, watches};
+use crate::error::Error;
+use crate::idempotency;
+use crate::proto::{
+    Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, TransactionPriority,
+    Version, Versionstamp,
+};
+use shaketable_kernel::{Disconnected, Priority};
+use std::rc::Rc;
+
+/// Where the keys lie that transactions have in common with nobody but themselves.
+const SELF_CONFLICT_PREFIX: &[u8] = b"\xff/SC/";
+
+impl Transaction {
+    /// Commits.
+    pub fn commit(&self) -> Pending<()> {
+        let inner = self.inner();
+        inner.operation(|| {
+            inner.check_used_during_commit()?;
+            inner.check_broken()?;
+            let (ready, special) = {
+                let mut state = inner.state_mut();
+                state.commit_started = true;
+                (state.attempt.reads(), state.options.special_writes)
+            };
+            if let (Some(reads), false) = (ready, special) {
+                return Ok(match reads.and_then(|()| inner.start_commit()) {
+                    Ok(None) => Pending::ready(Ok(())),
+                    Ok(Some(done)) => inner.start(async move { done.wait().await }),
+                    Err(error) => Pending::ready(Err(error)),
+                });
+            }
+            let this = inner.clone();
+            Ok(inner.start(async move {
+                if special {
+                    special_keys::commit(&*this).await?;
+                }
+                let attempt = this.state().attempt.clone();
+                attempt.reads_done().await?;
+                match this.start_commit()? {
+                    None => Ok(()),
+                    Some(done) => done.wait().await,
+                }
+            }))
+        })
+    }
+}
+
+impl Inner {
+    /// Hands the transaction over and sends it. `None` means that it is done already: it wrote nothing.
+    fn start_commit(self: &Rc<Self>) -> Result<Option<Shared<()>>, Error> {
+        self.state_mut().prepare_commit();
+        match self.check_commit() {
+            Ok(false) => {
+                self.commit_nothing();
+                Ok(None)
+            }
+            Err(error) => {
+                self.end_commit(Err(error));
+                Err(error)
+            }
+            Ok(true) => {
+                let done = Shared::new();
+                let version = self.request_read_version(true);
+                let (this, result) = (self.clone(), done.clone());
+                let task = self.context.kernel.spawn(
+                    self.context.process,
+                    Priority::DefaultPromiseEndpoint,
+                    async move {
+                        let outcome = match version.wait().await {
+                            Ok(version) => match this.check_locked(version) {
+                                Ok(version) => this.send_commit(version).await,
+                                Err(error) => Err(error),
+                            },
+                            Err(error) => Err(error),
+                        };
+                        let outcome = outcome.map(|stamp| this.record_commit(stamp));
+                        this.end_commit(outcome);
+                        result.set(outcome);
+                    },
+                );
+                self.state_mut().native.committing = Some(task);
+                Ok(Some(done))
+            }
+        }
+    }
+
+    /// Whether there is anything to send, and whether it may be.
+    fn check_commit(&self) -> Result<bool, Error> {
+        let state = self.state();
+        let commit = &state.native.commit;
+        if commit.mutations.is_empty() && commit.write_conflict_ranges.is_empty() {
+            return Ok(false);
+        }
+        if state.options.read_only {
+            return Err(Error::TRANSACTION_READ_ONLY);
+        }
+        if size_of(commit) > state.options.size_limit {
+            return Err(Error::TRANSACTION_TOO_LARGE);
+        }
+        Ok(true)
+    }
+
+    fn commit_nothing(self: &Rc<Self>) {
+        let stamp = {
+            let mut state = self.state_mut();
+            state.committed_version = -1;
+            state.native.versionstamp.clone()
+        };
+        stamp.set(Err(Error::NO_COMMIT_VERSION));
+        self.end_commit(Ok(()));
+    }
+
+    /// Begins the watches of a transaction that has committed, or ends those of one that has not.
+    fn end_commit(self: &Rc<Self>, outcome: Result<(), Error>) {
+        let (pending, committed) = {
+            let mut state = self.state_mut();
+            (
+                std::mem::take(&mut state.native.watches),
+                state.committed_version,
+            )
+        };
+        match outcome {
+            Ok(()) if !pending.is_empty() => {
+                let version = (committed > 0).then_some(committed);
+                let read_version = version.is_none().then(|| self.request_read_version(false));
+                watches::begin(&self.context, pending, version, read_version);
+            }
+            Ok(()) => {}
+            Err(error) => {
+                pending.iter().for_each(|watch| watch.fail(error));
+                let stamp = self.state().native.versionstamp.clone();
+                stamp.set(Err(Error::TRANSACTION_INVALID_VERSION));
+            }
+        }
+        if !self.context.api_version_at_least(700) {
+            // Older clients forget the read version and the conflict ranges with the commit.
+            let mut native = self.drop_native();
+            if let Some(task) = native.committing.take() {
+                task.detach();
+            }
+        }
+    }
+
+    fn record_commit(&self, stamp: Versionstamp) {
+        let promise = {
+            let mut state = self.state_mut();
+            state.committed_version = stamp.version;
+            state.native.versionstamp.clone()
+        };
+        promise.set(Ok(stamp));
+    }
+
+    /// Sends the transaction and finds out what became of it.
+    async fn send_commit(&self, read_snapshot: Version) -> Result<Versionstamp, Error> {
+        let (commit, risky) = {
+            let mut state = self.state_mut();
+            let risky = state.options.causal_write_risky;
+            let first_in_batch = state.options.first_in_batch;
+            let State {
+                native, options, ..
+            } = &mut *state;
+            let mut transaction = std::mem::take(&mut native.commit);
+            transaction.read_snapshot = read_snapshot;
+            transaction.lock_aware = options.lock_aware;
+            transaction.report_conflicting_keys = options.report_conflicting_keys;
+            let idempotency_id = native.idempotency_id.clone();
+            if let Some(id) = &idempotency_id {
+                transaction.conflict_with_itself([SELF_CONFLICT_PREFIX, id].concat().into());
+            }
+            if !risky && transaction.common_key().is_none() {
+                let random = &self.context.random;
+                let id = [
+                    random.next_u64().to_be_bytes(),
+                    random.next_u64().to_be_bytes(),
+                ]
+                .concat();
+                transaction.conflict_with_itself([SELF_CONFLICT_PREFIX, &id].concat().into());
+            }
+            (
+                Commit {
+                    transaction,
+                    first_in_batch,
+                    idempotency_id,
+                },
+                risky,
+            )
+        };
+        let id = commit.idempotency_id.clone();
+        let settles = !risky || id.is_some();
+        let common = settles.then(|| commit.transaction.common_key()).flatten();
+        let read_ranges = commit
+            .transaction
+            .report_conflicting_keys
+            .then(|| commit.transaction.read_conflict_ranges.clone());
+        match self.context.send_to_proxy(commit).await {
+            Ok(Ok(CommitOutcome::Committed {
+                stamp,
+                metadata_version,
+            })) => {
+                self.context
+                    .remember_metadata_version(stamp.version, metadata_version);
+                return Ok(stamp);
+            }
+            Ok(Ok(CommitOutcome::Conflict { conflicting_ranges })) => {
+                let mut keys = RangeSet::default();
+                for range in conflicting_ranges
+                    .iter()
+                    .filter_map(|index| read_ranges.as_ref()?.get(*index as usize))
+                {
+                    keys.insert(range.begin.clone(), range.end.clone());
+                }
+                self.state_mut().conflicting_keys = keys;
+                return Err(Error::NOT_COMMITTED);
+            }
+            Ok(Err(error)) => return Err(error),
+            Err(MaybeDelivered) => {}
+        }
+        if let Some(key) = common {
+            self.context.commit_dummy(key).await;
+        }
+        match id {
+            None => Err(Error::COMMIT_UNKNOWN_RESULT),
+            Some(id) => self
+                .context
+                .find_idempotency_id(read_snapshot, &id)
+                .await?
+                .ok_or(Error::TRANSACTION_TOO_OLD),
+        }
+    }
+}
+
+impl State {
+    /// Hands everything over that the commit is made of.
+    fn prepare_commit(&mut self) {
+        if self.options.read_your_writes_disabled {
+            let commit = &self.native.commit;
+            self.committed_ranges = (
+                commit.read_conflict_ranges.clone(),
+                commit.write_conflict_ranges.clone(),
+            );
+            return;
+        }
+        if !self.writes.is_empty() {
+            self.hand_over(&[], &ALL_END);
+        }
+        let Native { commit, .. } = &mut self.native;
+        commit
+            .read_conflict_ranges
+            .extend(self.read_conflicts.ranges.iter());
+    }
+}
+
+/// The reply to a commit is lost.
+struct MaybeDelivered;
+
+impl Context {
+    /// Sends a commit once. It is sent to another proxy only if it certainly did not arrive.
+    async fn send_to_proxy(
+        &self,
+        commit: Commit,
+    ) -> Result<Result<CommitOutcome, Error>, MaybeDelivered> {
+        let info = self.proxies().await;
+        let proxy = self.pick(&info.commit_proxies);
+        let reply = proxy.commit.request(self.process, commit);
+        match first_of(reply, self.proxies_change(info.generation)).await {
+            First::Left(Ok(reply)) => Ok(reply),
+            First::Left(Err(Disconnected::Refused | Disconnected::MaybeDelivered))
+            | First::Right(()) => Err(MaybeDelivered),
+        }
+    }
+
+    /// Commits a transaction that conflicts with every other one that reads and writes `key`, however long it takes.
+    async fn commit_dummy(self: &Rc<Self>, key: Key) {
+        let mut backoff = self.knobs.default_backoff;
+        loop {
+            let kind = GrvKind {
+                priority: TransactionPriority::Default,
+                causal_read_risky: true,
+            };
+            let version = self.request_read_version(kind, &[]).wait().await;
+            let outcome = match version {
+                Ok(version) => {
+                    let mut transaction = CommitTransaction {
+                        read_snapshot: version.version,
+                        lock_aware: true,
+                        ..CommitTransaction::default()
+                    };
+                    transaction.conflict_with_itself(key.clone());
+                    let commit = Commit {
+                        transaction,
+                        first_in_batch: false,
+                        idempotency_id: None,
+                    };
+                    self.send_to_proxy(commit).await
+                }
+                Err(error) => Ok(Err(error)),
+            };
+            if let Ok(Ok(CommitOutcome::Committed { .. })) = outcome {
+                return;
+            }
+            self.kernel.sleep(backoff * self.random.uniform()).await;
+            backoff =
+                (backoff * self.knobs.backoff_growth_rate).min(self.knobs.default_max_backoff);
+        }
+    }
+}
+
+impl Context {
+    /// Looks up whether a transaction with this id has committed. It can no longer be under way.
+    async fn find_idempotency_id(
+        self: &Rc<Self>,
+        read_snapshot: Version,
+        id: &[u8],
+    ) -> Result<Option<Versionstamp>, Error> {
+        let last = read_snapshot + self.knobs.max_write_transaction_life_versions;
+        let kind = GrvKind {
+            priority: TransactionPriority::Default,
+            causal_read_risky: false,
+        };
+        'attempt: loop {
+            let (mut begin, end) = (
+                idempotency::key(read_snapshot, 0),
+                idempotency::key(last + 1, 0),
+            );
+            let version = match self.request_read_version(kind, &[]).wait().await {
+                Ok(version) => version.version,
+                Err(_) => {
+                    self.kernel
+                        .sleep(self.knobs.future_version_retry_delay)
+                        .await;
+                    continue;
+                }
+            };
+            loop {
+                let edge = KeySelector::first_greater_or_equal;
+                let limits = RangeLimits {
+                    rows: None,
+                    min_rows: 1,
+                    bytes: Some(80_000),
+                };
+                let (from, to) = (edge(begin), edge(end.clone()));
+                let Ok(answer) = self.get_rows(from, to, limits, false, version).await else {
+                    self.kernel
+                        .sleep(self.knobs.future_version_retry_delay)
+                        .await;
+                    continue 'attempt;
+                };
+                if let Some(stamp) = answer
+                    .rows
+                    .iter()
+                    .find_map(|row| idempotency::find(row, id))
+                {
+                    return Ok(Some(stamp));
+                }
+                match (answer.more, answer.read_through, answer.rows.last()) {
+                    (false, ..) => return Ok(None),
+                    (true, Some(through), _) => begin = through,
+                    (true, None, Some(last)) => begin = key_after(&last.key),
+                    (true, None, None) => return Ok(None),
+                }
+            }
+        }
+    }
+}
+
+impl CommitTransaction {
+    /// Makes a key part of both what is read and what is written.
+    fn conflict_with_itself(&mut self, key: Key) {
+        let range = KeyRange {
+            end: key_after(&key),
+            begin: key,
+        };
+        self.read_conflict_ranges.push(range.clone());
+        self.write_conflict_ranges.push(range);
+    }
+
+    /// A key that is both read and written, if there is one.
+    fn common_key(&self) -> Option<Key> {
+        let sorted = |ranges: &[KeyRange]| {
+            let mut sorted: Vec<_> = ranges
+                .iter()
+                .map(|range| (range.begin.clone(), range.end.clone()))
+                .collect();
+            if !sorted.is_sorted() {
+                sorted.sort();
+            }
+            sorted
+        };
+        let (reads, writes) = (
+            sorted(&self.read_conflict_ranges),
+            sorted(&self.write_conflict_ranges),
+        );
+        let (mut read, mut write) = (0, 0);
+        while let (Some(r), Some(w)) = (reads.get(read), writes.get(write)) {
+            if r.1 <= w.0 {
+                read += 1;
+            } else if w.1 <= r.0 {
+                write += 1;
+            } else {
+                return Some(r.0.clone().max(w.0.clone()));
+            }
+        }
+        None
+    }
+}
+
+/// The size that counts against the limit.
+fn size_of(commit: &CommitTransaction) -> i64 {
+    let ranges = commit
+        .read_conflict_ranges
+        .iter()
+        .chain(&commit.write_conflict_ranges);
+    let ranges: i64 = ranges
+        .map(|range| (range.begin.len() + range.end.len()) as i64 + RANGE_BYTES)
+        .sum();
+    let mutations = commit.mutations.iter();
+    let mutations: i64 = mutations
+        .map(|m| (m.param1.len() + m.param2.len()) as i64 + MUTATION_BYTES)
+        .sum();
+    ranges + mutations
+}

@@ -1,0 +1,162 @@
+//! Trying again: `on_error`, back-off, `reset`.
+//!
+//! An error is retryable in one of two ways. After a conflict, an unknown result or a lack of resources the client
+//! waits for a random part of a back-off that doubles each time; after 1007 and 1009 for a short fixed time. Any
+//! other error is handed back, and leaves the transaction cancelled until it is reset.
+
+use super::state::{Native, Options, State};
+use super::{Inner, Transaction};
+use crate::client::Pending;
+use crate::client::special_keys;
+use crate::error::Error;
+
+impl Transaction {
+    /// Waits and makes the transaction ready for another attempt, or returns the error if it is not retryable.
+    /// `error` may be zero, which is answered with 2000. Dropping the future gives the attempt up.
+    pub fn on_error(&self, error: Error) -> Pending<()> {
+        let inner = self.inner();
+        if let Err(error) = inner.check_broken() {
+            return Pending::ready(Err(error));
+        }
+        let delay = {
+            let mut state = inner.state_mut();
+            let is_last =
+                state.options.retry_limit != -1 && state.retries >= state.options.retry_limit;
+            state.retries = state.retries.saturating_add(1);
+            if is_last {
+                Err(error)
+            } else {
+                inner.retry_delay(&mut state, error)
+            }
+        };
+        let delay = match delay {
+            Ok(delay) => delay,
+            Err(error) => {
+                inner.give_up();
+                return Pending::ready(Err(error));
+            }
+        };
+        let native = inner.drop_native();
+        native.end(Error::TRANSACTION_CANCELLED);
+        let sleep = inner.context.kernel.sleep(delay);
+        let this = inner.clone();
+        let attempt = inner.state().attempt.clone();
+        // The task that resets the transaction must survive the end of the attempt that it brings about.
+        let (promise, pending) = Pending::new();
+        let waiting = inner.start::<()>(async move {
+            sleep.await;
+            Ok(())
+        });
+        let task = inner.context.kernel.spawn(
+            inner.context.process,
+            shaketable_kernel::Priority::DefaultDelay,
+            async move {
+                let result = waiting.await;
+                if result.is_ok() && attempt.broken().is_none() {
+                    this.soft_reset();
+                }
+                promise.send(result);
+            },
+        );
+        pending.guarded_by(task)
+    }
+
+    /// Makes the transaction as new.
+    pub fn reset(&self) {
+        let inner = self.inner();
+        {
+            let mut state = inner.state_mut();
+            state.retries = 0;
+            state.created = inner.context.kernel.now();
+            state.backoff = inner.context.knobs.default_backoff;
+            state.persistent_options = inner.context.defaults.borrow().clone();
+        }
+        let random = inner.context.random.clone();
+        *inner.special.borrow_mut() = special_keys::State::new(move || random.next_u64());
+        let native = inner.drop_native();
+        native.end(Error::TRANSACTION_CANCELLED);
+        inner.soft_reset();
+    }
+}
+
+impl Inner {
+    /// How long to wait before the next attempt, or the error if there is to be none.
+    fn retry_delay(&self, state: &mut State, error: Error) -> Result<f64, Error> {
+        let knobs = &self.context.knobs;
+        let max_backoff = state.options.max_backoff;
+        match error {
+            Error(0) => Err(Error::CLIENT_INVALID_OPERATION),
+            Error::NOT_COMMITTED
+            | Error::COMMIT_UNKNOWN_RESULT
+            | Error::PROCESS_BEHIND
+            | Error::DATABASE_LOCKED
+            | Error::BATCH_TRANSACTION_THROTTLED
+            | Error::BLOB_GRANULE_REQUEST_FAILED
+            | Error::TAG_THROTTLED
+            | Error::PROXY_TAG_THROTTLED => Ok(self.next_backoff(state, max_backoff)),
+            Error::COMMIT_PROXY_MEMORY_LIMIT_EXCEEDED
+            | Error::GRV_PROXY_MEMORY_LIMIT_EXCEEDED
+            | Error::TRANSACTION_THROTTLED_HOT_SHARD
+            | Error::TRANSACTION_REJECTED_RANGE_LOCKED => {
+                Ok(self.next_backoff(state, knobs.resource_constrained_max_backoff))
+            }
+            Error::TRANSACTION_TOO_OLD | Error::FUTURE_VERSION => {
+                Ok(knobs.future_version_retry_delay.min(max_backoff))
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn next_backoff(&self, state: &mut State, max: f64) -> f64 {
+        let delay = state.backoff * self.context.random.uniform();
+        state.backoff = (state.backoff * self.context.knobs.backoff_growth_rate).min(max);
+        delay
+    }
+
+    /// Leaves the transaction as an error that is not retryable leaves it.
+    fn give_up(&self) {
+        if self.context.api_version_at_least(610) {
+            let attempt = self.state().attempt.clone();
+            attempt.end(Error::TRANSACTION_CANCELLED);
+        } else {
+            self.soft_reset();
+        }
+    }
+
+    /// Takes out what a commit is made of and puts an empty one in its place.
+    pub(super) fn drop_native(&self) -> Native {
+        std::mem::replace(&mut self.state_mut().native, Native::new())
+    }
+
+    /// Begins another attempt: everything is forgotten that does not outlive one.
+    pub(super) fn soft_reset(&self) {
+        let attempt = {
+            let mut state = self.state_mut();
+            let context = &self.context;
+            state.timeout = None;
+            state.writes = context.no_writes.clone();
+            state.cache = context.nothing_known.clone();
+            state.read_conflicts = Default::default();
+            state.write_bytes = 0;
+            state.commit_started = false;
+            state.deferred_error = None;
+            state.options = Options::new(context);
+            state.watches.clear();
+            state.stamped_keys.clear();
+            state.committed_ranges = Default::default();
+            std::mem::take(&mut state.attempt)
+        };
+        self.special.borrow_mut().soft_reset();
+        self.apply_persistent_options();
+        attempt.end(Error::TRANSACTION_CANCELLED);
+    }
+}
+
+impl Native {
+    /// Ends what would have begun with the commit.
+    pub(super) fn end(self, error: Error) {
+        for watch in &self.watches {
+            watch.fail(error);
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Writes: what is legal, what it adds to the approximate size, and where it goes.
+//!
+//! Ordinarily a write goes into the overlay and reaches the commit only when that begins. Without read-your-writes
+//! it goes into the commit at once. A versionstamped key is the exception: the writes that lie where the key may
+//! end up are handed over first, so that the commit keeps their order.
+
+use super::{ConflictRangeKind, Inner, State, Transaction};
+use crate::client::conflicts::RANGE_BYTES;
+use crate::client::key::{
+    KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, cut_to_limit, key_after, max_key_bytes,
+    max_write_key_bytes,
+};
+use crate::client::write_map::{Operation, WriteMap};
+use crate::client::{atomic, special_keys, versionstamp};
+use crate::error::Error;
+use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
+use bytes::Bytes;
+
+/// What FoundationDB counts for a mutation beside the bytes of its parameters.
+pub(super) const MUTATION_BYTES: i64 = 44;
+/// The one operand with which the metadata version key may be written.
+const METADATA_VERSION_OPERAND: [u8; 14] = [0; 14];
+/// What a cleared range costs in the eyes of tag throttling.
+const CLEAR_COST: i64 = 4096;
+
+impl Transaction {
+    /// Sets a key.
+    pub fn set(&self, key: Key, value: Value) {
+        self.inner().defer(|inner| inner.set(key, value));
+    }
+
+    /// Clears a key.
+    pub fn clear(&self, key: Key) {
+        self.inner().defer(|inner| inner.clear(key));
+    }
+
+    /// Clears a range; an inverted one is deferred 2005.
+    pub fn clear_range(&self, begin: Key, end: Key) {
+        self.inner().defer(|inner| {
+            if begin > end {
+                return Err(Error::INVERTED_RANGE);
+            }
+            inner.clear_range(begin, end)
+        });
+    }
+
+    /// Applies an atomic operation by its code.
+    pub fn atomic_op(&self, key: Key, operand: Bytes, code: i32) {
+        self.inner()
+            .defer(|inner| inner.atomic_op(key, operand, code));
+    }
+
+    /// Adds a conflict range. The caller has checked that it is not inverted.
+    pub fn add_conflict_range(&self, range: KeyRange, kind: ConflictRangeKind) {
+        self.inner().defer(|inner| match kind {
+            ConflictRangeKind::Read => inner.add_read_conflict_range(range),
+            ConflictRangeKind::Write => inner.add_write_conflict_range(range),
+        });
+    }
+}
+
+impl Inner {
+    fn set(&self, key: Key, value: Value) -> Result<(), Error> {
+        if key == METADATA_VERSION {
+            return Err(Error::CLIENT_INVALID_OPERATION);
+        }
+        if special_keys::answers_write(self.context.api_version, &key) {
+            return special_keys::set(self, key, value);
+        }
+        let conflict = self.begin_write()?;
+        let mut state = self.state_mut();
+        let state = &mut *state;
+        if key >= state.max_write_key() {
+            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+        }
+        state.write_bytes += (key.len() + value.len()) as i64
+            + MUTATION_BYTES
+            + key_conflict_bytes(key.len(), conflict);
+        check_sizes(state, &key, &value)?;
+        if state.options.read_your_writes_disabled {
+            state
+                .native
+                .write(MutationKind::SetValue, key, value, conflict);
+            return Ok(());
+        }
+        state.trigger_watches(&key, &key_after(&key), Some(Some(&value)));
+        let operation = Operation {
+            kind: MutationKind::SetValue,
+            value: Some(value),
+        };
+        state.writes.mutate(key, operation, conflict);
+        Ok(())
+    }
+
+    fn clear(&self, key: Key) -> Result<(), Error> {
+        let conflict = self.begin_write()?;
+        if special_keys::answers_write(self.context.api_version, &key) {
+            return special_keys::clear(self, key);
+        }
+        let mut state = self.state_mut();
+        if key >= state.max_write_key() {
+            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+        }
+        if key.len() > max_key_bytes(&key) {
+            return Ok(());
+        }
+        let end = key_after(&key);
+        if state.options.read_your_writes_disabled {
+            state.native.clear(key, end, conflict);
+            return Ok(());
+        }
+        let range_bytes = 2 * key.len() as i64 + 1 + RANGE_BYTES;
+        state.write_bytes += range_bytes * if conflict { 2 } else { 1 };
+        state.trigger_watches(&key, &end, Some(None));
+        state.writes.clear(key, end, conflict);
+        Ok(())
+    }
+
+    fn clear_range(&self, begin: Key, end: Key) -> Result<(), Error> {
+        let conflict = self.begin_write()?;
+        let range = KeyRange { begin, end };
+        if special_keys::answers_clear_range(self.context.api_version, &range) {
+            return special_keys::clear_range(self, range);
+        }
+        let KeyRange { begin, end } = range;
+        let mut state = self.state_mut();
+        let max_key = state.max_write_key();
+        if begin > max_key || end > max_key {
+            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+        }
+        let key_bytes = (begin.len() + end.len()) as i64;
+        state.write_bytes +=
+            key_bytes + MUTATION_BYTES + if conflict { RANGE_BYTES + key_bytes } else { 0 };
+        let (begin, end) = (cut_to_limit(begin), cut_to_limit(end));
+        if begin >= end {
+            return Ok(());
+        }
+        if state.options.read_your_writes_disabled {
+            state.native.clear(begin, end, conflict);
+            return Ok(());
+        }
+        state.trigger_watches(&begin, &end, Some(None));
+        state.writes.clear(begin, end, conflict);
+        Ok(())
+    }
+
+    fn atomic_op(&self, key: Key, operand: Bytes, code: i32) -> Result<(), Error> {
+        let mut conflict = self.begin_write()?;
+        if key == METADATA_VERSION {
+            let stamps = code == MutationKind::SetVersionstampedValue as i32;
+            if !stamps || operand != METADATA_VERSION_OPERAND[..] {
+                return Err(Error::CLIENT_INVALID_OPERATION);
+            }
+        } else if key >= self.state().max_write_key() {
+            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+        }
+        let api_version = self.context.api_version;
+        let kind = atomic::kind_of_code(code, api_version)?;
+        check_sizes(&self.state(), &key, &operand)?;
+        let key_bytes = key.len();
+        let (mut key, operand) = versionstamp::with_offset_suffix(kind, key, operand, api_version);
+        let read_version = self.known_read_version();
+        let mut state = self.state_mut();
+        let state = &mut *state;
+        if kind == MutationKind::SetVersionstampedKey {
+            let range = versionstamp::unreadable_range(&key, read_version, &state.max_read_key())?;
+            state.stamped_keys.push(key.clone());
+            conflict = false;
+            if !state.options.read_your_writes_disabled {
+                state.hand_over(&range.begin, &range.end);
+                state.writes.add_unreadable_range(range.begin, range.end);
+            }
+            key = versionstamp::placeholder_key(&key, read_version)?;
+        }
+        if kind == MutationKind::SetVersionstampedValue {
+            versionstamp::validate(&operand)?;
+        }
+        state.write_bytes += (key.len() + operand.len()) as i64
+            + MUTATION_BYTES
+            + key_conflict_bytes(key_bytes, conflict);
+        if state.options.read_your_writes_disabled {
+            state.native.write(kind, key, operand, conflict);
+            return Ok(());
+        }
+        state.trigger_watches(&key, &key_after(&key), None);
+        state.writes.mutate(
+            key,
+            Operation {
+                kind,
+                value: Some(operand),
+            },
+            conflict,
+        );
+        Ok(())
+    }
+
+    fn add_read_conflict_range(&self, range: KeyRange) -> Result<(), Error> {
+        self.check_used_during_commit()?;
+        let mut state = self.state_mut();
+        let state = &mut *state;
+        let max_key = state.max_read_key();
+        let KeyRange { begin, end } = range;
+        let is_metadata_version = begin == METADATA_VERSION && end == key_after(&METADATA_VERSION);
+        if (begin > max_key || end > max_key) && !is_metadata_version {
+            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+        }
+        let (begin, end) = (cut_to_limit(begin), cut_to_limit(end));
+        if begin >= end {
+            return Ok(());
+        }
+        if state.options.read_your_writes_disabled {
+            state.write_bytes += (begin.len() + end.len()) as i64 + RANGE_BYTES;
+            state
+                .native
+                .commit
+                .read_conflict_ranges
+                .push(KeyRange { begin, end });
+            return Ok(());
+        }
+        state.read_conflicts.add_range(begin, end, &state.writes)
+    }
+
+    fn add_write_conflict_range(&self, range: KeyRange) -> Result<(), Error> {
+        self.check_used_during_commit()?;
+        let mut state = self.state_mut();
+        let max_key = state.max_write_key();
+        let KeyRange { begin, end } = range;
+        if begin > max_key || end > max_key {
+            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+        }
+        let (begin, end) = (cut_to_limit(begin), cut_to_limit(end));
+        if begin >= end {
+            return Ok(());
+        }
+        state.write_bytes += (begin.len() + end.len()) as i64 + RANGE_BYTES;
+        if state.options.read_your_writes_disabled {
+            state
+                .native
+                .commit
+                .write_conflict_ranges
+                .push(KeyRange { begin, end });
+        } else {
+            state.writes.add_conflict_range(begin, end);
+        }
+        Ok(())
+    }
+
+    /// What every write begins with. The option "no conflict for the next write" is used up even by a write that
+    /// turns out to be illegal.
+    fn begin_write(&self) -> Result<bool, Error> {
+        let conflict = self.state_mut().options.take_write_conflict();
+        self.check_used_during_commit()?;
+        Ok(conflict)
+    }
+}
+
+impl State {
+    /// Hands the writes of a range over to the commit: clears first, because a key may be cleared and then set.
+    pub(super) fn hand_over(&mut self, begin: &[u8], end: &[u8]) {
+        let State { writes, native, .. } = self;
+        for (begin, end) in writes.cleared_ranges(begin, end) {
+            native.clear(begin, end, false);
+        }
+        for (begin, end) in writes.conflict_ranges(begin, end) {
+            native
+                .commit
+                .write_conflict_ranges
+                .push(KeyRange { begin, end });
+        }
+        hand_over_operations(writes, native, begin, end);
+    }
+}
+
+fn hand_over_operations(
+    writes: &WriteMap,
+    native: &mut super::state::Native,
+    begin: &[u8],
+    end: &[u8],
+) {
+    let mut cursor = writes.cursor(begin);
+    while cursor.begin_key() < KeyBound::new(end) {
+        for operation in cursor
+            .operations()
+            .into_iter()
+            .flat_map(|stack| stack.iter())
+        {
+            let key = cursor.key().clone();
+            match &operation.value {
+                Some(value) => native.write(operation.kind, key, value.clone(), false),
+                None => {
+                    let end = key_after(&key);
+                    native.clear(key, end, false);
+                }
+            }
+        }
+        cursor.next();
+    }
+}
+
+impl super::state::Native {
+    fn write(&mut self, kind: MutationKind, key: Key, value: Value, conflict: bool) {
+        let bytes = key.len()
+            + if kind == MutationKind::SetValue {
+                value.len()
+            } else {
+                0
+            };
+        self.total_cost += write_cost(bytes);
+        if conflict && kind != MutationKind::SetVersionstampedKey {
+            let range = KeyRange {
+                begin: key.clone(),
+                end: key_after(&key),
+            };
+            self.commit.write_conflict_ranges.push(range);
+        }
+        self.commit.mutations.push(Mutation {
+            kind,
+            param1: key,
+            param2: value,
+        });
+    }
+
+    fn clear(&mut self, begin: Key, end: Key, conflict: bool) {
+        self.total_cost += CLEAR_COST;
+        if conflict {
+            let range = KeyRange {
+                begin: begin.clone(),
+                end: end.clone(),
+            };
+            self.commit.write_conflict_ranges.push(range);
+        }
+        let kind = MutationKind::ClearRange;
+        self.commit.mutations.push(Mutation {
+            kind,
+            param1: begin,
+            param2: end,
+        });
+    }
+}
+
+/// What a write costs in the eyes of tag throttling: whole pages, several for each.
+fn write_cost(bytes: usize) -> i64 {
+    const PAGES_PER_WRITE: i64 = 4;
+    PAGES_PER_WRITE * read_cost(bytes)
+}
+
+/// What a read costs in the eyes of tag throttling: whole pages.
+pub(super) fn read_cost(bytes: usize) -> i64 {
+    const PAGE_BYTES: usize = 4096;
+    (PAGE_BYTES * bytes.max(1).div_ceil(PAGE_BYTES)) as i64
+}
+
+fn key_conflict_bytes(key_bytes: usize, conflict: bool) -> i64 {
+    if conflict {
+        RANGE_BYTES + 2 * key_bytes as i64 + 1
+    } else {
+        0
+    }
+}
+
+fn check_sizes(state: &State, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    if key.len() > max_write_key_bytes(key, state.options.raw_access) {
+        return Err(Error::KEY_TOO_LARGE);
+    }
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Error::VALUE_TOO_LARGE);
+    }
+    Ok(())
+}

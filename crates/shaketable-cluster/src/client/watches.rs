@@ -1,0 +1,501 @@
+//! Watches: from the call, over the commit, to the change.
+//!
+//! A watch first reads its key like any serializable read, and the commit waits for that. It then takes one of the
+//! handle's places and is inert until its transaction commits; if that fails, so does the watch. Should the
+//! transaction itself write another value meanwhile, the watch is done at once. After the commit it waits at a
+//! storage server for the value to differ from the one that was read. All watches of a handle on one key and one
+//! value share one request. Dropping the future of a watch gives its place back.
+
+use super::Pending;
+use super::database::Context;
+use super::grv::GrvKind;
+use super::key::{ALL_END, METADATA_VERSION, max_write_key_bytes};
+use super::shared::{First, Shared, first_of};
+use super::transaction::{Attempt, Inner, State, Transaction};
+use crate::error::Error;
+use crate::proto::{Key, ReadVersion, TransactionPriority, Value, Version};
+use shaketable_kernel::{Priority, Task};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The watches of one handle.
+#[derive(Debug)]
+pub(crate) struct WatchRegistry {
+    outstanding: Cell<i32>,
+    max: Cell<i32>,
+    waiting: RefCell<BTreeMap<Key, Rc<Waiting>>>,
+}
+
+/// One watch of a transaction.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    key: Key,
+    /// What was read.
+    value: RefCell<Option<Option<Value>>>,
+    /// What the transaction wrote afterwards, as long as that is known to be the same.
+    written: RefCell<Option<Option<Value>>>,
+    /// An end that comes from the transaction itself.
+    trigger: Shared<()>,
+    /// The version from which on the key is watched.
+    armed: Shared<Version>,
+}
+
+/// A question that waits at a storage server, for all who ask it.
+struct Waiting {
+    value: Option<Value>,
+    version: Cell<Version>,
+    users: Cell<usize>,
+    done: Shared<()>,
+    task: RefCell<Option<Task<()>>>,
+}
+
+/// FoundationDB's default for the number of watches of a handle.
+const OUTSTANDING_MAX: i32 = 10_000;
+/// The storage server holds as many watches as it can: look again later.
+const WATCH_CANCELLED: Error = Error(1029);
+/// If so many versions pass before an answer is known to be committed, there was a recovery in between.
+const RECOVERY_VERSIONS: Version = 50_000_000;
+
+impl Transaction {
+    /// Completes when the value of a key changes, from this transaction's commit on. Dropping the future
+    /// gives the watch up.
+    pub fn watch(&self, key: Key) -> Pending<()> {
+        let inner = self.inner();
+        inner.operation(|| {
+            inner.check_used_during_commit()?;
+            inner.check_broken()?;
+            {
+                let state = inner.state();
+                if state.options.read_your_writes_disabled {
+                    return Err(Error::WATCHES_DISABLED);
+                }
+                let is_readable = key < state.max_read_key() || key == METADATA_VERSION;
+                if key >= ALL_END || !is_readable {
+                    return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+                }
+                if key.len() > max_write_key_bytes(&key, state.options.raw_access) {
+                    return Err(Error::KEY_TOO_LARGE);
+                }
+            }
+            let watch = Rc::new(Watch::new(key.clone()));
+            let attempt = {
+                let mut state = inner.state_mut();
+                state
+                    .watches
+                    .entry(key.clone())
+                    .or_default()
+                    .push(watch.clone());
+                state.attempt.clone()
+            };
+            let reading = Reading::begin(&attempt);
+            let get = match inner.begin_get(key, false) {
+                Ok(value) => {
+                    let place = inner.register(&watch, value?)?;
+                    drop(reading);
+                    return Ok(match place {
+                        None => Pending::ready(Ok(())),
+                        Some(place) => inner.spawn_watch(watch, async { Ok(Some(place)) }),
+                    });
+                }
+                Err(get) => get,
+            };
+            let (this, target) = (inner.clone(), watch.clone());
+            Ok(inner.spawn_watch(watch, async move {
+                let reading = reading;
+                let ended = first_of(target.trigger.wait(), attempt.ended());
+                let value = match first_of(ended, this.finish_get(get)).await {
+                    First::Left(First::Left(result)) => return result.map(|()| None),
+                    First::Left(First::Right(error)) => return Err(error),
+                    First::Right(value) => value?,
+                };
+                let place = this.register(&target, value)?;
+                drop(reading);
+                Ok(place)
+            }))
+        })
+    }
+}
+
+impl Inner {
+    /// Notes what was read. `None` means that the transaction has written something else in between.
+    fn register(&self, watch: &Rc<Watch>, value: Option<Value>) -> Result<Option<Place>, Error> {
+        let is_changed = watch
+            .written
+            .borrow()
+            .as_ref()
+            .is_some_and(|written| *written != value);
+        *watch.value.borrow_mut() = Some(value);
+        if is_changed {
+            watch.trigger.set(Ok(()));
+            return Ok(None);
+        }
+        let place = Place::take(&self.context)?;
+        self.state_mut().native.watches.push(watch.clone());
+        Ok(Some(place))
+    }
+
+    /// Runs a watch from its registration to its end.
+    fn spawn_watch(
+        &self,
+        watch: Rc<Watch>,
+        register: impl Future<Output = Result<Option<Place>, Error>> + 'static,
+    ) -> Pending<()> {
+        let (promise, pending) = Pending::new();
+        let context = self.context.clone();
+        let run = async move {
+            let Some(_place) = register.await? else {
+                return Ok(());
+            };
+            match first_of(watch.trigger.wait(), watch.armed.wait()).await {
+                First::Left(result) => result,
+                First::Right(version) => {
+                    let value = watch.value.borrow().clone().flatten();
+                    context
+                        .wait_for_change(watch.key.clone(), value, version?)
+                        .await
+                }
+            }
+        };
+        let task = self.context.kernel.spawn(
+            self.context.process,
+            Priority::DefaultPromiseEndpoint,
+            async move { promise.send(run.await) },
+        );
+        pending.guarded_by(task)
+    }
+}
+
+impl Watch {
+    fn new(key: Key) -> Watch {
+        Watch {
+            key,
+            value: RefCell::default(),
+            written: RefCell::default(),
+            trigger: Shared::new(),
+            armed: Shared::new(),
+        }
+    }
+
+    /// Ends the watch with an error, unless it has ended.
+    pub(crate) fn fail(&self, error: Error) {
+        self.trigger.set(Err(error));
+    }
+}
+
+impl State {
+    /// Tells the watches of a range that the transaction wrote there. `None` is a value that is not known, which
+    /// counts as a change.
+    pub(crate) fn trigger_watches(
+        &mut self,
+        begin: &Key,
+        end: &Key,
+        value: Option<Option<&Value>>,
+    ) {
+        if self.watches.is_empty() {
+            return;
+        }
+        for watch in self
+            .watches
+            .range::<Key, _>(begin..end)
+            .flat_map(|(_, watches)| watches)
+        {
+            let differs = |known: &RefCell<Option<Option<Value>>>| {
+                known
+                    .borrow()
+                    .as_ref()
+                    .is_some_and(|known| Some(known.as_ref()) != value)
+            };
+            if value.is_none() || differs(&watch.written) || differs(&watch.value) {
+                watch.trigger.set(Ok(()));
+            } else {
+                *watch.written.borrow_mut() = value.map(Option::<&Value>::cloned);
+            }
+        }
+        let is_over = |watches: &mut Vec<Rc<Watch>>| {
+            watches.retain(|watch| watch.trigger.peek().is_none());
+            watches.is_empty()
+        };
+        let over: Vec<Key> = self
+            .watches
+            .range_mut::<Key, _>(begin..end)
+            .filter_map(|(key, watches)| is_over(watches).then(|| key.clone()))
+            .collect();
+        for key in over {
+            self.watches.remove(&key);
+        }
+    }
+}
+
+/// Starts the watches of a transaction that has committed: from its version on, or from its read version if it
+/// wrote nothing.
+pub(crate) fn begin(
+    context: &Rc<Context>,
+    watches: Vec<Rc<Watch>>,
+    committed: Option<Version>,
+    read: Option<Shared<ReadVersion>>,
+) {
+    let arm = move |version: Result<Version, Error>| {
+        watches.iter().for_each(|watch| watch.armed.set(version));
+    };
+    match (committed, read) {
+        (Some(version), _) => arm(Ok(version)),
+        (None, Some(read)) => {
+            let wait = async move { arm(read.wait().await.map(|read| read.version)) };
+            let priority = Priority::DefaultPromiseEndpoint;
+            context
+                .kernel
+                .spawn(context.process, priority, wait)
+                .detach();
+        }
+        (None, None) => {}
+    }
+}
+
+impl WatchRegistry {
+    pub(crate) fn set_max(&self, max: i32) {
+        self.max.set(max);
+    }
+}
+
+impl Default for WatchRegistry {
+    fn default() -> Self {
+        WatchRegistry {
+            outstanding: Cell::new(0),
+            max: Cell::new(OUTSTANDING_MAX),
+            waiting: RefCell::default(),
+        }
+    }
+}
+
+/// A read that a commit waits for, even if its task is dropped.
+struct Reading(Rc<Attempt>);
+
+impl Reading {
+    fn begin(attempt: &Rc<Attempt>) -> Reading {
+        attempt.begin_read();
+        Reading(attempt.clone())
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.end_read(None);
+    }
+}
+
+/// One of the places that a handle has for watches.
+struct Place(Rc<Context>);
+
+impl Place {
+    fn take(context: &Rc<Context>) -> Result<Place, Error> {
+        let watches = &context.watches;
+        if watches.outstanding.get() >= watches.max.get() {
+            return Err(Error::TOO_MANY_WATCHES);
+        }
+        watches.outstanding.set(watches.outstanding.get() + 1);
+        Ok(Place(context.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let outstanding = &self.0.watches.outstanding;
+        outstanding.set(outstanding.get() - 1);
+    }
+}
+
+/// Somebody who waits for a question. With the last one the question is dropped.
+struct User {
+    context: Rc<Context>,
+    key: Key,
+    waiting: Rc<Waiting>,
+}
+
+impl User {
+    fn of(context: &Rc<Context>, key: &Key, waiting: &Rc<Waiting>) -> User {
+        waiting.users.set(waiting.users.get() + 1);
+        User {
+            context: context.clone(),
+            key: key.clone(),
+            waiting: waiting.clone(),
+        }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.waiting.users.set(self.waiting.users.get() - 1);
+        if self.waiting.users.get() == 0 {
+            self.context.forget_waiting(&self.key, &self.waiting);
+            let task = self.waiting.task.borrow_mut().take();
+            drop(task);
+        }
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// Waits until the value of a key differs from `value`, which it had at `version`.
+    async fn wait_for_change(
+        self: &Rc<Self>,
+        key: Key,
+        value: Option<Value>,
+        version: Version,
+    ) -> Result<(), Error> {
+        let known = self.watches.waiting.borrow().get(&key).cloned();
+        let waiting = match known {
+            None => self.ask_and_wait(&key, value, version),
+            Some(waiting) if waiting.value == value => {
+                waiting.version.set(waiting.version.get().max(version));
+                waiting
+            }
+            Some(older) if version > older.version.get() => {
+                self.finish_waiting(&key, &older, Ok(()));
+                self.ask_and_wait(&key, value, version)
+            }
+            Some(other) if version == other.version.get() => {
+                let current = self.current_value(&key).await;
+                if current != other.value {
+                    self.finish_waiting(&key, &other, Ok(()));
+                }
+                if current != value {
+                    return Ok(());
+                }
+                self.ask_and_wait(&key, value, version)
+            }
+            // The key has been seen with another value at a later version.
+            Some(_) => return Ok(()),
+        };
+        let user = User::of(self, &key, &waiting);
+        user.waiting.done.wait().await
+    }
+
+    /// The value of a key now.
+    async fn current_value(self: &Rc<Self>, key: &Key) -> Option<Value> {
+        let kind = GrvKind {
+            priority: TransactionPriority::Default,
+            causal_read_risky: false,
+        };
+        loop {
+            if let Ok(version) = self.request_read_version(kind, &[]).wait().await
+                && let Ok(value) = self.get_value(key.clone(), version.version).await
+            {
+                return value;
+            }
+            self.kernel
+                .sleep(self.knobs.future_version_retry_delay)
+                .await;
+        }
+    }
+
+    /// Puts a new question.
+    fn ask_and_wait(
+        self: &Rc<Self>,
+        key: &Key,
+        value: Option<Value>,
+        version: Version,
+    ) -> Rc<Waiting> {
+        let waiting = Rc::new(Waiting {
+            value,
+            version: Cell::new(version),
+            users: Cell::new(0),
+            done: Shared::new(),
+            task: RefCell::default(),
+        });
+        self.watches
+            .waiting
+            .borrow_mut()
+            .insert(key.clone(), waiting.clone());
+        let (context, key, weak) = (self.clone(), key.clone(), Rc::downgrade(&waiting));
+        let task = self
+            .kernel
+            .spawn(self.process, Priority::DefaultPromiseEndpoint, async move {
+                while let Some(waiting) = weak.upgrade() {
+                    let (value, version) = (waiting.value.clone(), waiting.version.get());
+                    drop(waiting);
+                    let result = context.watch_value(&key, value, version).await;
+                    let Some(waiting) = weak.upgrade() else {
+                        return;
+                    };
+                    match result {
+                        // A watch that came later has seen the old value again in the meantime.
+                        Ok(changed) if changed < waiting.version.get() => {}
+                        Err(Error::FUTURE_VERSION) => {}
+                        Ok(_) => return context.finish_waiting(&key, &waiting, Ok(())),
+                        Err(error) => return context.finish_waiting(&key, &waiting, Err(error)),
+                    }
+                }
+            });
+        *waiting.task.borrow_mut() = Some(task);
+        waiting
+    }
+
+    fn finish_waiting(&self, key: &Key, waiting: &Rc<Waiting>, result: Result<(), Error>) {
+        self.forget_waiting(key, waiting);
+        waiting.done.set(result);
+    }
+
+    fn forget_waiting(&self, key: &Key, waiting: &Rc<Waiting>) {
+        let mut all = self.watches.waiting.borrow_mut();
+        if all.get(key).is_some_and(|known| Rc::ptr_eq(known, waiting)) {
+            all.remove(key);
+        }
+    }
+
+    /// Waits at a storage server. The answer counts once its version is known to be committed.
+    async fn watch_value(
+        self: &Rc<Self>,
+        key: &Key,
+        value: Option<Value>,
+        mut version: Version,
+    ) -> Result<Version, Error> {
+        self.validate_version(version)?;
+        let kind = GrvKind {
+            priority: TransactionPriority::Immediate,
+            causal_read_risky: false,
+        };
+        loop {
+            match self.watch_once(key, &value, version).await {
+                Ok(Some(changed)) => {
+                    let committed = loop {
+                        if let Ok(read) = self.request_read_version(kind, &[]).wait().await
+                            && read.version >= changed
+                        {
+                            break read.version;
+                        }
+                        self.kernel
+                            .sleep(self.knobs.future_version_retry_delay)
+                            .await;
+                    };
+                    if committed - changed < RECOVERY_VERSIONS {
+                        return Ok(changed);
+                    }
+                    version = committed;
+                }
+                Ok(None) => {}
+                Err(WATCH_CANCELLED | Error::PROCESS_BEHIND) => {
+                    self.kernel.sleep(self.knobs.watch_polling_time).await;
+                }
+                Err(Error::TIMED_OUT) => {
+                    self.kernel
+                        .sleep(self.knobs.future_version_retry_delay)
+                        .await;
+                }
+                Err(error) => {
+                    self.kernel
+                        .sleep(self.knobs.future_version_retry_delay)
+                        .await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
