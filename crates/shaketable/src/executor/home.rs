@@ -6,7 +6,8 @@
 //! next drain. Nobody else ever takes this lock, so the usual path pays one load of a flag.
 
 use super::Failure;
-use super::task::{TaskRef, deliver};
+use super::queue::{self, Queue};
+use super::task::TaskRef;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,20 +57,20 @@ impl Home {
     }
 
     /// Home thread: opens the letters, if there are any.
-    pub(super) fn receive(&self) {
+    pub(super) fn receive(&self, queue: &Queue) {
         if self.has_mail.load(Ordering::Acquire) {
-            self.open_letters();
+            self.open_letters(queue);
         }
     }
 
     /// Home thread, at its end: nothing can be delivered any more.
     pub(super) fn close(&self) {
         self.lock().closed = true;
-        self.open_letters();
+        queue::with(|queue| self.open_letters(queue));
     }
 
     #[cold]
-    fn open_letters(&self) {
+    fn open_letters(&self, queue: &Queue) {
         let letters = {
             let mut mail = self.lock();
             self.has_mail.store(false, Ordering::Relaxed);
@@ -79,9 +80,9 @@ impl Home {
             match letter {
                 Letter::Wake { task, sender } => {
                     task.report(&Failure::ForeignWake(self.complaint(&sender)));
-                    deliver(task);
+                    task.deliver(queue);
                 }
-                Letter::Release(task) => drop(task),
+                Letter::Release(task) => task.release(queue),
             }
         }
     }

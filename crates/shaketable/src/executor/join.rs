@@ -1,7 +1,6 @@
 //! `spawn` and what comes back from it.
 
 use super::queue;
-use super::scope::Scope;
 use super::task::{Joint, TaskRef};
 use super::{Failure, PanicReport};
 use std::fmt;
@@ -25,10 +24,12 @@ pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
 {
-    let task = TaskRef::new(future, Scope::current(), queue::attach(), true);
-    let handle = JoinHandle(Joint::new::<F>(&task));
-    queue::start(task);
-    handle
+    queue::with(|queue| {
+        let task = TaskRef::joinable(queue, future);
+        let handle = JoinHandle(Joint::new::<F>(&task));
+        queue::start(queue, task);
+        handle
+    })
 }
 
 /// The result of a task, to be awaited.

@@ -45,12 +45,7 @@ pub fn fdb_spawn<F>(future: F)
 where
     F: Future<Output = ()> + 'static,
 {
-    queue::start(task::TaskRef::new(
-        future,
-        scope::Scope::current(),
-        queue::attach(),
-        false,
-    ));
+    queue::with(|queue| queue::start(queue, task::TaskRef::detached(queue, future)));
 }
 
 /// Polls every queued task of this thread, and those that they wake, until none is left.
@@ -84,7 +79,7 @@ impl HomeThread {
     }
 
     pub(crate) fn is_current(&self) -> bool {
-        queue::is_home(&self.0)
+        queue::with(|queue| queue.is_home(std::sync::Arc::as_ptr(&self.0)))
     }
 }
 

@@ -25,9 +25,12 @@ const POLL_BUDGET_DEFAULT: u32 = 1_000_000;
 /// The polls of one drain, in budgets of a single task. Catches tasks that breed for ever.
 const DRAIN_BUDGETS: u64 = 16;
 
-struct Queue {
+/// What a thread knows about its tasks.
+pub(super) struct Queue {
     /// Null until the thread spawns its first task, and again when it ends.
     home: Cell<*const Home>,
+    /// Tasks that are not deallocated yet.
+    live: Cell<usize>,
     first: Cell<Option<NonNull<Header>>>,
     last: Cell<Option<NonNull<Header>>>,
     /// Somebody further down the stack will drain.
@@ -42,6 +45,7 @@ thread_local! {
     static QUEUE: Queue = const {
         Queue {
             home: Cell::new(ptr::null()),
+            live: Cell::new(0),
             first: Cell::new(None),
             last: Cell::new(None),
             active: Cell::new(false),
@@ -59,22 +63,29 @@ struct Closing(Arc<Home>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        QUEUE.with(|queue| {
+        with(|queue| {
             self.0.close();
             while let Some(task) = queue.pop() {
-                drop(task);
+                task.release(queue);
+            }
+            if queue.live.get() > 0 {
+                // Wakers of these tasks are still somewhere, and will come back here.
+                std::mem::forget(self.0.clone());
             }
             queue.home.set(ptr::null());
         });
     }
 }
 
+/// This thread's queue. Looked up once per call from outside and handed down: in a shared library the
+/// look-up is a call of its own.
+pub(super) fn with<T>(body: impl FnOnce(&Queue) -> T) -> T {
+    QUEUE.with(body)
+}
+
 /// Makes this thread a home, if it is not one yet.
 pub(super) fn attach() -> Arc<Home> {
-    let home = QUEUE.with(|queue| queue.home.get());
-    if home.is_null() {
-        return attach_first();
-    }
+    let home = with(Queue::attach);
     // SAFETY: the pointer is that of the `Arc` in `CLOSING`, which clears it before it goes.
     unsafe {
         Arc::increment_strong_count(home);
@@ -82,59 +93,33 @@ pub(super) fn attach() -> Arc<Home> {
     }
 }
 
-#[cold]
-fn attach_first() -> Arc<Home> {
-    super::panics::install_hook();
-    let home = CLOSING.with(|closing| closing.0.clone());
-    QUEUE.with(|queue| queue.home.set(Arc::as_ptr(&home)));
-    home
-}
-
 /// Whether this thread runs tasks.
 pub(crate) fn is_attached() -> bool {
-    QUEUE.with(|queue| !queue.home.get().is_null())
-}
-
-/// Whether this is the thread of `home`.
-pub(super) fn is_home(home: &Arc<Home>) -> bool {
-    QUEUE.with(|queue| ptr::eq(queue.home.get(), Arc::as_ptr(home)))
-}
-
-/// Appends a task.
-pub(super) fn push(task: TaskRef) {
-    QUEUE.with(|queue| {
-        let header = task.into_raw();
-        match queue.last.replace(Some(header)) {
-            // SAFETY: the queue holds a reference to every task in it.
-            Some(last) => unsafe { last.as_ref() }.next.set(Some(header)),
-            None => queue.first.set(Some(header)),
-        }
-    });
+    with(|queue| !queue.home.get().is_null())
 }
 
 /// Polls a new task at once; at the bottom of the stack, drains what that woke.
-pub(super) fn start(task: TaskRef) {
-    QUEUE.with(|queue| {
-        if !queue.active.get() {
-            queue.active.set(true);
-            queue.next_drain();
-            task.poll();
-            drop(task);
-            queue.run();
-            queue.active.set(false);
-        } else if queue.nesting.get() < NESTING_MAX {
-            queue.nesting.set(queue.nesting.get() + 1);
-            task.poll();
-            queue.nesting.set(queue.nesting.get() - 1);
-        } else {
-            super::task::deliver(task);
-        }
-    });
+pub(super) fn start(queue: &Queue, task: TaskRef) {
+    if !queue.active.get() {
+        queue.active.set(true);
+        queue.next_drain();
+        task.poll(queue);
+        task.release(queue);
+        queue.run();
+        queue.active.set(false);
+    } else if queue.nesting.get() < NESTING_MAX {
+        queue.nesting.set(queue.nesting.get() + 1);
+        task.poll(queue);
+        queue.nesting.set(queue.nesting.get() - 1);
+        task.release(queue);
+    } else {
+        task.deliver(queue);
+    }
 }
 
 /// Polls until nothing is ready, unless a drain is running already: then that one will do it.
 pub(super) fn drain() {
-    QUEUE.with(|queue| {
+    with(|queue| {
         if queue.active.replace(true) {
             return;
         }
@@ -145,26 +130,75 @@ pub(super) fn drain() {
 }
 
 pub(super) fn set_poll_budget(polls: u32) {
-    QUEUE.with(|queue| queue.poll_budget.set(polls));
+    with(|queue| queue.poll_budget.set(polls));
 }
 
 /// Declares which scope new tasks belong to; answers what was declared before.
-pub(crate) fn enter_scope(scope: Option<&Scope>) -> *const Scope {
-    let scope = scope.map_or(ptr::null(), ptr::from_ref);
-    QUEUE.with(|queue| queue.scope.replace(scope))
+pub(crate) fn enter_scope(scope: &Scope) -> *const Scope {
+    with(|queue| queue.enter_scope(scope))
 }
 
 /// Undoes [`enter_scope`].
 pub(crate) fn leave_scope(outer: *const Scope) {
-    QUEUE.with(|queue| queue.scope.set(outer));
-}
-
-/// The scope that was entered last and not left; null if there is none.
-pub(super) fn current_scope() -> *const Scope {
-    QUEUE.with(|queue| queue.scope.get())
+    with(|queue| queue.leave_scope(outer));
 }
 
 impl Queue {
+    /// The home of this thread, which is made one if it is not yet.
+    pub(super) fn attach(&self) -> *const Home {
+        let home = self.home.get();
+        if home.is_null() {
+            return self.attach_first();
+        }
+        home
+    }
+
+    #[cold]
+    fn attach_first(&self) -> *const Home {
+        super::panics::install_hook();
+        let home = CLOSING.with(|closing| Arc::as_ptr(&closing.0));
+        self.home.set(home);
+        home
+    }
+
+    /// Whether this is the thread of `home`.
+    pub(super) fn is_home(&self, home: *const Home) -> bool {
+        ptr::eq(self.home.get(), home)
+    }
+
+    /// Counts a task that was made, for the end of the thread.
+    pub(super) fn born(&self) {
+        self.live.set(self.live.get() + 1);
+    }
+
+    /// Counts a task that was deallocated.
+    pub(super) fn buried(&self) {
+        self.live.set(self.live.get() - 1);
+    }
+
+    pub(super) fn enter_scope(&self, scope: *const Scope) -> *const Scope {
+        self.scope.replace(scope)
+    }
+
+    pub(super) fn leave_scope(&self, outer: *const Scope) {
+        self.scope.set(outer);
+    }
+
+    /// The scope that was entered last and not left; null if there is none.
+    pub(super) fn current_scope(&self) -> *const Scope {
+        self.scope.get()
+    }
+
+    /// Appends a task.
+    pub(super) fn push(&self, task: TaskRef) {
+        let header = task.into_raw();
+        match self.last.replace(Some(header)) {
+            // SAFETY: the queue holds a reference to every task in it.
+            Some(last) => unsafe { last.as_ref() }.next.set(Some(header)),
+            None => self.first.set(Some(header)),
+        }
+    }
+
     fn next_drain(&self) {
         self.drain.set(self.drain.get().wrapping_add(1));
     }
@@ -183,23 +217,38 @@ impl Queue {
         Some(task)
     }
 
+    /// Polls until nothing is ready.
+    #[inline]
     fn run(&self) {
+        self.receive();
+        if self.first.get().is_some() {
+            self.run_all();
+        }
+    }
+
+    /// Takes in what other threads have sent.
+    #[inline]
+    fn receive(&self) {
+        let home = self.home.get();
+        if !home.is_null() {
+            // SAFETY: the pointer is cleared before the home goes.
+            unsafe { &*home }.receive(self);
+        }
+    }
+
+    fn run_all(&self) {
         let budget = self.poll_budget.get();
         let mut polls: u64 = 0;
-        loop {
-            let home = self.home.get();
-            if !home.is_null() {
-                // SAFETY: the pointer is cleared before the home goes.
-                unsafe { &*home }.receive();
-            }
-            let Some(task) = self.pop() else { break };
+        while let Some(task) = self.pop() {
             polls += 1;
             let own = task.count_poll(self.drain.get());
             if own >= budget || polls > u64::from(budget) * DRAIN_BUDGETS {
-                task.fail(Failure::Spinning(own));
+                task.fail(self, Failure::Spinning(own));
             } else {
-                task.poll();
+                task.poll(self);
             }
+            task.release(self);
+            self.receive();
         }
     }
 }

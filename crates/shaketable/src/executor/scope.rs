@@ -4,9 +4,10 @@
 //! a panic three tasks deep is still reported through the right client's context, and when the
 //! phase ends its left-over tasks end with it: they hold handles that die with the phase.
 
+use super::Failure;
 use super::join::JoinError;
+use super::queue::{self, Queue};
 use super::task::{Header, TaskRef};
-use super::{Failure, queue};
 use std::any::Any;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -35,7 +36,11 @@ impl Scope {
 
     /// The scope of the code that is running.
     pub(crate) fn current() -> Option<Rc<Scope>> {
-        let scope = queue::current_scope();
+        queue::with(Scope::current_in)
+    }
+
+    pub(super) fn current_in(queue: &Queue) -> Option<Rc<Scope>> {
+        let scope = queue.current_scope();
         if scope.is_null() {
             return None;
         }
@@ -60,34 +65,34 @@ impl Scope {
                 queue::leave_scope(self.0);
             }
         }
-        let _leave = Leave(queue::enter_scope(Some(self)));
+        let _leave = Leave(queue::enter_scope(self));
         body()
     }
 
     /// Drops the future of every task that is left; answers how many there were. A task that is
     /// being polled right now is not among them: it is dropped when its poll returns.
     pub(crate) fn stop_all(&self) -> usize {
-        let mut count = 0;
-        let mut polling = Vec::new();
-        while let Some(header) = self.newest.get() {
-            // SAFETY: a task in the list is alive, and `unlink` runs before it goes.
-            let task = unsafe { TaskRef::from_raw(header) };
-            let task = std::mem::ManuallyDrop::new(task);
-            let task = TaskRef::clone(&task);
-            task.stop(JoinError::aborted());
-            if task.is_done() {
-                count += 1;
-            } else {
-                self.unlink(header);
-                polling.push(task);
+        queue::with(|queue| {
+            let mut count = 0;
+            let mut polling = Vec::new();
+            while let Some(header) = self.newest.get() {
+                // SAFETY: a task in the list is alive, and `unlink` runs before it goes.
+                let task = unsafe { TaskRef::borrow(header) };
+                task.stop(queue, JoinError::aborted());
+                if task.is_done() {
+                    count += 1;
+                } else {
+                    self.unlink(header);
+                    polling.push(task);
+                }
             }
-        }
-        for task in polling {
-            if !task.is_done() {
-                self.link(task.as_raw());
+            for task in polling {
+                if !task.is_done() {
+                    self.link(task.as_raw());
+                }
             }
-        }
-        count
+            count
+        })
     }
 
     pub(super) fn report(&self, failure: &Failure, joined: bool) {

@@ -17,18 +17,19 @@
 //! operations other than the count. A foreign thread never frees a task and never touches its
 //! future: it hands what it holds to the home's inbox.
 
+use super::Failure;
 use super::home::Home;
 use super::join::JoinError;
+use super::queue::{self, Queue};
 use super::scope::Scope;
-use super::{Failure, queue};
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
@@ -48,15 +49,17 @@ pub(super) struct Header {
     /// Wakers and queue entries. The join handle is not counted: it cannot make the task run.
     references: AtomicUsize,
     table: &'static Table,
-    home: Arc<Home>,
+    /// Outlives the task: see the end of a thread in `queue`.
+    home: *const Home,
     flags: Cell<u8>,
     /// The drain in which `polls` counts.
     drain: Cell<u32>,
     polls: Cell<u32>,
     /// Link of the ready queue.
     pub(super) next: Cell<Option<NonNull<Header>>>,
-    /// Who answers for this task; gone as soon as the future is.
-    scope: UnsafeCell<Option<Rc<Scope>>>,
+    /// Who answers for this task: an `Rc` in raw form, or null. Given back as soon as the future is
+    /// gone.
+    scope: Cell<*const Scope>,
     /// Links of the scope's list.
     pub(super) scope_previous: Cell<Option<NonNull<Header>>>,
     pub(super) scope_next: Cell<Option<NonNull<Header>>>,
@@ -64,7 +67,7 @@ pub(super) struct Header {
 }
 
 /// The future is pending, came to its end, or panicked.
-type Polled = Poll<Result<(), Failure>>;
+type Polled = Poll<Result<(), Box<dyn Any + Send>>>;
 
 /// What depends on the type of the future.
 struct Table {
@@ -89,38 +92,93 @@ enum Stage<F: Future> {
 pub(super) struct TaskRef(NonNull<Header>);
 
 impl TaskRef {
-    /// Puts `future` into a new task that belongs to this thread and to `scope`.
-    pub(super) fn new<F>(future: F, scope: Option<Rc<Scope>>, home: Arc<Home>, join: bool) -> Self
+    /// A task whose output nobody will ask for.
+    pub(super) fn detached<F>(queue: &Queue, future: F) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let table = const {
+            &Table {
+                poll: poll::<F, false>,
+                discard: discard::<F>,
+                deallocate: deallocate::<F>,
+            }
+        };
+        TaskRef::new(queue, future, table, 0)
+    }
+
+    /// A task that waits with its output for the one [`Joint`] that is made of it.
+    pub(super) fn joinable<F>(queue: &Queue, future: F) -> Self
     where
         F: Future + 'static,
     {
-        let cell = Box::new(Task {
-            header: Header {
-                references: AtomicUsize::new(1),
-                table: &Table {
-                    poll: poll::<F>,
-                    discard: discard::<F>,
-                    deallocate: deallocate::<F>,
-                },
-                home,
-                flags: Cell::new(if join { JOINABLE } else { 0 }),
-                drain: Cell::new(0),
-                polls: Cell::new(0),
-                next: Cell::new(None),
-                scope: UnsafeCell::new(scope),
-                scope_previous: Cell::new(None),
-                scope_next: Cell::new(None),
-                joiner: UnsafeCell::new(None),
-            },
+        let table = const {
+            &Table {
+                poll: poll::<F, true>,
+                discard: discard::<F>,
+                deallocate: deallocate::<F>,
+            }
+        };
+        TaskRef::new(queue, future, table, JOINABLE)
+    }
+
+    #[inline]
+    fn new<F: Future>(queue: &Queue, future: F, table: &'static Table, flags: u8) -> Self {
+        let header = Header {
+            references: AtomicUsize::new(1),
+            table,
+            home: queue.attach(),
+            flags: Cell::new(flags),
+            drain: Cell::new(0),
+            polls: Cell::new(0),
+            next: Cell::new(None),
+            scope: Cell::new(ptr::null()),
+            scope_previous: Cell::new(None),
+            scope_next: Cell::new(None),
+            joiner: UnsafeCell::new(None),
+        };
+        queue.born();
+        // Written in its place: a future can be large, and moving it twice costs twice.
+        let mut cell = Box::<Task<F>>::new_uninit();
+        cell.write(Task {
+            header,
             stage: UnsafeCell::new(Stage::Pending(future)),
         });
-        let header = NonNull::from(Box::leak(cell)).cast::<Header>();
-        let task = TaskRef(header);
-        // SAFETY: nobody else knows the task yet.
-        if let Some(scope) = unsafe { &*task.header().scope.get() } {
-            scope.link(header);
+        // SAFETY: written just above.
+        let cell = unsafe { cell.assume_init() };
+        let task = TaskRef(NonNull::from(Box::leak(cell)).cast::<Header>());
+        if let Some(scope) = Scope::current_in(queue) {
+            scope.link(task.0);
+            task.header().scope.set(Rc::into_raw(scope));
         }
         task
+    }
+
+    /// One more reference to a task that is known to be alive.
+    ///
+    /// # Safety
+    ///
+    /// It is.
+    pub(super) unsafe fn borrow(header: NonNull<Header>) -> Self {
+        retain(header);
+        TaskRef(header)
+    }
+
+    /// Gives the reference up on the task's own thread.
+    pub(super) fn release(self, queue: &Queue) {
+        // SAFETY: the reference is given up here.
+        unsafe { release_at_home(queue, self.into_raw()) };
+    }
+
+    /// Queues a task of this thread, unless it is queued already or done.
+    pub(super) fn deliver(self, queue: &Queue) {
+        let flags = &self.header().flags;
+        if flags.get() & (QUEUED | DONE) == 0 {
+            flags.set(flags.get() | QUEUED);
+            queue.push(self);
+        } else {
+            self.release(queue);
+        }
     }
 
     fn header(&self) -> &Header {
@@ -161,33 +219,34 @@ impl TaskRef {
     }
 
     /// Polls the future, unless it is out of its slot or gone.
-    pub(super) fn poll(&self) {
+    pub(super) fn poll(&self, queue: &Queue) {
         let header = self.header();
         let flags = header.flags.get();
         if flags & (POLLING | DONE) != 0 {
             return;
         }
         header.flags.set(flags | POLLING);
-        // SAFETY: the scope leaves its place only in `retire`, which waits for POLLING to end.
-        let scope = unsafe { (*header.scope.get()).as_deref() };
-        let outer = queue::enter_scope(scope);
+        // The scope leaves its place only in `retire`, which waits for POLLING to end.
+        let outer = queue.enter_scope(header.scope.get());
         // The waker borrows our reference: polling costs no count unless the future clones it.
         let waker = ManuallyDrop::new(waker(self.0));
         let mut context = Context::from_waker(&waker);
         // SAFETY: this thread is the home, and POLLING gives exclusive use of the future.
         let outcome = unsafe { (header.table.poll)(self.0, &mut context) };
-        queue::leave_scope(outer);
+        queue.leave_scope(outer);
         header.flags.set(header.flags.get() & !POLLING);
         match outcome {
-            Poll::Pending if header.flags.get() & ABORTED != 0 => self.stop(JoinError::aborted()),
+            Poll::Pending if header.flags.get() & ABORTED != 0 => {
+                self.stop(queue, JoinError::aborted());
+            }
             Poll::Pending => {}
-            Poll::Ready(Ok(())) => self.retire(None),
-            Poll::Ready(Err(failure)) => self.fail(failure),
+            Poll::Ready(Ok(())) => drop(self.retire()),
+            Poll::Ready(Err(payload)) => self.fail(queue, Failure::panic(payload)),
         }
     }
 
     /// Drops the future and tells the joiner why. Harmless on a task that is done.
-    pub(super) fn stop(&self, reason: JoinError) {
+    pub(super) fn stop(&self, queue: &Queue, reason: JoinError) {
         let header = self.header();
         let flags = header.flags.get();
         if flags & DONE != 0 {
@@ -199,51 +258,68 @@ impl TaskRef {
         }
         // While it is dropped the future is out of its slot, too.
         header.flags.set(flags | POLLING);
-        // SAFETY: as for `poll`.
-        let scope = unsafe { (*header.scope.get()).as_deref() };
-        let outer = queue::enter_scope(scope);
+        let outer = queue.enter_scope(header.scope.get());
         // SAFETY: this thread is the home, and POLLING gives exclusive use of the future.
         let failure = unsafe { (header.table.discard)(self.0, reason) };
-        queue::leave_scope(outer);
-        self.retire(failure);
+        queue.leave_scope(outer);
+        let scope = self.retire();
+        if let Some(failure) = failure {
+            self.report_to(scope.as_deref(), &failure);
+        }
     }
 
     /// Drops the future after reporting why the executor gave up on it.
-    pub(super) fn fail(&self, failure: Failure) {
+    #[cold]
+    pub(super) fn fail(&self, queue: &Queue, failure: Failure) {
         self.report(&failure);
-        self.stop(JoinError::failed(failure));
+        self.stop(queue, JoinError::failed(failure));
     }
 
     pub(super) fn is_done(&self) -> bool {
         self.header().flags.get() & DONE != 0
     }
 
-    /// The future is gone: settle with the scope and the joiner.
-    fn retire(&self, failure: Option<Failure>) {
+    /// The future is gone: settles with the joiner and the scope, which is given back.
+    #[inline]
+    fn retire(&self) -> Option<Rc<Scope>> {
         let header = self.header();
-        header.flags.set((header.flags.get() & !POLLING) | DONE);
-        // SAFETY: home thread, and no `poll` borrows the scope any more.
-        let scope = unsafe { (*header.scope.get()).take() };
-        if let Some(scope) = &scope {
-            scope.unlink(self.0);
+        let flags = header.flags.get();
+        header.flags.set((flags & !POLLING) | DONE);
+        let scope = self.take_scope();
+        if flags & JOINABLE != 0 {
+            // SAFETY: home thread; the reference does not outlive the statement.
+            if let Some(joiner) = unsafe { (*header.joiner.get()).take() } {
+                joiner.wake();
+            }
         }
-        if let Some(failure) = failure {
-            self.report_to(scope.as_ref(), &failure);
+        scope
+    }
+
+    fn take_scope(&self) -> Option<Rc<Scope>> {
+        let scope = self.header().scope.replace(ptr::null());
+        if scope.is_null() {
+            return None;
         }
-        // SAFETY: home thread; the reference does not outlive the statement.
-        if let Some(joiner) = unsafe { (*header.joiner.get()).take() } {
-            joiner.wake();
-        }
+        // SAFETY: `new` put it there with `Rc::into_raw`, and it is taken once.
+        let scope = unsafe { Rc::from_raw(scope) };
+        scope.unlink(self.0);
+        Some(scope)
     }
 
     /// Tells whoever answers for this task.
     pub(super) fn report(&self, failure: &Failure) {
-        // SAFETY: home thread; the clone keeps the scope alive while user code may run.
-        let scope = unsafe { (*self.header().scope.get()).clone() };
-        self.report_to(scope.as_ref(), failure);
+        let scope = self.header().scope.get();
+        let scope = (!scope.is_null()).then(|| {
+            // SAFETY: the count keeps the scope alive while user code may run.
+            unsafe {
+                Rc::increment_strong_count(scope);
+                Rc::from_raw(scope)
+            }
+        });
+        self.report_to(scope.as_deref(), failure);
     }
 
-    fn report_to(&self, scope: Option<&Rc<Scope>>, failure: &Failure) {
+    fn report_to(&self, scope: Option<&Scope>, failure: &Failure) {
         let joined = self.header().flags.get() & JOINABLE != 0;
         match scope {
             Some(scope) => scope.report(failure, joined),
@@ -312,7 +388,7 @@ impl<T> Joint<T> {
     pub(super) fn abort(&self) {
         // The reference keeps the task whole while its future is dropped.
         retain(self.header);
-        TaskRef(self.header).stop(JoinError::aborted());
+        queue::with(|queue| TaskRef(self.header).stop(queue, JoinError::aborted()));
     }
 }
 
@@ -337,27 +413,36 @@ impl<T> Drop for Joint<T> {
 /// # Safety
 ///
 /// Home thread, exclusive use of the future; `header` belongs to a task over `F`.
-unsafe fn poll<F: Future>(header: NonNull<Header>, context: &mut Context<'_>) -> Polled {
-    // SAFETY: by the caller's promise.
-    let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
+unsafe fn poll<F: Future, const JOIN: bool>(
+    header: NonNull<Header>,
+    context: &mut Context<'_>,
+) -> Polled {
     let polled = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: by the caller's promise.
+        let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
         let Stage::Pending(future) = stage else {
             return Poll::Ready(());
         };
         // SAFETY: the future never moves out of its heap cell: it is dropped in place.
         let future = unsafe { Pin::new_unchecked(future) };
         future.poll(context).map(|output| {
-            *stage = Stage::Finished(Ok(output));
+            *stage = match JOIN {
+                true => Stage::Finished(Ok(output)),
+                false => Stage::Consumed,
+            };
         })
     }));
     match polled {
-        Ok(Poll::Pending) => return Poll::Pending,
-        Ok(Poll::Ready(())) => {}
-        Err(payload) => return Poll::Ready(Err(Failure::panic(payload))),
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(())) => {
+            if JOIN {
+                // SAFETY: by the caller's promise.
+                unsafe { settle::<F>(header) };
+            }
+            Poll::Ready(Ok(()))
+        }
+        Err(payload) => Poll::Ready(Err(payload)),
     }
-    // SAFETY: by the caller's promise.
-    unsafe { settle::<F>(header) };
-    Poll::Ready(Ok(()))
 }
 
 /// Drops the future in its place and leaves `reason` for the joiner.
@@ -406,10 +491,11 @@ unsafe fn take_output<F: Future>(header: NonNull<Header>) -> Option<Result<F::Ou
 
 /// # Safety
 ///
-/// Home thread, no reference and no joint left; `header` belongs to a task over `F`.
+/// Home thread, the task is done, no reference and no joint left; `header` belongs to a task over `F`.
 unsafe fn deallocate<F: Future>(header: NonNull<Header>) {
-    // SAFETY: allocated by `TaskRef::new` as this very type.
-    drop(unsafe { Box::from_raw(header.cast::<Task<F>>().as_ptr()) });
+    // Done, so future, output, scope and joiner are gone: what is left is memory.
+    // SAFETY: allocated by `TaskRef::new` with this very layout.
+    drop(unsafe { Box::from_raw(header.cast::<MaybeUninit<Task<F>>>().as_ptr()) });
 }
 
 fn retain(header: NonNull<Header>) {
@@ -423,27 +509,54 @@ fn retain(header: NonNull<Header>) {
 }
 
 fn release(header: NonNull<Header>) {
-    // SAFETY: the caller gives up a reference it holds.
+    queue::with(|queue| {
+        // SAFETY: the caller gives up a reference it holds.
+        unsafe {
+            if queue.is_home(header.as_ref().home) {
+                release_at_home(queue, header);
+            } else {
+                release_abroad(header);
+            }
+        }
+    });
+}
+
+/// # Safety
+///
+/// The caller is on the task's thread, and gives up a reference that it holds.
+unsafe fn release_at_home(queue: &Queue, header: NonNull<Header>) {
+    // SAFETY: by the caller's promise.
     let task = unsafe { header.as_ref() };
-    if !queue::is_home(&task.home) {
-        return release_abroad(header);
-    }
     if task.references.fetch_sub(1, Ordering::Release) != 1 {
         return;
     }
     fence(Ordering::Acquire);
     if task.flags.get() & DONE == 0 {
-        // Pending, and the last waker is gone. A task that is being dropped may be woken by its own
-        // future, so it needs a reference again while that happens.
-        task.references.store(1, Ordering::Relaxed);
-        let last = TaskRef(header);
-        last.stop(JoinError::stuck());
-        return drop(last);
+        // SAFETY: the count is zero, so nobody else knows the task.
+        return unsafe { abandon(queue, header) };
     }
     if task.flags.get() & JOINABLE == 0 {
         // SAFETY: the count is zero, there is no joint, and this is the home thread.
         unsafe { (task.table.deallocate)(header) };
+        queue.buried();
     }
+}
+
+/// The last waker of a pending task is gone: nothing can run it any more.
+///
+/// # Safety
+///
+/// Home thread, and the count is zero.
+#[cold]
+unsafe fn abandon(queue: &Queue, header: NonNull<Header>) {
+    // A future may wake its own task while it is dropped, so there is a reference again meanwhile.
+    // SAFETY: by the caller's promise.
+    unsafe { header.as_ref() }
+        .references
+        .store(1, Ordering::Relaxed);
+    let last = TaskRef(header);
+    last.stop(queue, JoinError::stuck());
+    last.release(queue);
 }
 
 /// Gives up a reference away from home: everybody but the last may simply go.
@@ -463,8 +576,8 @@ fn release_abroad(header: NonNull<Header>) {
             Err(now) => count = now,
         }
     }
-    let home = task.home.clone();
-    home.send_release(TaskRef(header));
+    // SAFETY: a home outlives its tasks.
+    unsafe { &*task.home }.send_release(TaskRef(header));
 }
 
 static WAKER: RawWakerVTable =
@@ -492,10 +605,6 @@ fn waker_wake(data: *const ()) {
 
 fn waker_wake_by_ref(data: *const ()) {
     let task = ManuallyDrop::new(TaskRef(header_of(data)));
-    let header = task.header();
-    if queue::is_home(&header.home) && header.flags.get() & (QUEUED | DONE) != 0 {
-        return;
-    }
     wake(TaskRef::clone(&task));
 }
 
@@ -505,20 +614,13 @@ fn waker_drop(data: *const ()) {
 
 /// Queues the task; polls nothing.
 fn wake(task: TaskRef) {
-    let header = task.header();
-    if !queue::is_home(&header.home) {
-        let home = header.home.clone();
-        return home.send_wake(task);
-    }
-    deliver(task);
-}
-
-/// Queues a task of this thread, unless it is queued already or done.
-pub(super) fn deliver(task: TaskRef) {
-    let header = task.header();
-    let flags = header.flags.get();
-    if flags & (QUEUED | DONE) == 0 {
-        header.flags.set(flags | QUEUED);
-        queue::push(task);
-    }
+    queue::with(|queue| {
+        let home = task.header().home;
+        if queue.is_home(home) {
+            task.deliver(queue);
+        } else {
+            // SAFETY: a home outlives its tasks.
+            unsafe { &*home }.send_wake(task);
+        }
+    });
 }
