@@ -1,29 +1,31 @@
 //! How fast the kernel is: `cargo bench -p shaketable-kernel`.
 //!
 //! Prints events per second for messages between two processes, and the cost of a timer with few and
-//! with many others pending. A plain program: the numbers of interest are two rates and one ratio.
+//! with many others pending. A plain program: the numbers of interest are two rates and one ratio. An argument
+//! chooses the lines that contain it; `valgrind --tool=callgrind` on the program counts instructions.
 
 use shaketable_kernel::{Address, Kernel, NetworkConfig, Priority, ProcessSpec, Request, Time};
 use std::time::Instant;
 
 fn main() {
-    for _ in 0..3 {
-        ping_pong("simulated network", NetworkConfig::simulation(), 1_000_000);
-        ping_pong("instant network", NetworkConfig::instant(), 1_000_000);
+    ping_pong("simulated network", NetworkConfig::simulation(), 1_000_000);
+    ping_pong("instant network", NetworkConfig::instant(), 1_000_000);
+    inbox(3_000_000);
+    for pending in [1_000, 1_000_000] {
+        background(pending, 1_000_000);
+        calls(pending, 4_000_000);
+        sleepers(pending, 4_000_000);
     }
-    for _ in 0..2 {
-        inbox(3_000_000);
-        for pending in [1_000, 30_000, 1_000_000] {
-            background(pending, 1_000_000);
-        }
-        for pending in [1_000, 30_000, 1_000_000] {
-            calls(pending, 4_000_000);
-        }
-        for pending in [1_000, 30_000, 1_000_000] {
-            sleepers(pending, 4_000_000);
-        }
-        cancelled(4_000_000);
-    }
+    cancelled(4_000_000);
+}
+
+/// Whether the line was asked for.
+fn chosen(what: &str) -> bool {
+    let mut wanted = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .peekable();
+    wanted.peek().is_none() || wanted.any(|wanted| what.contains(&wanted))
 }
 
 struct Ping(u64);
@@ -35,12 +37,11 @@ impl Request for Ping {
     clippy::disallowed_methods,
     reason = "a benchmark measures the machine"
 )]
-fn measure(what: &str, run: impl FnOnce() -> u64) -> f64 {
+fn measure(what: &str, run: impl FnOnce() -> u64) {
     let start = Instant::now();
     let events = run();
     let nanos = start.elapsed().as_nanos() as f64 / events as f64;
     println!("{what:60} {:9.0} events/s {nanos:7.1} ns each", 1e9 / nanos);
-    nanos
 }
 
 fn two_processes(kernel: &Kernel) -> [shaketable_kernel::ProcessId; 2] {
@@ -55,6 +56,10 @@ fn two_processes(kernel: &Kernel) -> [shaketable_kernel::ProcessId; 2] {
 
 /// One request after another; each is two messages: sent, delivered, taken, twice.
 fn ping_pong(name: &str, config: NetworkConfig, rounds: u64) {
+    let what = &format!("ping-pong, {name}");
+    if !chosen(what) {
+        return;
+    }
     let kernel = Kernel::simulation(1);
     kernel.set_budget(u64::MAX);
     kernel.set_network_config(config);
@@ -72,7 +77,7 @@ fn ping_pong(name: &str, config: NetworkConfig, rounds: u64) {
             n = endpoint.request(client, Ping(n)).await.unwrap();
         }
     });
-    measure(&format!("ping-pong, {name}"), || {
+    measure(what, || {
         kernel.block_on(ping).unwrap();
         kernel.events()
     });
@@ -81,29 +86,34 @@ fn ping_pong(name: &str, config: NetworkConfig, rounds: u64) {
 
 /// A task that sleeps again and again while others sleep far away.
 fn background(pending: u64, rounds: u64) {
+    let what = &format!("one sleeper among {pending} distant timers");
+    if !chosen(what) {
+        return;
+    }
     let kernel = Kernel::simulation(1);
     let stream = kernel.stream("bench");
     for _ in 0..pending {
         kernel.call_at(Time::from_secs(stream.range(1e5, 2e5)), |_| ());
     }
-    measure(
-        &format!("one sleeper among {pending} distant timers"),
-        || {
-            let before = kernel.events();
-            kernel
-                .block_on(async {
-                    for _ in 0..rounds {
-                        kernel.sleep(0.001).await;
-                    }
-                })
-                .unwrap();
-            kernel.events() - before
-        },
-    );
+    measure(what, || {
+        let before = kernel.events();
+        kernel
+            .block_on(async {
+                for _ in 0..rounds {
+                    kernel.sleep(0.001).await;
+                }
+            })
+            .unwrap();
+        kernel.events() - before
+    });
 }
 
 /// So many timers at all times, each of which sets the next.
 fn calls(pending: u64, rounds: u64) {
+    let what = &format!("{pending} timers, each sets the next");
+    if !chosen(what) {
+        return;
+    }
     fn again(kernel: &Kernel, stream: shaketable_kernel::Stream) {
         let time = kernel.now() + stream.range(0.0, 1.0);
         kernel.call_at(time, move |kernel| again(kernel, stream));
@@ -112,7 +122,7 @@ fn calls(pending: u64, rounds: u64) {
     for _ in 0..pending {
         again(&kernel, kernel.stream("bench"));
     }
-    measure(&format!("{pending} timers, each sets the next"), || {
+    measure(what, || {
         while kernel.events() < rounds {
             kernel.advance();
         }
@@ -123,6 +133,10 @@ fn calls(pending: u64, rounds: u64) {
 
 /// So many tasks that sleep at all times.
 fn sleepers(pending: u64, rounds: u64) {
+    let what = &format!("{pending} tasks that sleep");
+    if !chosen(what) {
+        return;
+    }
     let kernel = Kernel::simulation(1);
     let [process, _] = two_processes(&kernel);
     for _ in 0..pending {
@@ -136,7 +150,7 @@ fn sleepers(pending: u64, rounds: u64) {
             .detach();
     }
     kernel.run_ready().unwrap();
-    measure(&format!("{pending} tasks that sleep"), || {
+    measure(what, || {
         let before = kernel.events();
         while kernel.events() - before < rounds {
             kernel.run_ready().unwrap();
@@ -149,8 +163,12 @@ fn sleepers(pending: u64, rounds: u64) {
 
 /// Long time-outs around short waits.
 fn cancelled(rounds: u64) {
+    let what = "a long time-out, cancelled";
+    if !chosen(what) {
+        return;
+    }
     let kernel = Kernel::simulation(1);
-    measure("a long time-out, cancelled", || {
+    measure(what, || {
         kernel
             .block_on(async {
                 for _ in 0..rounds / 2 {
@@ -164,9 +182,13 @@ fn cancelled(rounds: u64) {
 
 /// Closures through the inbox, as a binding posts them.
 fn inbox(rounds: u64) {
+    let what = "closures posted and run, in groups of four";
+    if !chosen(what) {
+        return;
+    }
     let kernel = Kernel::simulation(1);
     let inbox = kernel.inbox();
-    measure("closures posted and run, in groups of four", || {
+    measure(what, || {
         for n in 0..rounds / 4 {
             for m in 0..4 {
                 inbox.post(move |kernel| {

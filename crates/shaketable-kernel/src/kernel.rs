@@ -341,12 +341,10 @@ impl Kernel {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                     return Ok(output);
                 }
+                self.count_event()?;
             }
             match self.0.shared.pop() {
-                Some(Item::Task(id)) if id == outside.handle.id => {
-                    self.count_event()?;
-                    woken = true;
-                }
+                Some(Item::Task(id)) if id == outside.handle.id => woken = true,
                 Some(item) => self.run_item(item)?,
                 None => {
                     if !self.advance() {
@@ -415,24 +413,21 @@ impl Kernel {
     }
 
     fn run_item(&self, item: Item) -> Result<(), Spinning> {
-        self.count_event()?;
         match item {
-            Item::Task(id) => {
-                self.poll_task(id);
-            }
+            Item::Task(id) => self.poll_task(id),
             Item::Call(call) => call(self),
         }
-        Ok(())
+        self.count_event()
     }
 
     fn count_event(&self) -> Result<(), Spinning> {
         self.0.events.set(self.0.events.get() + 1);
         let events = self.0.events_now.get() + 1;
         self.0.events_now.set(events);
-        if events > self.0.budget.get() && self.is_simulation() {
+        if events >= self.0.budget.get() && self.is_simulation() {
             return Err(Spinning {
                 time: self.now(),
-                events: events - 1,
+                events,
                 process: self.0.last_process.get(),
             });
         }

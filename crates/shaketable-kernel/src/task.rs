@@ -279,16 +279,13 @@ impl Kernel {
         drop(body);
     }
 
-    /// Polls one task. Says whether it is the one that [`Kernel::block_on`] polls itself.
-    pub(crate) fn poll_task(&self, id: TaskId) -> bool {
+    /// Polls one task, unless it has ended or [`Kernel::block_on`] polls it.
+    pub(crate) fn poll_task(&self, id: TaskId) {
         let mut body = {
             let mut tasks = self.0.tasks.borrow_mut();
             let slot = &mut tasks.slots[id.index as usize];
-            if slot.generation != id.generation {
-                return false;
-            }
-            if matches!(slot.state, State::Outside) {
-                return true;
+            if slot.generation != id.generation || matches!(slot.state, State::Outside) {
+                return;
             }
             let running = State::Running { cancelled: false };
             let State::Idle(body) = std::mem::replace(&mut slot.state, running) else {
@@ -317,7 +314,6 @@ impl Kernel {
             std::mem::forget(guard);
             self.0.current_process.set(None);
         }
-        false
     }
 
     /// A task slot whose future lives on the caller's stack.

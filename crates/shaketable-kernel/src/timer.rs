@@ -18,6 +18,8 @@ const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 /// Slots that grew beyond this give their memory back when emptied.
 const KEEP: usize = 1024;
+/// Slots of up to so many timers count as about to be used.
+const NEAR: usize = 512;
 
 /// What a timer does when its time comes.
 pub(crate) enum Action {
@@ -183,8 +185,9 @@ impl Timers {
             let level = self.levels.iter_mut().find(|level| level.occupied != 0)?;
             let slot = level.occupied.trailing_zeros() as usize;
             let items = &mut level.slots[slot];
-            if self.earliest.take().is_some() {
-                // It was cancelled. Husks go, lest time stop where nothing happens.
+            // If it was cancelled, husks go, lest time stop where nothing happens. They also go from a slot small
+            // enough to be used soon: looking at its entries all at once brings them in from memory together.
+            if self.earliest.take().is_some() || items.len() <= NEAR {
                 let before = items.len();
                 items.retain(|item| is_live(&self.entries, item.id));
                 self.items -= before - items.len();

@@ -5,6 +5,7 @@ mod failure;
 mod inbox;
 mod network;
 mod processes;
+mod real;
 mod requests;
 mod tasks;
 
