@@ -17,8 +17,8 @@ pub struct History(Rc<RefCell<Account>>);
 #[derive(Debug, Default)]
 struct Account {
     accepted: Vec<(u64, Committed)>,
-    /// The last version of each generation that has ended.
-    ended: BTreeMap<u64, Version>,
+    /// Each generation that began with a recovery, and the last version that it found in the logs of those before.
+    recoveries: BTreeMap<u64, Version>,
 }
 
 /// A transaction that committed.
@@ -40,19 +40,21 @@ impl History {
         self.0.borrow_mut().accepted.push((generation, committed));
     }
 
-    /// A generation is over; of its transactions those up to this version are in the logs.
-    pub fn end_generation(&self, generation: u64, last_version: Version) {
-        self.0.borrow_mut().ended.insert(generation, last_version);
+    /// A generation has begun, and up to this version it has found in the logs what those before it had accepted. May be
+    /// told more than once.
+    pub fn recover(&self, generation: u64, recovery_version: Version) {
+        self.0
+            .borrow_mut()
+            .recoveries
+            .insert(generation, recovery_version);
     }
 
     /// Everything that committed, in order.
     pub fn committed(&self) -> Vec<Committed> {
         let account = self.0.borrow();
         let survived = |generation: &u64, version: Version| {
-            account
-                .ended
-                .get(generation)
-                .is_none_or(|last| version <= *last)
+            let mut later = account.recoveries.range(generation + 1..);
+            later.all(|(_, recovery_version)| version <= *recovery_version)
         };
         let mut committed: Vec<Committed> = account
             .accepted
@@ -82,7 +84,7 @@ mod tests {
         accept(1, 20);
         accept(1, 10);
         accept(2, 100);
-        history.end_generation(1, 15);
+        history.recover(2, 15);
         accept(1, 30);
         let versions: Vec<Version> = history
             .committed()
