@@ -105,13 +105,12 @@ pub fn sweep(
     observer: &mut dyn Observer,
 ) -> Ended {
     let start = Instant::now();
-    let mut runs = schedule.iter().peekable();
+    let mut runs = schedule.iter();
     let mut ended = Ended::Complete;
     let mut accepting = true;
     loop {
         if accepting && interrupted.load(Ordering::Relaxed) {
-            ended = Ended::Interrupted;
-            return ended;
+            return Ended::Interrupted;
         }
         if accepting
             && schedule
@@ -120,19 +119,8 @@ pub fn sweep(
         {
             accepting = false;
         }
-        while accepting {
-            let idle = pool.idle();
-            if idle.is_empty() || runs.peek().is_none() {
-                break;
-            }
-            for (worker, (file, seed)) in idle.into_iter().zip(runs.by_ref()) {
-                let request = Request {
-                    file,
-                    seed: seed.0,
-                    recording: recording.clone(),
-                };
-                pool.ask(worker, request);
-            }
+        if accepting {
+            hand_out(pool, &mut runs, recording);
         }
         if pool.open() == 0 {
             return ended;
@@ -155,6 +143,29 @@ pub fn sweep(
             Answer::Nothing => {}
         }
         observer.tick();
+    }
+}
+
+/// Gives every worker with room as many runs as it has room for.
+fn hand_out(
+    pool: &mut Pool,
+    runs: &mut impl Iterator<Item = (usize, Seed)>,
+    recording: &Recording,
+) {
+    loop {
+        let mut asked = false;
+        for (worker, (file, seed)) in pool.idle().into_iter().zip(runs.by_ref()) {
+            asked = true;
+            let request = Request {
+                file,
+                seed: seed.0,
+                recording: recording.clone(),
+            };
+            pool.ask(worker, request);
+        }
+        if !asked {
+            return;
+        }
     }
 }
 

@@ -330,6 +330,33 @@ macro_rules! export_hermetic_symbols {
             }
 
             #[unsafe(no_mangle)]
+            unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
+                let wish = libc::timespec {
+                    tv_sec: seconds.into(),
+                    tv_nsec: 0,
+                };
+                let mut rest = libc::timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                // SAFETY: both are locals.
+                match unsafe { nanosleep(&raw const wish, &raw mut rest) } {
+                    0 => 0,
+                    _ => rest.tv_sec as c_uint,
+                }
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn usleep(micros: c_uint) -> c_int {
+                let wish = libc::timespec {
+                    tv_sec: (micros / 1_000_000).into(),
+                    tv_nsec: (micros % 1_000_000 * 1000).into(),
+                };
+                // SAFETY: a local, and nobody who wants the rest.
+                unsafe { nanosleep(&raw const wish, ::core::ptr::null_mut()) }
+            }
+
+            #[unsafe(no_mangle)]
             unsafe extern "C" fn clock_nanosleep(
                 clock: c_int,
                 flags: c_int,

@@ -34,7 +34,14 @@ impl Host for ClientHost {
                 message_of(&event),
             );
         }
-        self.run.trace(event);
+        if self.run.trace(event) > severity {
+            self.run.fail(
+                FailureKind::ErrorTraced,
+                Some(self.client.number),
+                Some(self.workload),
+                format!("TraceEventOverflow: the event `{name}` has more than 4000 bytes, and fdbserver drops such events"),
+            );
+        }
     }
 
     fn process_id(&self) -> u64 {

@@ -475,12 +475,15 @@ async fn perform(run: Rc<Run>, stage: Stage, title: String, phase: Phase, cast: 
     } else {
         all.await
     };
-    match phase {
-        Phase::Setup => run.trace(on_client("TestSetupComplete")),
+    let finished = match phase {
+        Phase::Setup => Some(on_client("TestSetupComplete")),
         Phase::Start => {
-            run.trace(on_client("TestComplete").detail("OK", u8::from(matches!(end, End::Passed))))
+            Some(on_client("TestComplete").detail("OK", u8::from(matches!(end, End::Passed))))
         }
-        _ => {}
+        _ => None,
+    };
+    if let Some(finished) = finished {
+        run.trace(finished);
     }
     end
 }

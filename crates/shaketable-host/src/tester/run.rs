@@ -10,6 +10,7 @@ use crate::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase};
 use shaketable_kernel::{Kernel, ProcessId, Spinning};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 /// One run.
@@ -113,8 +114,8 @@ impl Run {
         self.kernel.now().as_secs()
     }
 
-    pub(super) fn trace(&self, event: Event) {
-        self.log.trace(event);
+    pub(super) fn trace(&self, event: Event) -> Severity {
+        self.log.trace(event)
     }
 
     /// An event of the orchestrator, now.
@@ -314,7 +315,9 @@ fn unpack_owner(owner: usize) -> (u32, usize) {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Rc<Run>>> = const { RefCell::new(None) };
+    /// Without a destructor, so that it can still be read while the process exits.
+    static CURRENT: ManuallyDrop<RefCell<Option<Rc<Run>>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Sets the run of this thread, for [`current_client`].

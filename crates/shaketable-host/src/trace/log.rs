@@ -41,9 +41,11 @@ impl Log {
         Ok(())
     }
 
-    /// Takes an event: escapes, cuts, counts it, and writes it when the run is recorded.
-    pub fn trace(&self, event: Event) {
+    /// Takes an event: escapes, cuts, counts it, and writes it when the run is recorded. Answers with the severity it was
+    /// logged with: an event that is too large becomes an error.
+    pub fn trace(&self, event: Event) -> Severity {
         let event = event.sealed();
+        let severity = event.severity;
         let mut inner = self.inner.borrow_mut();
         inner.events += 1;
         *inner.counts.entry(event.kind.clone()).or_default() += 1;
@@ -61,6 +63,7 @@ impl Log {
             }
             inner.notable.push_back(event);
         }
+        severity
     }
 
     /// Mixes something that is no event into the fingerprint: a draw, a call, a result.

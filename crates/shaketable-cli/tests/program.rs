@@ -1,0 +1,344 @@
+//! The program, run as a user runs it, on workloads in C that behave and misbehave.
+//!
+//! The workloads use no database, so that what is tested here is the border between host and code under test and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// A folder with the compiled libraries, made once for all tests.
+fn libraries() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("workloads");
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["misbehave", "older_abi"] {
+            let source =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/workloads/{name}.c"));
+            let library = folder.join(format!("lib{name}.so"));
+            // Written beside and moved: another test program may be loading the old one.
+            let fresh = folder.join(format!("lib{name}.{}.so", std::process::id()));
+            let status = Command::new("cc")
+                .args(["-shared", "-fPIC", "-O0", "-w", "-pthread", "-o"])
+                .arg(&fresh)
+                .arg(source)
+                .status()
+                .unwrap();
+            assert!(status.success());
+            fs::rename(fresh, library).unwrap();
+        }
+        fs::write(folder.join("libtext.so"), "this is no library\n").unwrap();
+        folder
+    })
+}
+
+/// A test file in a folder of its own.
+struct Bench {
+    folder: PathBuf,
+}
+
+impl Bench {
+    fn new(name: &str, options: &str) -> Bench {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join("benches")
+            .join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!(
+            "[[test]]\ntestTitle = 'Bench'\nuseDB = false\ntimeout = 100\n\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\n{options}",
+            libraries().display()
+        );
+        fs::write(folder.join("bench.toml"), text).unwrap();
+        Bench { folder }
+    }
+
+    fn misbehaving(name: &str, what: &str, place: &str) -> Bench {
+        Bench::new(
+            name,
+            &format!(
+                "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = '{what}'\nwhere = '{place}'\nonClient = 2\n"
+            ),
+        )
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_shaketable"))
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env("NO_COLOR", "1")
+            .env_remove("GITHUB_STEP_SUMMARY")
+            .env_remove("CARGO_PKG_NAME")
+            .output()
+            .unwrap()
+    }
+
+    /// The first failure of seed 1 without its time, and the exit status.
+    fn failure(&self, clients: &str) -> (String, Option<i32>) {
+        let arguments = "run bench.toml --seed 1 --seeds 2 --no-build --hang-limit 2s --clients";
+        let output = self.run(&arguments.split(' ').chain([clients]).collect::<Vec<_>>());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().nth(1).unwrap_or_default().trim().to_owned();
+        let line = match (line.find(", at "), line.find(" s: ")) {
+            (Some(from), Some(to)) if from < to => format!("{}{}", &line[..from], &line[to + 2..]),
+            _ => line,
+        };
+        if line.is_empty() {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            return (
+                format!("{text}{complaint}").replace(&libraries().display().to_string(), "…"),
+                output.status.code(),
+            );
+        }
+        (line, output.status.code())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_workload_that_behaves_passes() {
+    let bench = Bench::misbehaving("behaves", "nothing", "start");
+    let output = bench.run(&[
+        "run",
+        "bench.toml",
+        "--seed",
+        "7",
+        "--no-build",
+        "--clients",
+        "3",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let varies = |line: &&str| line.starts_with("Elapsed") || line.starts_with("Unseed");
+    let stable: Vec<&str> = lines.lines().filter(|line| !varies(line)).collect();
+    insta::assert_snapshot!(stable.join("\n"));
+}
+
+#[test]
+fn every_way_to_go_wrong_has_a_verdict_with_phase_and_client() {
+    let mut verdicts = String::new();
+    for (what, place) in [
+        ("segfault", "start"),
+        ("segfault", "factory"),
+        ("abort", "setup"),
+        ("overflow", "check"),
+        ("exit", "start"),
+        ("exit0", "start"),
+        ("spin", "start"),
+        ("false", "setup"),
+        ("false", "check"),
+        ("break", "start"),
+        ("break", "check"),
+        ("twice", "start"),
+        ("never", "start"),
+        ("error", "check"),
+        ("severity", "start"),
+        ("unnamed", "start"),
+        ("large", "start"),
+        ("foreign", "start"),
+    ] {
+        let bench = Bench::misbehaving(&format!("wrong-{what}-{place}"), what, place);
+        let (line, code) = bench.failure("3");
+        assert_eq!(code, Some(100), "{what} in {place}: {line}");
+        verdicts.push_str(&format!("{what} in {place}\n    {line}\n"));
+    }
+    insta::assert_snapshot!(verdicts);
+}
+
+#[test]
+fn what_no_seed_controls_is_named() {
+    for (what, words) in [
+        ("thread", "started a thread"),
+        ("socket", "opened a socket"),
+        ("sleep", "slept in real time"),
+    ] {
+        let bench = Bench::misbehaving(&format!("uncontrolled-{what}"), what, "start");
+        let output = bench.run(&["run", "bench.toml", "--seed", "1", "--no-build"]);
+        assert_eq!(output.status.code(), Some(0), "{what}");
+        assert!(
+            text(&output.stdout).contains(words),
+            "{what}: {}",
+            text(&output.stdout)
+        );
+    }
+}
+
+#[test]
+fn libraries_that_cannot_be_used_are_refused_with_advice() {
+    let mut complaints = String::new();
+    for (name, options) in [
+        ("missing", "libraryName = 'nowhere'\n"),
+        ("text", "libraryName = 'text'\n"),
+        (
+            "older-returns",
+            "libraryName = 'older_abi'\nworkloadName = 'B'\n",
+        ),
+        (
+            "older-asks",
+            "libraryName = 'older_abi'\nworkloadName = 'A'\n",
+        ),
+        (
+            "no-workload",
+            "libraryName = 'misbehave'\nworkloadName = 'Nothing'\n",
+        ),
+        (
+            "unread",
+            "libraryName = 'misbehave'\nworkloadName = 'W'\nwaht = 'error'\n",
+        ),
+    ] {
+        let (line, code) = Bench::new(&format!("unusable-{name}"), options).failure("1");
+        complaints.push_str(&format!("{name} ({})\n    {line}\n", code.unwrap_or(-1)));
+    }
+    insta::assert_snapshot!(complaints);
+}
+
+#[test]
+fn time_and_chance_inside_a_workload_come_from_the_seed() {
+    let bench = Bench::new(
+        "ask",
+        "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'ask'\n",
+    );
+    let ask = |folder: &str, seed: &str| {
+        let output = bench.run(&[
+            "replay",
+            "bench.toml",
+            "--seed",
+            seed,
+            "--no-build",
+            "--trace-dir",
+            folder,
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        fs::read_to_string(bench.folder.join(folder).join(format!("bench-{seed}.json"))).unwrap()
+    };
+    let first = ask("first", "5");
+    assert!(first.contains("\"Asked\""), "{first}");
+    assert_eq!(
+        first,
+        ask("second", "5"),
+        "one seed, one trace, to the last byte"
+    );
+    assert_ne!(first, ask("third", "6"));
+}
+
+#[test]
+fn a_run_that_depends_on_addresses_is_found_out() {
+    let bench = Bench::new(
+        "address",
+        "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'address'\n",
+    );
+    let output = bench.run(&[
+        "check-determinism",
+        "bench.toml",
+        "--seed",
+        "3",
+        "--seeds",
+        "2",
+        "--no-build",
+    ]);
+    let report = text(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(103),
+        "{report}{}",
+        text(&output.stderr)
+    );
+    assert!(report.contains(": Address Self="), "{report}");
+    let bench = Bench::new(
+        "no-address",
+        "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'ask'\n",
+    );
+    let output = bench.run(&[
+        "check-determinism",
+        "bench.toml",
+        "--seed",
+        "3",
+        "--seeds",
+        "2",
+        "--no-build",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+#[test]
+fn json_messages_tell_every_run_and_the_summary() {
+    let bench = Bench::misbehaving("json", "error", "check");
+    let output = bench.run(&[
+        "run",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "5",
+        "--no-build",
+        "--message-format",
+        "json",
+    ]);
+    let lines = text(&output.stdout);
+    let kinds: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            message["type"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "start", "run", "run", "run", "run", "run", "failure", "summary"
+        ]
+    );
+}
+
+#[test]
+fn the_line_to_paste_shows_the_failure_again() {
+    let bench = Bench::misbehaving("paste", "error", "check");
+    let output = bench.run(&[
+        "run",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "3",
+        "--no-build",
+        "--buggify",
+        "on",
+    ]);
+    let lines = text(&output.stdout);
+    let line = lines.lines().last().unwrap();
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(words[0], "shaketable", "{lines}");
+    let again = bench.run(&words[1..]);
+    assert_eq!(again.status.code(), Some(100));
+    assert!(
+        text(&again.stdout).contains("InvariantBroken"),
+        "{}",
+        text(&again.stdout)
+    );
+}
+
+#[test]
+fn what_cannot_run_has_its_exit_status() {
+    let bench = Bench::misbehaving("status", "nothing", "start");
+    let status = |arguments: &[&str]| bench.run(arguments).status.code();
+    assert_eq!(status(&["run", "absent.toml"]), Some(96));
+    assert_eq!(
+        status(&["run", "bench.toml", "--seed", "99999999999"]),
+        Some(2)
+    );
+    assert_eq!(
+        status(&[
+            "run",
+            "bench.toml",
+            "--no-build",
+            "--seeds",
+            "1",
+            "--shard",
+            "2/2"
+        ]),
+        Some(4)
+    );
+    assert_eq!(status(&["list", "."]), Some(0));
+}
