@@ -49,26 +49,32 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Awaits `future` for so much simulated time at most.
+/// Awaits `future` for so much simulated time at most, from the call on.
 ///
 /// A future that is ready just as the time is over counts as in time.
 ///
 /// # Panics
 ///
 /// As [`sleep`] does.
-pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future);
-    let mut sleep = pin!(sleep(duration));
-    std::future::poll_fn(|context| {
-        if let Poll::Ready(output) = future.as_mut().poll(context) {
-            return Poll::Ready(Ok(output));
-        }
-        sleep
-            .as_mut()
-            .poll(context)
-            .map(|()| Err(Elapsed(duration)))
-    })
-    .await
+pub fn timeout<F: Future>(
+    duration: Duration,
+    future: F,
+) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    let sleep = sleep(duration);
+    async move {
+        let mut future = pin!(future);
+        let mut sleep = pin!(sleep);
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            sleep
+                .as_mut()
+                .poll(context)
+                .map(|()| Err(Elapsed(duration)))
+        })
+        .await
+    }
 }
 
 /// The time of a [`timeout`] is over.

@@ -2,9 +2,11 @@
 //!
 //! Catching an unwinding panic yields its payload only; place and backtrace are visible to the
 //! panic hook alone. So a hook is put in front of the existing one: on threads that run tasks it
-//! writes down what it sees, and then lets the previous hook speak as always.
+//! writes down what it sees, and then lets the previous hook speak as always. A library built with
+//! `panic = "abort"` has no later moment: there the hook reports, before the process ends.
 
-use super::queue;
+use super::scope::Scope;
+use super::{Failure, queue};
 use std::any::Any;
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
@@ -89,6 +91,12 @@ fn note(info: &PanicHookInfo<'_>) {
         place: info.location().map(ToString::to_string),
         backtrace: condense(&Backtrace::force_capture().to_string()),
     };
+    if cfg!(panic = "abort") {
+        // Nobody will catch this one, so it is reported from here.
+        if let Some(scope) = Scope::current() {
+            scope.report(&Failure::Panic(report.clone()), true);
+        }
+    }
     // A panic while the cell is borrowed could only come from this very function.
     let _ = SEEN.try_with(|seen| seen.try_borrow_mut().map(|mut seen| *seen = Some(report)));
 }
@@ -121,15 +129,27 @@ fn condense(backtrace: &str) -> String {
             frames.push(function.to_owned());
         }
     }
-    let machinery = frames.iter().rposition(|frame| {
-        frame.starts_with("core::panicking::")
-            || frame.starts_with("std::panicking::")
-            || frame.contains("rust_begin_unwind")
-            || frame.starts_with("core::option::")
-            || frame.starts_with("core::result::")
-    });
-    let own = frames.split_off(machinery.map_or(0, |position| position + 1));
+    let entry = frames.iter().position(|frame| is_machinery(frame));
+    let own = frames.iter().skip(entry.unwrap_or(0));
+    let own: Vec<&str> = own
+        .map(String::as_str)
+        .skip_while(|frame| is_machinery(frame))
+        .collect();
     own.join("\n")
+}
+
+/// Whether a frame only carries a panic from `panic!`, `unwrap`, `assert!`… to the hook.
+fn is_machinery(frame: &str) -> bool {
+    const PREFIXES: [&str; 4] = [
+        "core::panicking::",
+        "std::panicking::",
+        "core::option::",
+        "core::result::",
+    ];
+    let name = frame.trim_start_matches('<');
+    name.contains("rust_begin_unwind")
+        || name.contains("rust_end_short_backtrace")
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -151,6 +171,21 @@ mod tests {
         assert_eq!(
             condense(text),
             "atomic::Counter::bump (./src/lib.rs:42)\natomic::start::{{closure}} (./src/lib.rs:30)"
+        );
+    }
+
+    #[test]
+    fn library_frames_between_frames_of_the_code_are_kept() {
+        let text = "   0: std::panicking::begin_panic_handler\n\
+                    \x20  1: core::result::unwrap_failed\n\
+                    \x20  2: <core::result::Result<u32, u8>>::unwrap\n\
+                    \x20  3: layer::decode::{{closure}}\n\
+                    \x20  4: core::option::Option<T>::map\n\
+                    \x20  5: layer::decode\n\
+                    \x20  6: shaketable::executor::task::poll::{{closure}}\n";
+        assert_eq!(
+            condense(text),
+            "layer::decode::{{closure}}\ncore::option::Option<T>::map\nlayer::decode"
         );
     }
 

@@ -93,6 +93,12 @@ pub(super) fn attach() -> Arc<Home> {
     }
 }
 
+/// How many tasks of this thread are not deallocated.
+#[cfg(test)]
+pub(super) fn live_tasks() -> usize {
+    with(|queue| queue.live.get())
+}
+
 /// Whether this thread runs tasks.
 pub(crate) fn is_attached() -> bool {
     with(|queue| !queue.home.get().is_null())
@@ -156,7 +162,9 @@ impl Queue {
     #[cold]
     fn attach_first(&self) -> *const Home {
         super::panics::install_hook();
-        let home = CLOSING.with(|closing| Arc::as_ptr(&closing.0));
+        let home = CLOSING.try_with(|closing| Arc::as_ptr(&closing.0));
+        // A thread that spawns in its very last moments gets a home that nobody closes.
+        let home = home.unwrap_or_else(|_| Arc::into_raw(Arc::new(Home::new())));
         self.home.set(home);
         home
     }

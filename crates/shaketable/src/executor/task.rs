@@ -376,11 +376,14 @@ impl<T> Joint<T> {
             let output = unsafe { (self.take)(self.header) };
             return Poll::Ready(output.unwrap_or_else(|| Err(JoinError::taken())));
         }
-        // SAFETY: home thread; `clone` and `drop` of a waker do not come back here.
-        let joiner = unsafe { &mut *self.header().joiner.get() };
-        match joiner {
-            Some(waker) => waker.clone_from(context.waker()),
-            None => *joiner = Some(context.waker().clone()),
+        let joiner = self.header().joiner.get();
+        // SAFETY: home thread; the reference does not outlive the statement.
+        let is_known = unsafe { (*joiner).as_ref() }.is_some_and(|w| w.will_wake(context.waker()));
+        if !is_known {
+            let waker = context.waker().clone();
+            // SAFETY: as above. The old waker is dropped afterwards, because that may run user code.
+            let old = unsafe { (*joiner).replace(waker) };
+            drop(old);
         }
         Poll::Pending
     }

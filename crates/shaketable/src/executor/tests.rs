@@ -3,6 +3,7 @@
 //! `HostFuture` plays a FoundationDB future the way the crate `foundationdb` drives one: the first
 //! pending poll registers the waker and a callback; the callback wakes, and then calls the hook.
 
+use super::queue::live_tasks;
 use super::*;
 use crate::yield_now;
 use futures::FutureExt;
@@ -102,6 +103,17 @@ impl Future for HostFuture {
     }
 }
 
+/// Fails a test that leaves a task behind on this thread. Declared first, dropped last.
+struct NothingLeft;
+
+impl Drop for NothingLeft {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(live_tasks(), 0, "tasks are left");
+        }
+    }
+}
+
 /// Runs `body` to its end on a thread of its own.
 fn on_another_thread(body: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new()
@@ -114,6 +126,7 @@ fn on_another_thread(body: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn the_first_poll_registers_a_callback_and_returns_to_the_host() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let task = {
@@ -133,6 +146,7 @@ fn the_first_poll_registers_a_callback_and_returns_to_the_host() {
         ["begin", "a registers", "a pending", "spawned"],
         "polled at once, pending, and the future is kept"
     );
+    assert_eq!(live_tasks(), 1);
     future.callback();
     assert_eq!(
         log.take(),
@@ -146,10 +160,12 @@ fn the_first_poll_registers_a_callback_and_returns_to_the_host() {
         ],
         "wake queues, poll runs, and a ready future is dropped at once"
     );
+    assert_eq!(live_tasks(), 0, "the last reference went with the wake-up");
 }
 
 #[test]
 fn a_second_future_goes_round_once_more() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let (first, second) = (HostFuture::new(&log, "a"), HostFuture::new(&log, "b"));
     let task = {
@@ -194,6 +210,7 @@ fn a_second_future_goes_round_once_more() {
 
 #[test]
 fn a_task_without_any_wait_is_over_when_spawn_returns() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let token = Token(log.clone(), "future");
     let inner = log.clone();
@@ -203,10 +220,12 @@ fn a_task_without_any_wait_is_over_when_spawn_returns() {
     });
     log.note("spawned");
     assert_eq!(log.take(), ["ran", "drop future", "spawned"]);
+    assert_eq!(live_tasks(), 0);
 }
 
 #[test]
 fn a_future_is_dropped_when_ready_though_wakers_live_on() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
     let token = Token(log.clone(), "future");
@@ -220,6 +239,11 @@ fn a_future_is_dropped_when_ready_though_wakers_live_on() {
         .await;
     });
     assert_eq!(log.take(), ["drop future"]);
+    assert_eq!(
+        live_tasks(),
+        1,
+        "a waker keeps the task, though not the future"
+    );
     let waker = kept.take().expect("a waker");
     waker.wake_by_ref();
     waker.wake();
@@ -229,10 +253,12 @@ fn a_future_is_dropped_when_ready_though_wakers_live_on() {
         Vec::<String>::new(),
         "waking a finished task does nothing"
     );
+    assert_eq!(live_tasks(), 0);
 }
 
 #[test]
 fn a_task_that_nothing_can_wake_is_dropped_with_its_last_waker() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let token = Token(log.clone(), "future");
@@ -245,10 +271,12 @@ fn a_task_that_nothing_can_wake_is_dropped_with_its_last_waker() {
     let waker = future.state.waker.take();
     drop(waker);
     assert_eq!(log.take(), ["drop future"]);
+    assert_eq!(live_tasks(), 0);
 }
 
 #[test]
 fn a_task_that_yields_runs_again_without_another_callback() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let inner = log.clone();
     fdb_spawn(async move {
@@ -263,6 +291,7 @@ fn a_task_that_yields_runs_again_without_another_callback() {
 
 #[test]
 fn a_task_woken_through_a_channel_during_a_drain_runs_in_the_same_drain() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let (sender, mut receiver) = mpsc::unbounded();
@@ -300,6 +329,7 @@ fn a_task_woken_through_a_channel_during_a_drain_runs_in_the_same_drain() {
 
 #[test]
 fn woken_twice_is_polled_once() {
+    let _clean = NothingLeft;
     let polls = Rc::new(Cell::new(0));
     let wakers: Rc<RefCell<Vec<Waker>>> = Rc::default();
     let (count, keep) = (polls.clone(), wakers.clone());
@@ -323,6 +353,7 @@ fn woken_twice_is_polled_once() {
 
 #[test]
 fn a_callback_inside_the_registration_neither_polls_twice_nor_gets_lost() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::firing_inside(&log, "a");
     let inner = log.clone();
@@ -347,6 +378,7 @@ fn a_callback_inside_the_registration_neither_polls_twice_nor_gets_lost() {
 
 #[test]
 fn a_spawn_inside_a_task_is_polled_at_once_and_its_wake_ups_wait_for_the_outer_poll() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let inner = log.clone();
     fdb_spawn(async move {
@@ -367,6 +399,7 @@ fn a_spawn_inside_a_task_is_polled_at_once_and_its_wake_ups_wait_for_the_outer_p
 
 #[test]
 fn a_shared_future_wakes_all_its_tasks() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let shared = future.clone().shared();
@@ -388,6 +421,7 @@ fn a_shared_future_wakes_all_its_tasks() {
 
 #[test]
 fn select_and_join_work_as_they_are() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let (a, b) = (HostFuture::new(&log, "a"), HostFuture::new(&log, "b"));
     let (left, right, inner) = (a.clone(), b.clone(), log.clone());
@@ -407,6 +441,7 @@ fn select_and_join_work_as_they_are() {
 
 #[test]
 fn a_joined_task_gives_its_result_and_is_gone() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let (inner, events) = (future.clone(), log.clone());
@@ -428,6 +463,7 @@ fn a_joined_task_gives_its_result_and_is_gone() {
 
 #[test]
 fn an_aborted_task_is_dropped_at_once_and_says_so() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let (inner, events) = (future.clone(), log.clone());
@@ -458,6 +494,7 @@ fn an_aborted_task_is_dropped_at_once_and_says_so() {
 
 #[test]
 fn a_task_that_aborts_itself_is_dropped_when_its_poll_returns() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let slot: Rc<RefCell<Option<JoinHandle<()>>>> = Rc::default();
@@ -489,6 +526,7 @@ fn a_task_that_aborts_itself_is_dropped_when_its_poll_returns() {
 
 #[test]
 fn a_detached_task_runs_on() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let (inner, events) = (future.clone(), log.clone());
@@ -507,6 +545,7 @@ fn a_detached_task_runs_on() {
 
 #[test]
 fn the_joiner_of_a_stuck_task_is_told() {
+    let _clean = NothingLeft;
     let outcome: Rc<RefCell<Option<String>>> = Rc::default();
     let result = outcome.clone();
     fdb_spawn(async move {
@@ -520,6 +559,7 @@ fn the_joiner_of_a_stuck_task_is_told() {
 
 #[test]
 fn a_panic_stays_in_its_task_and_reaches_the_joiner_with_message_and_place() {
+    let _clean = NothingLeft;
     let outcome: Rc<RefCell<Option<JoinError>>> = Rc::default();
     let result = outcome.clone();
     fdb_spawn(async move {
@@ -546,6 +586,7 @@ fn a_panic_stays_in_its_task_and_reaches_the_joiner_with_message_and_place() {
 
 #[test]
 fn a_future_that_panics_while_it_is_dropped_does_not_unwind_through_the_executor() {
+    let _clean = NothingLeft;
     struct Grenade;
     impl Drop for Grenade {
         fn drop(&mut self) {
@@ -567,6 +608,7 @@ fn a_future_that_panics_while_it_is_dropped_does_not_unwind_through_the_executor
 
 #[test]
 fn a_task_that_spins_is_stopped_and_the_others_go_on() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let future = HostFuture::new(&log, "a");
     let (inner, events) = (future.clone(), log.clone());
@@ -593,6 +635,7 @@ fn a_task_that_spins_is_stopped_and_the_others_go_on() {
 
 #[test]
 fn tasks_that_spawn_each_other_for_ever_are_stopped_before_the_stack_is_full() {
+    let _clean = NothingLeft;
     fn breed() {
         fdb_spawn(async {
             breed();
@@ -605,6 +648,7 @@ fn tasks_that_spawn_each_other_for_ever_are_stopped_before_the_stack_is_full() {
 
 #[test]
 fn a_wake_up_from_another_thread_arrives_at_home() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let (sender, receiver) = futures::channel::oneshot::channel();
     let events = log.clone();
@@ -624,6 +668,7 @@ fn a_wake_up_from_another_thread_arrives_at_home() {
 
 #[test]
 fn the_last_reference_given_up_on_another_thread_drops_the_future_at_home() {
+    let _clean = NothingLeft;
     let log = Log::default();
     let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
     let keep = kept.clone();
@@ -645,6 +690,7 @@ fn the_last_reference_given_up_on_another_thread_drops_the_future_at_home() {
 
 #[test]
 fn tasks_left_in_the_queue_are_dropped_when_their_thread_ends() {
+    let _clean = NothingLeft;
     let dropped = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = dropped.clone();
     on_another_thread(move || {

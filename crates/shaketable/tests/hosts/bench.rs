@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 /// What a run wrote, and how it ended.
 pub struct Run {
@@ -147,21 +147,39 @@ impl Host {
 
 /// Builds `tests/workloads/probe` with these features, and answers where the library is.
 pub fn probe(features: &str) -> PathBuf {
-    // The usual features share the folder of this test, where the dependencies are built already.
-    let target = match features {
-        "fdb-7_4" => target(),
-        other => target().join("hosts").join(other),
-    };
+    build_probe(features, features, &[])
+}
+
+/// The library as a profile with `panic = "abort"` builds it.
+pub fn probe_that_aborts() -> PathBuf {
+    build_probe(
+        "abort",
+        "fdb-7_4",
+        &["--config", "profile.dev.panic='abort'"],
+    )
+}
+
+fn build_probe(variant: &str, features: &str, more: &[&str]) -> PathBuf {
+    // All variants are built in the folder of this very test, where most dependencies are built
+    // already, and under one name; so each is put aside before the next one is built.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--quiet", "--package", "shaketable-test-probe"])
         .args(["--no-default-features", "--features", features])
+        .args(more)
         .arg("--target-dir")
-        .arg(&target)
+        .arg(target())
         .arg("--manifest-path")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads/probe/Cargo.toml"));
     succeed(command);
-    target.join("debug/libprobe.so")
+    let library = bench().join(format!("libprobe-{variant}.so"));
+    let fresh = library.with_extension("new");
+    fs::copy(target().join("debug/libprobe.so"), &fresh).expect("the library");
+    // Renamed into its place: another test may have the old one mapped.
+    fs::rename(&fresh, &library).expect("the library");
+    library
 }
 
 /// The fake client library: our few functions, and a stub for each of the others.

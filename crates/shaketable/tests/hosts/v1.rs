@@ -1,6 +1,6 @@
 //! The C ABI version 1, phase by phase, in good times and bad.
 
-use crate::bench::{Host, Run, probe};
+use crate::bench::{Host, Run, probe, probe_that_aborts};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -186,6 +186,17 @@ fn a_panic_in_a_joined_task_is_an_event_and_an_error_for_the_joiner() {
         .expect_line_with(&["trace error WorkloadPanic", "somebody is watching"])
         .expect_line_with(&["trace info Note", "Join=the task panicked", "Panic=true"])
         .expect_line("client 0 start -> true");
+}
+
+#[test]
+fn a_panic_in_a_library_that_aborts_is_an_event_before_the_end() {
+    let run = HOST.run(&probe_that_aborts(), &["PanicStart"]);
+    assert_ne!(run.code, Some(0), "{run}");
+    run.expect_line_with(&[
+        "trace error WorkloadPanic | Phase=start | Client=0 | Message=index out of bounds",
+        "probe/src/lib.rs:",
+    ])
+    .refuse("start ->");
 }
 
 #[test]
