@@ -176,7 +176,7 @@ impl Kernel {
 
     fn block(&self, change: impl FnOnce(&mut Blockades)) {
         change(&mut self.0.network.borrow_mut().blockades);
-        self.monitor_blocked();
+        self.monitor_all();
     }
 
     fn relieve(&self, change: impl FnOnce(&mut Blockades)) {
@@ -194,6 +194,6 @@ impl Kernel {
         }
         self.serve_links();
         self.restore();
-        self.monitor_blocked();
+        self.monitor_all();
     }
 }

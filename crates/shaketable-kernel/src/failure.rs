@@ -10,7 +10,7 @@
 //! * A process that dies counts as failed when the news has travelled, until news of its next incarnation has.
 
 use crate::kernel::Kernel;
-use crate::network::{LinkId, Parcel};
+use crate::network::{LinkId, Network, Parcel};
 use crate::process::ProcessId;
 use crate::sync::Notify;
 use crate::time::Time;
@@ -124,7 +124,7 @@ impl Kernel {
     pub(crate) fn announce_death(&self, process: ProcessId) {
         let incarnation = self.incarnation(process);
         let concerned = self.0.network.borrow().links_where(|id, link| {
-            id.to == process && id.from != process && (link.in_use() || link.watch.is_some())
+            id.to == process && id.from != process && (link.awaits() || link.watch.is_some())
         });
         for id in concerned {
             let news = News {
@@ -153,25 +153,19 @@ impl Kernel {
         }
     }
 
-    /// Looks after every link that is blocked and that somebody uses.
-    pub(crate) fn monitor_blocked(&self) {
-        let now = self.now();
-        let blocked = {
-            let network = self.0.network.borrow();
-            network.links_where(|id, link| {
-                (link.in_use() || link.watch.is_some())
-                    && network
-                        .blocked_until(id, now)
-                        .max(network.blocked_until(id.back(), now))
-                        > now
-            })
-        };
-        for id in blocked {
+    /// Looks after everybody whom a new blockade may concern.
+    pub(crate) fn monitor_all(&self) {
+        let used = self
+            .0
+            .network
+            .borrow()
+            .links_where(|_, link| link.awaits() || link.watch.is_some());
+        for id in used {
             self.monitor(id);
         }
     }
 
-    /// Counts the silence of a link, if it is blocked long enough to matter.
+    /// Counts the silence between two processes, if it is to last long enough for somebody to notice.
     pub(crate) fn monitor(&self, id: LinkId) {
         let now = self.now();
         let mut network = self.0.network.borrow_mut();
@@ -181,48 +175,52 @@ impl Kernel {
         }
         let silence = until.since(now);
         let relieved = network.blockades.relieved;
-        let config = network.config.clone();
-        let link = network.link(id);
-        let close = !link.monitored && link.in_use() && silence > config.connection_timeout_min;
-        link.monitored |= close;
-        let fail = link.watch.as_mut().is_some_and(|watch| {
-            let fail = !watch.timing && !watch.failed && silence > config.failure_detection_delay;
+        let (endured, detected) = (
+            network.config.connection_timeout_min,
+            network.config.failure_detection_delay,
+        );
+        let longest = network.config.connection_timeout_max;
+        let close = silence > endured
+            && awaits(&mut network, id)
+            && !std::mem::replace(&mut network.link(id.first()).monitored, true);
+        let watch = network.link(id).watch.as_mut();
+        let fail = watch.is_some_and(|watch| {
+            let fail = silence > detected && !watch.failed && !watch.timing;
             watch.timing |= fail;
             fail
         });
         drop(network);
         if close {
-            let patience = self
-                .stream("connection monitor")
-                .range(config.connection_timeout_min, config.connection_timeout_max);
+            let patience = self.stream("connection monitor").range(endured, longest);
             self.call_at(now.after(patience), move |kernel| {
                 kernel.silent_connection(id, relieved)
             });
         }
         if fail {
-            let at = now.after(config.failure_detection_delay);
-            self.call_at(at, move |kernel| kernel.silent_process(id, relieved));
+            self.call_at(now.after(detected), move |kernel| {
+                kernel.silent_process(id, relieved)
+            });
         }
     }
 
-    /// A link has been blocked for as long as a connection is endured, or was relieved meanwhile.
+    /// A connection has been silent for as long as that is endured, unless it was relieved meanwhile.
     fn silent_connection(&self, id: LinkId, relieved: u32) {
         let now = self.now();
         let close = {
             let mut network = self.0.network.borrow_mut();
-            let close = blocked(&network, id, now) > now && network.blockades.relieved == relieved;
-            let link = network.link(id);
-            link.monitored = false;
-            close && link.in_use()
+            network.link(id.first()).monitored = false;
+            blocked(&network, id, now) > now
+                && network.blockades.relieved == relieved
+                && awaits(&mut network, id)
         };
         if close {
             self.close_connection(id.from, id.to);
+        } else {
+            self.monitor(id);
         }
-        // Messages still wait, or will be sent again: the next connection is watched as well.
-        self.monitor(id);
     }
 
-    /// A watched process has been silent for as long as it takes to call it failed, or was relieved meanwhile.
+    /// A watched process has been silent for as long as it takes to call it failed, unless it was relieved meanwhile.
     fn silent_process(&self, id: LinkId, relieved: u32) {
         let now = self.now();
         let until = {
@@ -275,11 +273,17 @@ impl Kernel {
     }
 }
 
-/// Until when nothing comes back over a link: a ping needs both ways.
-fn blocked(network: &crate::network::Network, id: LinkId, now: Time) -> Time {
-    network
-        .blocked_until(id, now)
-        .max(network.blocked_until(id.back(), now))
+/// Until when no ping comes back: it needs both ways.
+fn blocked(network: &Network, id: LinkId, now: Time) -> Time {
+    let blockades = &network.blockades;
+    blockades
+        .until(id, now)
+        .max(blockades.until(id.back(), now))
+}
+
+/// Whether one of two processes waits for the other.
+fn awaits(network: &mut Network, id: LinkId) -> bool {
+    network.link(id).awaits() || network.link(id.back()).awaits()
 }
 
 /// News of the death or the return of a process, on its way to one that cares.

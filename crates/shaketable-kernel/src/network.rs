@@ -1,7 +1,7 @@
 //! The network: how long messages take, in which order they arrive, and how connections break.
 //!
 //! Between each ordered pair of processes there is a link, a FIFO of messages with the time each is due. One timer
-//! per link stands for its first message. What holds messages back ([`crate::clog`]) never touches them: when the
+//! per link stands for its first message; a later one that would be due earlier arrives right after it. What holds messages back ([`crate::clog`]) never touches them: when the
 //! timer fires and the link is blocked, it is set again for the end of the blockade, so that nothing
 //! is lost or reordered.
 //!
@@ -103,6 +103,15 @@ impl LinkId {
             to: self.from,
         }
     }
+
+    /// The link that stands for the connection: the one from the earlier process to the later.
+    pub(crate) fn first(self) -> LinkId {
+        if self.from <= self.to {
+            self
+        } else {
+            self.back()
+        }
+    }
 }
 
 /// A message on its way.
@@ -130,8 +139,6 @@ pub(crate) struct Network {
 #[derive(Default)]
 pub(crate) struct Link {
     queue: VecDeque<InFlight>,
-    /// Nothing sent later may be due earlier.
-    last_due: Time,
     /// The timer for the first message.
     timer: Option<TimerId>,
     /// Whether messages are just being delivered: the timer is set afterwards.
@@ -143,7 +150,7 @@ pub(crate) struct Link {
     free: Vec<u32>,
     /// What the sender of this link knows about its receiver, if it cares.
     pub(crate) watch: Option<Box<Watch>>,
-    /// Whether somebody is counting how long this link stays silent.
+    /// Whether somebody is counting how long the connection stays silent; of its two links, the first says so.
     pub(crate) monitored: bool,
 }
 
@@ -154,9 +161,9 @@ struct InFlight {
 }
 
 impl Link {
-    /// Whether anybody would notice that the link is silent.
-    pub(crate) fn in_use(&self) -> bool {
-        !self.queue.is_empty() || self.pending.len() > self.free.len()
+    /// Whether the sender waits for a reply.
+    pub(crate) fn awaits(&self) -> bool {
+        self.pending.len() > self.free.len()
     }
 
     fn pending(&self) -> Vec<Rc<dyn PendingRequest>> {
@@ -211,10 +218,6 @@ impl Network {
         found
     }
 
-    pub(crate) fn blocked_until(&self, id: LinkId, now: Time) -> Time {
-        self.blockades.until(id, now)
-    }
-
     fn latency(&mut self, id: LinkId) -> f64 {
         if self.instant {
             return 0.0;
@@ -246,13 +249,9 @@ impl Network {
         latency
     }
 
-    pub(crate) fn register(
-        &mut self,
-        from: ProcessId,
-        to: ProcessId,
-        request: Rc<dyn PendingRequest>,
-    ) -> u32 {
-        let link = self.link(LinkId { from, to });
+    /// Notes a request that waits for its reply; gives the number to forget it by.
+    pub(crate) fn register(&mut self, id: LinkId, request: Rc<dyn PendingRequest>) -> u32 {
+        let link = self.link(id);
         match link.free.pop() {
             Some(slot) => {
                 link.pending[slot as usize] = Some(request);
@@ -265,13 +264,9 @@ impl Network {
         }
     }
 
-    pub(crate) fn unregister(
-        &mut self,
-        from: ProcessId,
-        to: ProcessId,
-        slot: u32,
-    ) -> Option<Rc<dyn PendingRequest>> {
-        let link = self.link(LinkId { from, to });
+    /// Forgets a request; it is returned for the caller to drop.
+    pub(crate) fn unregister(&mut self, id: LinkId, slot: u32) -> Option<Rc<dyn PendingRequest>> {
+        let link = self.link(id);
         let request = link.pending.get_mut(slot as usize)?.take();
         if request.is_some() {
             link.free.push(slot);
@@ -348,9 +343,9 @@ impl Kernel {
                 .chance(network.config.connection_failure_chance);
         network.link(id);
         let latency = network.latency(id);
-        let blocked = network.blocked_until(id, now) > now;
+        let blocked = network.blockades.until(id, now) > now;
         let link = network.link(id);
-        let due = now.after(latency).max(link.last_due);
+        let due = now.after(latency);
         if due <= now && link.queue.is_empty() && !blocked {
             drop(network);
             self.record(|| Event::MessageSent {
@@ -362,7 +357,6 @@ impl Kernel {
             self.record(|| Event::MessageDelivered { from, to });
             parcel.arrive(self);
         } else {
-            link.last_due = due;
             link.queue.push_back(InFlight {
                 due,
                 connection: link.connection,
@@ -399,7 +393,7 @@ impl Kernel {
             self.0.timers.borrow_mut().cancel(timer);
         }
         loop {
-            let blocked = network.blocked_until(id, now);
+            let blocked = network.blockades.until(id, now);
             let link = network.link(id);
             link.serving = false;
             let Some(first) = link.queue.front() else {
@@ -410,10 +404,6 @@ impl Kernel {
                 // A partition has no end to wait for; healing it serves the link.
                 if due != Time::NEVER {
                     link.timer = Some(self.set_timer(due, Action::Link(id)));
-                }
-                drop(network);
-                if blocked > now {
-                    self.monitor(id);
                 }
                 return;
             }

@@ -243,7 +243,6 @@ impl Kernel {
             let state = &mut self.0.processes.borrow_mut()[process.index()];
             state.alive = false;
             state.booted = false;
-            state.well_known.clear();
             std::mem::take(&mut state.streams)
         };
         for stream in streams {

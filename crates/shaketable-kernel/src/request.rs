@@ -5,7 +5,7 @@
 //! Dropping the future forgets the request on this side; the receiver may still serve it.
 
 use crate::kernel::{Kernel, WeakKernel};
-use crate::network::Parcel;
+use crate::network::{LinkId, Parcel};
 use crate::process::ProcessId;
 use futures_core::Stream;
 use std::any::Any;
@@ -145,7 +145,7 @@ impl<Q: Request> Endpoint<Q> {
                 .0
                 .network
                 .borrow_mut()
-                .register(from, to, pending.clone());
+                .register(LinkId { from, to }, pending.clone());
             pending.slot.set(Some(slot));
         }
         let reply = Reply {
@@ -158,6 +158,7 @@ impl<Q: Request> Endpoint<Q> {
             reply,
         };
         kernel.ship(from, to, std::any::type_name::<Q>(), Box::new(parcel));
+        kernel.monitor(LinkId { from, to });
         Requesting(pending)
     }
 
@@ -459,11 +460,13 @@ impl<R> Pending<R> {
         if let Some(slot) = self.slot.take()
             && let Some(kernel) = self.kernel.upgrade()
         {
-            let request = kernel
-                .0
-                .network
-                .borrow_mut()
-                .unregister(self.from, self.to, slot);
+            let request = kernel.0.network.borrow_mut().unregister(
+                LinkId {
+                    from: self.from,
+                    to: self.to,
+                },
+                slot,
+            );
             drop(request);
         }
     }

@@ -42,19 +42,84 @@ fn a_clog_shorter_than_the_patience_breaks_nothing() {
 
 #[test]
 fn a_clog_that_is_ended_before_patience_runs_out_breaks_nothing() {
+    for seed in 0..20 {
+        let (kernel, a, b) = two(seed);
+        let (endpoint, _requests) = kernel.listen::<Echo>(b);
+        let (ip_a, ip_b) = (ip(&kernel, a), ip(&kernel, b));
+        let mut request = endpoint.request(a, Echo(1));
+        kernel.clog_pair(ip_a, ip_b, 60.0);
+        kernel.call_at(Time::from_secs(1.0), move |kernel| {
+            kernel.unclog_pair(ip_a, ip_b);
+            kernel.clog_pair(ip_a, ip_b, 1.4);
+        });
+        let result = kernel.block_on(kernel.timeout(10.0, &mut request));
+        assert_eq!(result, Ok(None), "two silences are not one, seed {seed}");
+        // But if the second is too long as well, it counts from its own beginning.
+        kernel.clog_pair(ip_a, ip_b, 60.0);
+        kernel.call_at(Time::from_secs(11.0), move |kernel| {
+            kernel.unclog_pair(ip_a, ip_b);
+            kernel.clog_pair(ip_a, ip_b, 60.0);
+        });
+        assert_eq!(
+            kernel.block_on(request),
+            Ok(Err(Disconnected::MaybeDelivered))
+        );
+        assert!(kernel.now() > Time::from_secs(12.5) && kernel.now() < Time::from_secs(15.0));
+    }
+}
+
+#[test]
+fn a_request_sent_while_only_the_way_back_is_clogged_is_told_however_slow_the_receiver() {
     let (kernel, a, b) = two(1);
-    let endpoint = serve(&kernel, b);
-    let (ip_a, ip_b) = (ip(&kernel, a), ip(&kernel, b));
-    kernel.clog_pair(ip_a, ip_b, 60.0);
-    let request = endpoint.request(a, Echo(1));
-    kernel.call_at(Time::from_secs(1.0), move |kernel| {
-        kernel.unclog_pair(ip_a, ip_b);
-        kernel.clog_pair(ip_a, ip_b, 1.0);
-    });
-    kernel.run_until(Time::from_secs(1.001)).unwrap();
-    assert_eq!(kernel.block_on(request), Ok(Ok(1)));
-    kernel.run_until(Time::from_secs(10.0)).unwrap();
-    assert_eq!(kernel.block_on(endpoint.request(a, Echo(2))), Ok(Ok(2)));
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    kernel.clog_pair(ip(&kernel, b), ip(&kernel, a), 60.0);
+    let result = kernel.block_on(endpoint.request(a, Echo(1)));
+    assert_eq!(result, Ok(Err(Disconnected::MaybeDelivered)));
+    assert!(kernel.now() < Time::from_secs(2.3));
+}
+
+#[test]
+fn a_request_that_nobody_waits_for_is_not_monitored() {
+    let (kernel, a, b) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    drop(endpoint.request(a, Echo(1)));
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    kernel.clog_pair(ip(&kernel, a), ip(&kernel, b), 60.0);
+    assert_eq!(kernel.next_timer(), None);
+}
+
+#[test]
+fn a_silence_is_counted_once_however_often_it_is_extended() {
+    let (kernel, a, b) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    let _failed = kernel.on_failed(a, b);
+    let _request = endpoint.request(a, Echo(1));
+    for _ in 0..100 {
+        kernel.clog_pair(ip(&kernel, a), ip(&kernel, b), 60.0);
+        kernel.clog_pair(ip(&kernel, b), ip(&kernel, a), 60.0);
+        kernel.run_until(kernel.now() + 0.001).unwrap();
+    }
+    let before = kernel.events();
+    kernel.run_until(Time::from_secs(100.0)).unwrap();
+    assert!(
+        kernel.events() - before < 10,
+        "{}",
+        kernel.events() - before
+    );
+}
+
+#[test]
+fn messages_that_wait_while_blockades_come_and_go_cost_one_timer() {
+    let (kernel, a, b) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    endpoint.send(a, Echo(1));
+    endpoint.send(a, Echo(2));
+    for _ in 0..100 {
+        kernel.clog_pair(ip(&kernel, a), ip(&kernel, b), 1.0);
+        kernel.unclog_pair(ip(&kernel, a), ip(&kernel, b));
+    }
+    kernel.run_until(Time::from_secs(100.0)).unwrap();
+    assert!(kernel.events() <= 2, "{}", kernel.events());
 }
 
 #[test]
@@ -163,6 +228,69 @@ fn four_seconds_of_silence_are_a_failure_until_the_silence_ends() {
             .unwrap();
         assert_eq!(kernel.now(), Time::from_secs(16.0));
     }
+}
+
+#[test]
+fn two_short_silences_are_not_a_failure_and_an_extended_one_lasts_until_its_end() {
+    let (kernel, observer, process) = two(1);
+    let (from, to) = (ip(&kernel, observer), ip(&kernel, process));
+    assert!(!kernel.is_failed(observer, process));
+    kernel.clog_pair(from, to, 60.0);
+    kernel.run_until(Time::from_secs(3.9)).unwrap();
+    kernel.unclog_pair(from, to);
+    kernel.clog_pair(from, to, 3.9);
+    kernel.run_until(Time::from_secs(10.0)).unwrap();
+    assert!(!kernel.is_failed(observer, process));
+    kernel.clog_pair(from, to, 6.0);
+    kernel.run_until(Time::from_secs(15.0)).unwrap();
+    assert!(kernel.is_failed(observer, process));
+    kernel.clog_pair(from, to, 10.0);
+    kernel
+        .block_on(kernel.on_available(observer, process))
+        .unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(25.0));
+}
+
+#[test]
+fn news_of_a_death_is_not_lost_with_a_connection() {
+    for seed in 0..20 {
+        let (kernel, observer, process) = two(seed);
+        let failed = kernel.on_failed(observer, process);
+        kernel.kill(process, KillKind::KillInstantly);
+        kernel.close_connection(observer, process);
+        assert_eq!(kernel.block_on(failed), Ok(()), "seed {seed}");
+    }
+}
+
+#[test]
+fn news_of_a_death_does_not_end_requests_to_the_next_incarnation() {
+    let (kernel, observer, process) = two(1);
+    kernel.set_boot(
+        process,
+        std::rc::Rc::new(|kernel, process| {
+            let mut requests = kernel.listen_well_known::<Echo>(process, "echo");
+            kernel
+                .spawn(
+                    process,
+                    shaketable_kernel::Priority::DefaultEndpoint,
+                    async move {
+                        let (Echo(n), reply) = requests.recv().await;
+                        reply.send(n);
+                    },
+                )
+                .detach();
+        }),
+    );
+    let _watched = kernel.on_failed(observer, process);
+    kernel.set_network_config(one_millisecond());
+    kernel.reboot(process, KillKind::Reboot, 0.0);
+    kernel.run_until(Time::from_secs(0.0005)).unwrap();
+    // The news is on its way.
+    let endpoint = kernel.well_known_endpoint::<Echo>(process, "echo");
+    assert_eq!(
+        kernel.block_on(endpoint.request(observer, Echo(1))),
+        Ok(Ok(1))
+    );
 }
 
 #[test]
