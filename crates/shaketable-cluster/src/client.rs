@@ -32,7 +32,7 @@ mod pending;
 mod range_read;
 mod range_set;
 mod reads;
-mod shared;
+pub(crate) mod shared;
 mod snapshot_cache;
 pub mod special_keys;
 mod transaction;

@@ -345,7 +345,11 @@ mod tests {
             (range("d", "z"), 100, Verdict::Commit),
         ];
         for (read, snapshot, expected) in cases {
-            let verdict = set.resolve(201, 0, &[transaction(snapshot, &[read.clone()], &[])]);
+            let verdict = set.resolve(
+                201,
+                0,
+                &[transaction(snapshot, std::slice::from_ref(&read), &[])],
+            );
             assert_eq!(verdict, [expected], "{read:?} at {snapshot}");
         }
     }

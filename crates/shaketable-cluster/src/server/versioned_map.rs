@@ -38,7 +38,9 @@ struct Row {
     set_at: Version,
     gone_at: Version,
     value: Box<[u8]>,
-    /// Values before the newest, oldest first. Boxed because most rows have none.
+    /// Values before the newest, oldest first. Boxed because most rows have none, and every row pays for the
+    /// field.
+    #[allow(clippy::box_collection)]
     older: Option<Box<VecDeque<OldValue>>>,
 }
 

@@ -1,0 +1,610 @@
+//! The commit proxy: takes transactions from clients to the logs.
+//!
+//! Transactions are collected into batches. Batches run as a pipeline of five steps: a version from the
+//! sequencer; verdicts from the resolvers; then, in the order of versions, everything that depends on
+//! metadata (who is locked out, which storage servers hear of which mutation); durability on all
+//! logs; the report to the sequencer. Only then are clients answered: whoever asks for a read
+//! version after an answer sees the commit.
+//!
+//! A proxy that loses contact with any of the others ends, without answering: what became of its
+//! transactions is for the recovery to decide, and for clients to find out.
+
+use crate::client::versionstamp;
+use crate::error::Error;
+use crate::idempotency;
+use crate::proto::{
+    Commit, CommitOutcome, CommitProxyInterface, CommitTransaction, GetKeyLocations, Key, KeyRange,
+    Mutation, MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,
+};
+use crate::server::conflict_set::{ResolveTransaction, Verdict};
+use crate::server::messages::{
+    CommitEmptyBatch, GetCommitVersion, LogBatch, LogEntry, LogInterface, Payload, PushBatch,
+    ReportCommitted, Resolution, ResolveBatch, StateTransaction, Tag, UpdateStorages,
+};
+use crate::server::metadata::{Metadata, touches_metadata};
+use crate::server::resolver::ResolverInterface;
+use crate::server::role::{Role, WaitFailure};
+use crate::server::sequencer::SequencerInterface;
+use bytes::Bytes;
+use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Reply, Requesting, Time};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// How much one batch's latency moves the average.
+const BATCH_INTERVAL_ALPHA: f64 = 0.1;
+
+/// What a commit proxy needs to know of its generation.
+#[derive(Clone, Debug)]
+pub struct CommitProxySpec {
+    /// Its number among the commit proxies.
+    pub index: usize,
+    /// Where versions come from.
+    pub sequencer: SequencerInterface,
+    /// Who finds conflicts: each from its key up to the next one's.
+    pub resolvers: Rc<[(Key, ResolverInterface)]>,
+    /// Where commits become durable.
+    pub logs: Rc<[LogInterface]>,
+    /// The version before the first batch.
+    pub version: Version,
+    /// The metadata at that version.
+    pub metadata: Metadata,
+    /// The storage servers by identity.
+    pub storages: Rc<[StorageInterface]>,
+}
+
+/// A commit proxy as the cluster controller sees it.
+#[derive(Clone, Debug)]
+pub struct CommitProxyHandle {
+    /// What clients see.
+    pub interface: CommitProxyInterface,
+    /// Makes versions advance.
+    pub commit_empty_batch: Endpoint<CommitEmptyBatch>,
+    /// Tells of storage servers that came or moved.
+    pub update_storages: Endpoint<UpdateStorages>,
+    /// Its end.
+    pub failure: Endpoint<WaitFailure>,
+}
+
+/// What becomes of a transaction: `Ok(None)` if it commits, else the read ranges that conflict, or an error.
+type Fate = Result<Option<Vec<u32>>, Error>;
+
+type CommitReply = Reply<<Commit as shaketable_kernel::Request>::Reply>;
+
+#[derive(Default)]
+struct Batch {
+    commits: Vec<(Commit, CommitReply)>,
+    bytes: usize,
+    even_if_empty: bool,
+}
+
+struct CommitProxy {
+    role: Role,
+    spec: CommitProxySpec,
+    metadata: RefCell<Metadata>,
+    storages: RefCell<BTreeMap<Tag, StorageInterface>>,
+    collecting: RefCell<Batch>,
+    arrived: Notify,
+    interval: Cell<f64>,
+    last_batch: Cell<Time>,
+    batches: Cell<u64>,
+    /// The numbers of the batches that may ask for a version, and that may use the metadata.
+    version_turn: AsyncVar<u64>,
+    metadata_turn: AsyncVar<u64>,
+    /// The version of this proxy's newest batch.
+    version: Cell<Version>,
+    known_committed: Cell<Version>,
+}
+
+/// Starts a commit proxy.
+pub fn start(role: &Role, spec: CommitProxySpec) -> CommitProxyHandle {
+    let proxy = Rc::new(CommitProxy {
+        role: role.clone(),
+        metadata: RefCell::new(spec.metadata.clone()),
+        storages: RefCell::default(),
+        collecting: RefCell::default(),
+        arrived: Notify::new(),
+        interval: Cell::new(role.env().knobs().commit_transaction_batch_interval_min),
+        last_batch: Cell::new(Time::ZERO),
+        batches: Cell::new(0),
+        version_turn: AsyncVar::new(0),
+        metadata_turn: AsyncVar::new(0),
+        version: Cell::new(spec.version),
+        known_committed: Cell::new(spec.version),
+        spec,
+    });
+    proxy.update_storages(&proxy.spec.storages);
+    let [for_commit, for_locations, for_empty, for_storages, batcher] =
+        [(); 5].map(|()| proxy.clone());
+    role.spawn(async move { batcher.run().await });
+    CommitProxyHandle {
+        interface: CommitProxyInterface {
+            commit: role.serve(move |commit, reply| for_commit.receive(commit, reply)),
+            get_key_locations: role.serve(move |request: GetKeyLocations, reply| {
+                reply.send(Ok(for_locations.locations(&request)));
+            }),
+        },
+        commit_empty_batch: role.serve(move |CommitEmptyBatch, reply| {
+            for_empty.ask_for_batch();
+            reply.send(());
+        }),
+        update_storages: role.serve(move |UpdateStorages(storages), reply| {
+            for_storages.update_storages(&storages);
+            reply.send(());
+        }),
+        failure: role.serve_failure(),
+    }
+}
+
+impl CommitProxy {
+    fn update_storages(&self, storages: &[StorageInterface]) {
+        *self.storages.borrow_mut() = storages
+            .iter()
+            .map(|storage| (storage.id, storage.clone()))
+            .collect();
+    }
+
+    fn receive(self: &Rc<Self>, commit: Commit, reply: CommitReply) {
+        let knobs = self.role.env().knobs();
+        let full = {
+            let mut batch = self.collecting.borrow_mut();
+            batch.bytes += commit_bytes(&commit.transaction);
+            if commit.first_in_batch {
+                batch.commits.insert(0, (commit, reply));
+            } else {
+                batch.commits.push((commit, reply));
+            }
+            batch.commits.len() as i64 >= knobs.commit_transaction_batch_count_max
+                || batch.bytes as i64 >= knobs.commit_transaction_batch_bytes_min
+        };
+        if full {
+            self.send_batch();
+        } else {
+            self.arrived.notify_all();
+        }
+    }
+
+    fn ask_for_batch(&self) {
+        self.collecting.borrow_mut().even_if_empty = true;
+        self.arrived.notify_all();
+    }
+
+    fn locations(&self, request: &GetKeyLocations) -> Vec<ShardLocation> {
+        let knobs = self.role.env().knobs();
+        let idle = self.role.env().kernel().now().since(self.last_batch.get());
+        if !self.role.env().is_instant() && idle > knobs.max_commit_batch_interval {
+            // What other proxies did to the shards comes with a batch; an idle proxy would never
+            // hear of it.
+            self.ask_for_batch();
+        }
+        let metadata = self.metadata.borrow();
+        let storages = self.storages.borrow();
+        let location = |(range, team): (KeyRange, &crate::server::metadata::Team)| ShardLocation {
+            range,
+            servers: team
+                .serving
+                .iter()
+                .filter_map(|tag| storages.get(tag))
+                .cloned()
+                .collect(),
+        };
+        let shards = metadata.whole_shards_of(&request.range);
+        if request.reverse {
+            shards.rev().take(request.limit).map(location).collect()
+        } else {
+            shards.take(request.limit).map(location).collect()
+        }
+    }
+
+    async fn run(self: Rc<Self>) {
+        let env = self.role.env().clone();
+        let knobs = env.knobs();
+        loop {
+            let nothing = {
+                let batch = self.collecting.borrow();
+                batch.commits.is_empty() && !batch.even_if_empty
+            };
+            if nothing {
+                self.arrived.notified().await;
+            }
+            if env.is_instant() {
+                env.kernel().yield_now().await;
+            } else {
+                let idle = env.kernel().now().since(self.last_batch.get());
+                let wait = (self.interval.get() - idle)
+                    .max(knobs.commit_transaction_batch_interval_from_idle);
+                env.kernel().sleep(wait).await;
+            }
+            self.send_batch();
+        }
+    }
+
+    fn send_batch(self: &Rc<Self>) {
+        let batch = self.collecting.take();
+        if batch.commits.is_empty() && !batch.even_if_empty {
+            return;
+        }
+        let number = self.batches.get();
+        self.batches.set(number + 1);
+        self.last_batch.set(self.role.env().kernel().now());
+        let proxy = self.clone();
+        self.role.spawn(async move {
+            if proxy.commit_batch(number, batch).await.is_err() {
+                proxy.role.stop();
+            }
+        });
+    }
+
+    async fn commit_batch(&self, number: u64, batch: Batch) -> Result<(), Disconnected> {
+        let env = self.role.env();
+        let started = env.kernel().now();
+        let process = self.role.process();
+
+        self.version_turn.wait_for(|turn| *turn == number).await;
+        let sequencer = &self.spec.sequencer;
+        let place = sequencer
+            .get_commit_version
+            .request(process, GetCommitVersion)
+            .await?;
+        let received = self.version.replace(place.version);
+        self.version_turn.set(number + 1);
+
+        let (mut commits, replies): (Vec<Commit>, Vec<CommitReply>) =
+            batch.commits.into_iter().unzip();
+        let too_old = env.buggify_with_chance("commit proxy rejects a batch as too old", 0.01);
+        if too_old {
+            commits.clear();
+        }
+        for (index, commit) in commits.iter_mut().enumerate() {
+            fill_versionstamps(&mut commit.transaction, place.version, index);
+        }
+        let questions = self.ask_resolvers(&mut commits, place, received);
+        let mut resolutions = Vec::with_capacity(questions.len());
+        for question in questions {
+            resolutions.push(question.await?);
+        }
+
+        self.metadata_turn.wait_for(|turn| *turn == number).await;
+        self.apply_state_of_others(&resolutions);
+        let (outcomes, entries) = self.decide(place.version, commits, resolutions);
+        let state = self.metadata.borrow().database_state();
+        self.metadata_turn.set(number + 1);
+
+        let log_batch = Rc::new(LogBatch {
+            previous: place.previous,
+            version: place.version,
+            entries,
+        });
+        let known_committed = self.known_committed.get();
+        let pushes: Vec<_> = self
+            .spec
+            .logs
+            .iter()
+            .map(|log| {
+                let push = PushBatch {
+                    batch: log_batch.clone(),
+                    known_committed,
+                };
+                log.push.request(process, push)
+            })
+            .collect();
+        for push in pushes {
+            push.await?;
+        }
+        self.known_committed
+            .set(place.version.max(self.known_committed.get()));
+        let metadata_version = state.metadata_version.clone();
+        let report = ReportCommitted {
+            version: place.version,
+            state,
+        };
+        sequencer.report_committed.request(process, report).await?;
+
+        if too_old {
+            for reply in replies {
+                reply.send(Err(Error::TRANSACTION_TOO_OLD));
+            }
+        } else {
+            for (index, (outcome, reply)) in outcomes.into_iter().zip(replies).enumerate() {
+                reply.send(outcome.map(|verdict| match verdict {
+                    None => CommitOutcome::Committed {
+                        stamp: stamp(place.version, index),
+                        metadata_version: metadata_version.clone(),
+                    },
+                    Some(conflicting_ranges) => CommitOutcome::Conflict { conflicting_ranges },
+                }));
+            }
+        }
+        self.learn_interval(env.kernel().now().since(started));
+        Ok(())
+    }
+
+    fn learn_interval(&self, latency: f64) {
+        let knobs = self.role.env().knobs();
+        let target = latency * knobs.commit_transaction_batch_interval_latency_fraction;
+        let average =
+            BATCH_INTERVAL_ALPHA * target + (1.0 - BATCH_INTERVAL_ALPHA) * self.interval.get();
+        self.interval.set(
+            average.clamp(
+                knobs.commit_transaction_batch_interval_min,
+                knobs
+                    .commit_transaction_batch_interval_max
+                    .max(knobs.commit_transaction_batch_interval_min),
+            ),
+        );
+    }
+
+    fn ask_resolvers(
+        &self,
+        commits: &mut [Commit],
+        place: crate::server::messages::CommitVersion,
+        received: Version,
+    ) -> Vec<Requesting<Resolution>> {
+        let state: Vec<StateTransaction> = commits
+            .iter()
+            .enumerate()
+            .filter(|(_, commit)| commit.transaction.mutations.iter().any(touches_metadata))
+            .map(|(index, commit)| StateTransaction {
+                index,
+                lock_aware: commit.transaction.lock_aware,
+                mutations: commit.transaction.mutations.clone().into(),
+            })
+            .collect();
+        let resolvers = &self.spec.resolvers;
+        let mut parts: Vec<Vec<ResolveTransaction>> = resolvers
+            .iter()
+            .map(|_| Vec::with_capacity(commits.len()))
+            .collect();
+        for commit in commits {
+            let transaction = &mut commit.transaction;
+            let reads = std::mem::take(&mut transaction.read_conflict_ranges);
+            let writes = std::mem::take(&mut transaction.write_conflict_ranges);
+            let whole = ResolveTransaction {
+                read_snapshot: transaction.read_snapshot,
+                reads: (0..).zip(reads).collect(),
+                writes,
+                report_conflicts: transaction.report_conflicting_keys,
+            };
+            if let [only] = &mut parts[..] {
+                only.push(whole);
+                continue;
+            }
+            for (number, part) in parts.iter_mut().enumerate() {
+                let begin = &resolvers[number].0;
+                let end = resolvers.get(number + 1).map(|(key, _)| key);
+                part.push(clip_transaction(&whole, begin, end));
+            }
+        }
+        let process = self.role.process();
+        resolvers
+            .iter()
+            .zip(parts)
+            .map(|((_, resolver), transactions)| {
+                let batch = ResolveBatch {
+                    previous: place.previous,
+                    version: place.version,
+                    proxy: self.spec.index,
+                    received,
+                    transactions,
+                    state: state.clone(),
+                };
+                resolver.resolve.request(process, batch)
+            })
+            .collect()
+    }
+
+    /// Metadata that other proxies changed, up to the version before this batch.
+    fn apply_state_of_others(&self, resolutions: &[Resolution]) {
+        let mut metadata = self.metadata.borrow_mut();
+        let Some(first) = resolutions.first() else {
+            return;
+        };
+        for (batch, (_, transactions)) in first.state.iter().enumerate() {
+            let locked = metadata.database_state().locked.is_some();
+            for (index, transaction) in transactions.iter().enumerate() {
+                let commits = resolutions
+                    .iter()
+                    .all(|other| other.state[batch].1[index].commits);
+                let mutations = &transaction.mutations;
+                if commits
+                    && admits(&metadata, locked, transaction.lock_aware, mutations) == Ok(None)
+                {
+                    for mutation in mutations.iter() {
+                        metadata.apply(mutation);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says what becomes of each transaction, and what the logs get.
+    fn decide(
+        &self,
+        version: Version,
+        commits: Vec<Commit>,
+        resolutions: Vec<Resolution>,
+    ) -> (Vec<Fate>, Vec<LogEntry>) {
+        let mut metadata = self.metadata.borrow_mut();
+        let locked = metadata.database_state().locked.is_some();
+        let mut entries = Vec::new();
+        let mut outcomes = Vec::with_capacity(commits.len());
+        let mut ids: BTreeMap<u8, Vec<(Bytes, u8)>> = BTreeMap::new();
+        for (index, commit) in commits.into_iter().enumerate() {
+            let verdict = combine(resolutions.iter().map(|one| &one.verdicts[index]));
+            let CommitTransaction {
+                mutations,
+                lock_aware,
+                ..
+            } = commit.transaction;
+            let outcome = match verdict {
+                Verdict::TooOld => Err(Error::TRANSACTION_TOO_OLD),
+                Verdict::Conflict(ranges) => Ok(Some(ranges)),
+                Verdict::Commit => admits(&metadata, locked, lock_aware, &mutations),
+            };
+            if outcome == Ok(None) {
+                for mutation in mutations {
+                    assign_tags(&mut metadata, mutation, &mut entries);
+                }
+                if let Some(id) = commit.idempotency_id {
+                    let [high, low] = (index as u16).to_be_bytes();
+                    ids.entry(high).or_default().push((id, low));
+                }
+            }
+            outcomes.push(outcome);
+        }
+        for (high, ids) in ids {
+            let seconds = self.role.env().kernel().now().as_secs() as i64;
+            let mutation = Mutation {
+                kind: MutationKind::SetValue,
+                param1: idempotency::key(version, high),
+                param2: idempotency::value(seconds, &ids),
+            };
+            assign_tags(&mut metadata, mutation, &mut entries);
+        }
+        (outcomes, entries)
+    }
+}
+
+/// Whether a transaction without conflict may commit, given locks.
+fn admits(metadata: &Metadata, locked: bool, lock_aware: bool, mutations: &[Mutation]) -> Fate {
+    if locked && !lock_aware {
+        return Ok(Some(Vec::new()));
+    }
+    let hits_lock = |mutation: &Mutation| match mutation.kind {
+        MutationKind::ClearRange => metadata.is_range_locked(&mutation.param1, &mutation.param2),
+        _ => metadata.is_range_locked(&mutation.param1, &mutation.param1),
+    };
+    if !lock_aware && mutations.iter().any(hits_lock) {
+        return Err(Error::TRANSACTION_REJECTED_RANGE_LOCKED);
+    }
+    Ok(None)
+}
+
+/// Adds a mutation to what the logs get, for the storage servers that hold its keys.
+pub(crate) fn assign_tags(
+    metadata: &mut Metadata,
+    mutation: Mutation,
+    entries: &mut Vec<LogEntry>,
+) {
+    let changes = metadata.apply(&mutation);
+    if mutation.kind == MutationKind::ClearRange {
+        let range = KeyRange {
+            begin: mutation.param1,
+            end: mutation.param2,
+        };
+        for (part, team) in metadata.shards_of(&range) {
+            let clipped = Mutation {
+                kind: MutationKind::ClearRange,
+                param1: part.begin,
+                param2: part.end,
+            };
+            entries.push(LogEntry {
+                tags: team.all.clone(),
+                payload: Payload::Mutation(clipped),
+            });
+        }
+    } else {
+        let tags = metadata.team(&mutation.param1).all.clone();
+        entries.push(LogEntry {
+            tags,
+            payload: Payload::Mutation(mutation),
+        });
+    }
+    if !changes.is_empty() {
+        let everybody: Rc<[Tag]> = metadata.servers().map(|(tag, _)| tag).collect();
+        for change in changes {
+            entries.push(LogEntry {
+                tags: everybody.clone(),
+                payload: Payload::Shard(change),
+            });
+        }
+    }
+}
+
+fn stamp(version: Version, index: usize) -> Versionstamp {
+    Versionstamp {
+        version,
+        batch_index: index as u16,
+    }
+}
+
+/// Turns versionstamped mutations into plain ones; a stamped key is written, so it joins the write
+/// conflicts.
+fn fill_versionstamps(transaction: &mut CommitTransaction, version: Version, index: usize) {
+    for mutation in &mut transaction.mutations {
+        let stamped_key = match mutation.kind {
+            MutationKind::SetVersionstampedKey => true,
+            MutationKind::SetVersionstampedValue => false,
+            _ => continue,
+        };
+        *mutation = versionstamp::resolve(mutation.clone(), stamp(version, index));
+        if stamped_key {
+            let begin = mutation.param1.clone();
+            let end = [&begin[..], b"\0"].concat().into();
+            transaction
+                .write_conflict_ranges
+                .push(KeyRange { begin, end });
+        }
+    }
+}
+
+fn clip_transaction(
+    whole: &ResolveTransaction,
+    begin: &Key,
+    end: Option<&Key>,
+) -> ResolveTransaction {
+    let clip = |range: &KeyRange| -> Option<KeyRange> {
+        let clipped = KeyRange {
+            begin: range.begin.clone().max(begin.clone()),
+            end: match end {
+                Some(end) => range.end.clone().min(end.clone()),
+                None => range.end.clone(),
+            },
+        };
+        (clipped.begin < clipped.end).then_some(clipped)
+    };
+    ResolveTransaction {
+        read_snapshot: whole.read_snapshot,
+        reads: whole
+            .reads
+            .iter()
+            .filter_map(|(index, range)| Some((*index, clip(range)?)))
+            .collect(),
+        writes: whole.writes.iter().filter_map(clip).collect(),
+        report_conflicts: whole.report_conflicts,
+    }
+}
+
+/// One verdict of several resolvers': too old beats conflict beats commit.
+fn combine<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Verdict {
+    let mut combined = Verdict::Commit;
+    for verdict in verdicts {
+        match (&mut combined, verdict) {
+            (_, Verdict::TooOld) => return Verdict::TooOld,
+            (Verdict::Conflict(ranges), Verdict::Conflict(more)) => ranges.extend(more),
+            (Verdict::Commit, other) => combined = other.clone(),
+            (_, Verdict::Commit) | (Verdict::TooOld, _) => {}
+        }
+    }
+    if let Verdict::Conflict(ranges) = &mut combined {
+        ranges.sort_unstable();
+        ranges.dedup();
+    }
+    combined
+}
+
+fn commit_bytes(transaction: &CommitTransaction) -> usize {
+    let mutations: usize = transaction
+        .mutations
+        .iter()
+        .map(|mutation| mutation.param1.len() + mutation.param2.len() + 44)
+        .sum();
+    let ranges = transaction
+        .read_conflict_ranges
+        .iter()
+        .chain(&transaction.write_conflict_ranges);
+    mutations
+        + ranges
+            .map(|range| range.begin.len() + range.end.len() + 24)
+            .sum::<usize>()
+}

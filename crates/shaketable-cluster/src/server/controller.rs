@@ -1,0 +1,202 @@
+//! The cluster controller: watches over the generation and begins the next one.
+//!
+//! It tells clients and servers who plays which role, and when a role of the current generation fails
+//! it starts a recovery (see [`crate::server::recovery`]). It keeps nothing of its own: a new controller
+//! reads what it needs from the coordinators and the logs.
+
+use crate::client::shared::{First, first_of};
+use crate::proto::{ClientDbInfo, OpenDatabase};
+use crate::server::coordinator::Coordinators;
+use crate::server::env::Env;
+use crate::server::layout::Layout;
+use crate::server::messages::{GetServerDbInfo, ServerDbInfo};
+use crate::server::recovery::{self, Generation};
+use crate::server::role::{Role, WaitFailure};
+use crate::server::worker::{Leader, LeaderVar};
+use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Priority, ProcessId, Reply};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// How long a failure must last before the controller acts on it, in seconds.
+const FAILURE_REACTION: f64 = 0.4;
+/// The pause before a recovery that failed is tried again, in seconds.
+const RETRY_DELAY: f64 = 0.5;
+
+/// What a controller is told when it begins.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// What all servers share.
+    pub env: Env,
+    /// What the cluster was laid out as.
+    pub layout: Rc<Layout>,
+    /// The server processes, in the order of the layout.
+    pub servers: Rc<[ProcessId]>,
+    /// Who remembers.
+    pub coordinators: Coordinators,
+    /// Where servers find the controller.
+    pub leader: LeaderVar,
+    /// Where clients find it.
+    pub client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+}
+
+/// A controller, for those who make trouble on purpose.
+#[derive(Clone)]
+pub struct Controller(Rc<Inner>);
+
+struct Inner {
+    role: Role,
+    around: Surroundings,
+    generation: RefCell<Option<Rc<Generation>>>,
+    revision: RefCell<u64>,
+    server_info: RefCell<Option<Rc<ServerDbInfo>>>,
+    clients: RefCell<Vec<(u64, Reply<ClientDbInfo>)>>,
+    servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
+    recover: Notify,
+}
+
+/// Starts the controller on a process and lets everybody know.
+pub fn start(around: Surroundings, process: ProcessId) -> Controller {
+    let role = Role::new(&around.env, process, Priority::ClusterController);
+    let controller = Controller(Rc::new(Inner {
+        role: role.clone(),
+        around: around.clone(),
+        generation: RefCell::default(),
+        revision: RefCell::default(),
+        server_info: RefCell::default(),
+        clients: RefCell::default(),
+        servers: RefCell::default(),
+        recover: Notify::new(),
+    }));
+    let [for_clients, for_servers, runner] = [(); 3].map(|()| controller.clone());
+    let open_database = role.serve(move |request: OpenDatabase, reply| {
+        for_clients
+            .0
+            .clients
+            .borrow_mut()
+            .push((request.known_generation, reply));
+        for_clients.answer();
+    });
+    let server_info = role.serve(move |request: GetServerDbInfo, reply| {
+        for_servers
+            .0
+            .servers
+            .borrow_mut()
+            .push((request.known_revision, reply));
+        for_servers.answer();
+    });
+    around.leader.replace(Some(Leader {
+        process,
+        server_info,
+    }));
+    around.client_leader.replace(Some(open_database));
+    role.spawn(async move { runner.run().await });
+    controller
+}
+
+impl Controller {
+    /// The current generation, once recovered.
+    pub fn generation(&self) -> Option<Rc<Generation>> {
+        self.0.generation.borrow().clone()
+    }
+
+    /// The process it runs on.
+    pub fn process(&self) -> ProcessId {
+        self.0.role.process()
+    }
+
+    /// Ends the current generation although nothing has failed.
+    pub fn trigger_recovery(&self) {
+        self.0.recover.notify_all();
+    }
+
+    /// Ends this controller: another one leads.
+    pub fn stop(&self) {
+        self.0.role.stop();
+    }
+
+    async fn run(&self) {
+        let kernel = self.0.around.env.kernel().clone();
+        let mut ballot = 1;
+        loop {
+            let recovered =
+                recovery::recover(&self.0.around, self.0.role.process(), &mut ballot).await;
+            let Ok(generation) = recovered else {
+                kernel.sleep(RETRY_DELAY).await;
+                continue;
+            };
+            let generation = Rc::new(generation);
+            self.publish(generation.clone());
+            let triggered = self.0.recover.notified();
+            if let First::Left(()) = first_of(self.any_failure(&generation), triggered).await {
+                kernel.sleep(FAILURE_REACTION).await;
+            }
+            self.0.generation.replace(None);
+        }
+    }
+
+    fn publish(&self, generation: Rc<Generation>) {
+        let revision = generation.epoch << 16;
+        self.0.server_info.replace(Some(Rc::new(ServerDbInfo {
+            revision,
+            epoch: generation.epoch,
+            recoveries: generation.core.recoveries.clone().into(),
+            logs: generation.logs.clone(),
+            storages: generation.storages.clone(),
+        })));
+        self.0.revision.replace(revision);
+        self.0.generation.replace(Some(generation));
+        self.answer();
+    }
+
+    /// Answers whoever does not know the newest yet.
+    fn answer(&self) {
+        if let Some(generation) = &*self.0.generation.borrow() {
+            let mut clients = self.0.clients.borrow_mut();
+            let due = clients.extract_if(.., |(known, _)| *known != generation.epoch);
+            for (_, reply) in due {
+                reply.send(generation.client_info.clone());
+            }
+        }
+        if let Some(info) = &*self.0.server_info.borrow() {
+            let mut servers = self.0.servers.borrow_mut();
+            let due = servers.extract_if(.., |(known, _)| *known < info.revision);
+            for (_, reply) in due {
+                reply.send(info.clone());
+            }
+        }
+    }
+
+    /// Waits until some role of a generation has failed.
+    async fn any_failure(&self, generation: &Generation) {
+        let failed = Notify::new();
+        let waiting = failed.notified();
+        let watchers: Vec<_> = generation
+            .failures
+            .iter()
+            .map(|endpoint| {
+                let (env, process) = (self.0.around.env.clone(), self.0.role.process());
+                let (endpoint, failed) = (endpoint.clone(), failed.clone());
+                let kernel = env.kernel().clone();
+                kernel.spawn(process, Priority::FailureMonitor, async move {
+                    wait_for_failure(&env, process, &endpoint).await;
+                    failed.notify_all();
+                })
+            })
+            .collect();
+        waiting.await;
+        drop(watchers);
+    }
+}
+
+/// Waits for the end of a role, or until its process has been silent for too long.
+async fn wait_for_failure(env: &Env, from: ProcessId, endpoint: &Endpoint<WaitFailure>) {
+    let kernel = env.kernel();
+    loop {
+        let silent = kernel.on_failed(from, endpoint.process());
+        match first_of(endpoint.request(from, WaitFailure), silent).await {
+            First::Left(Ok(()) | Err(Disconnected::Refused)) | First::Right(()) => return,
+            // The connection may have broken while the role lives: ask again, and hear of it if it does not.
+            First::Left(Err(Disconnected::MaybeDelivered)) => {}
+        }
+    }
+}

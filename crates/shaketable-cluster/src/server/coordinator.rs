@@ -1,0 +1,197 @@
+//! Coordinators: the few processes that remember which generation counts.
+//!
+//! Together they are one register, written by one cluster controller at a time: whoever reads with the highest
+//! ballot has the only right to write, and a write counts when a majority has it on disk. Two controllers
+//! that both believe to lead can therefore not both begin a generation.
+
+use crate::proto::Version;
+use crate::server::env::Env;
+use crate::server::messages::{Epoch, Tag};
+use crate::server::role::Role;
+use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request, Time};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What must outlive every recovery.
+#[derive(Clone, Debug)]
+pub struct CoreState {
+    /// The logs of the current generation: identity and process.
+    pub logs: Vec<(u64, ProcessId)>,
+    /// How many logs may be missing, plus one.
+    pub log_replicas: usize,
+    /// The storage servers.
+    pub storages: Vec<(Tag, ProcessId)>,
+    /// The generations so far, each with the last version of the one before it.
+    pub recoveries: Vec<(Epoch, Version)>,
+    /// The version with which the current generation began, and when: its versions follow the clock.
+    pub began_with: Version,
+    /// When it began.
+    pub began_at: Time,
+    /// The next identity of a log or storage server.
+    pub next_id: u64,
+}
+
+/// Asks for the state, and for the right to write it.
+#[derive(Debug)]
+pub struct ReadState {
+    /// Greater than every ballot before.
+    pub ballot: u64,
+}
+/// What a coordinator knows.
+#[derive(Clone, Debug)]
+pub struct ReadStateReply {
+    /// The highest ballot it has seen; the right is granted if it is the asker's.
+    pub promised: u64,
+    /// The ballot of the state.
+    pub written: u64,
+    /// The state, once there is one.
+    pub state: Option<Rc<CoreState>>,
+}
+impl Request for ReadState {
+    type Reply = ReadStateReply;
+}
+
+/// Writes the state.
+#[derive(Debug)]
+pub struct WriteState {
+    /// The ballot with which it was read.
+    pub ballot: u64,
+    /// The new state.
+    pub state: Rc<CoreState>,
+}
+impl Request for WriteState {
+    /// Whether it was written: not if a higher ballot has been seen.
+    type Reply = bool;
+}
+
+#[derive(Debug, Default)]
+struct Register {
+    promised: u64,
+    written: u64,
+    state: Option<Rc<CoreState>>,
+}
+
+/// Starts the coordinator of a process: called at every boot.
+pub fn start(env: &Env, process: ProcessId) {
+    let role = Role::new(env, process, Priority::Coordination);
+    let disk = env.kernel().disk(process);
+    let register = disk.open("coordinator", || RefCell::new(Register::default()));
+    let reader = register.clone();
+    role.serve_well_known("coordinator read", move |ReadState { ballot }, reply| {
+        let mut register = reader.borrow_mut();
+        register.promised = ballot.max(register.promised);
+        reply.send(ReadStateReply {
+            promised: register.promised,
+            written: register.written,
+            state: register.state.clone(),
+        });
+    });
+    role.serve_well_known("coordinator write", move |write: WriteState, reply| {
+        let mut register = register.borrow_mut();
+        let wins = write.ballot >= register.promised;
+        if wins {
+            register.promised = write.ballot;
+            register.written = write.ballot;
+            register.state = Some(write.state);
+        }
+        reply.send(wins);
+    });
+}
+
+/// The coordinators, from the side of a cluster controller.
+#[derive(Clone)]
+pub struct Coordinators {
+    kernel: Kernel,
+    /// All of them.
+    pub processes: Rc<[ProcessId]>,
+}
+
+/// A higher ballot was seen, or a majority could not be reached.
+#[derive(Debug)]
+pub struct Outvoted;
+
+impl Coordinators {
+    /// These processes.
+    pub fn new(kernel: &Kernel, processes: Rc<[ProcessId]>) -> Coordinators {
+        Coordinators {
+            kernel: kernel.clone(),
+            processes,
+        }
+    }
+
+    fn majority(&self) -> usize {
+        self.processes.len() / 2 + 1
+    }
+
+    /// Takes the right to write: the ballot, and the newest state.
+    pub async fn read(
+        &self,
+        from: ProcessId,
+        at_least: u64,
+    ) -> Result<(u64, Option<Rc<CoreState>>), Outvoted> {
+        let mut ballot = at_least;
+        loop {
+            let endpoint = |process| -> Endpoint<ReadState> {
+                self.kernel.well_known_endpoint(process, "coordinator read")
+            };
+            let requests: Vec<_> = self
+                .processes
+                .iter()
+                .map(|process| endpoint(*process).request(from, ReadState { ballot }))
+                .collect();
+            let mut replies = Vec::new();
+            for request in requests {
+                replies.extend(request.await);
+            }
+            if replies.len() < self.majority() {
+                return Err(Outvoted);
+            }
+            let highest = replies
+                .iter()
+                .map(|reply| reply.promised)
+                .max()
+                .unwrap_or(ballot);
+            if highest > ballot {
+                ballot = highest + 1;
+                continue;
+            }
+            let newest = replies.into_iter().max_by_key(|reply| reply.written);
+            return Ok((ballot, newest.and_then(|reply| reply.state)));
+        }
+    }
+
+    /// Writes the state with a ballot that [`Coordinators::read`] gave.
+    pub async fn write(
+        &self,
+        from: ProcessId,
+        ballot: u64,
+        state: Rc<CoreState>,
+    ) -> Result<(), Outvoted> {
+        let endpoint = |process| -> Endpoint<WriteState> {
+            self.kernel
+                .well_known_endpoint(process, "coordinator write")
+        };
+        let requests: Vec<_> = self
+            .processes
+            .iter()
+            .map(|process| {
+                endpoint(*process).request(
+                    from,
+                    WriteState {
+                        ballot,
+                        state: state.clone(),
+                    },
+                )
+            })
+            .collect();
+        let mut written = 0;
+        for request in requests {
+            written += usize::from(request.await == Ok(true));
+        }
+        if written < self.majority() {
+            Err(Outvoted)
+        } else {
+            Ok(())
+        }
+    }
+}

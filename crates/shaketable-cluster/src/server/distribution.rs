@@ -1,0 +1,73 @@
+//! Data distribution: which storage servers hold which shards.
+
+use crate::proto::{Key, Mutation, MutationKind, Value};
+use crate::server::commit_proxy::assign_tags;
+use crate::server::env::Env;
+use crate::server::layout::Layout;
+use crate::server::messages::{LogBatch, Tag};
+use crate::server::metadata::{Metadata, Team, key_servers_key, server_list_key};
+use shaketable_kernel::ProcessId;
+
+/// The first batch of a new database: its configuration, its storage servers, its shards.
+pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) -> LogBatch {
+    let kernel = env.kernel();
+    let stream = kernel.stream("layout");
+    let mut mutations = layout.configuration.write();
+    let set = |key: Key, value: Value| Mutation {
+        kind: MutationKind::SetValue,
+        param1: key,
+        param2: value,
+    };
+    for (tag, process) in storages {
+        let address = kernel.process(*process).address.to_string();
+        mutations.push(set(server_list_key(*tag), address.into()));
+    }
+    let begins = [Key::new()]
+        .into_iter()
+        .chain(layout.boundaries.iter().cloned());
+    for begin in begins.chain([Key::from_static(b"\xff")]) {
+        let mut order = storages.to_vec();
+        stream.shuffle(&mut order);
+        let team = spread(env, &order, layout.configuration.storage_replicas);
+        mutations.push(set(key_servers_key(&begin), Team::new(&team, &[]).encode()));
+    }
+    // The shards go first: everything else is written into them.
+    mutations.reverse();
+    let mut metadata = Metadata::default();
+    for mutation in &mutations {
+        metadata.apply(mutation);
+    }
+    let mut entries = Vec::new();
+    for mutation in mutations {
+        assign_tags(&mut metadata, mutation, &mut entries);
+    }
+    LogBatch {
+        previous: 0,
+        version: 1,
+        entries,
+    }
+}
+
+/// The first so many servers that are in different zones.
+fn spread(env: &Env, servers: &[(Tag, ProcessId)], count: usize) -> Vec<Tag> {
+    let mut team = Vec::new();
+    let mut zones: Vec<String> = Vec::new();
+    for (tag, process) in servers {
+        let zone = env.kernel().process(*process).zone.clone();
+        if team.len() < count && !zones.contains(&zone) {
+            zones.push(zone);
+            team.push(*tag);
+        }
+    }
+    team
+}
+
+/// Where the keys of each of so many resolvers begin.
+pub fn resolver_splits(count: usize) -> Vec<Key> {
+    (0..count)
+        .map(|index| match index {
+            0 => Key::new(),
+            _ => Key::from(vec![(index * 256 / count) as u8]),
+        })
+        .collect()
+}

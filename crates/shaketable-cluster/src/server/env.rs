@@ -1,0 +1,105 @@
+//! What every server of a cluster is given: the kernel, the knobs of the run, and buggify.
+
+use crate::knobs::{BUGGIFY_CHANCE, Knobs};
+use shaketable_kernel::{Kernel, Stream};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Shared by the servers of one cluster. Cheap to clone.
+#[derive(Clone)]
+pub struct Env(Rc<Inner>);
+
+struct Inner {
+    kernel: Kernel,
+    knobs: Knobs,
+    /// Nobody waits: for a database that is part of an ordinary program.
+    instant: bool,
+    buggify: bool,
+    sites: RefCell<BTreeMap<&'static str, Site>>,
+    faults_enabled: Cell<bool>,
+    rejections: Stream,
+}
+
+struct Site {
+    active: bool,
+    stream: Stream,
+}
+
+impl Env {
+    /// For a cluster with these knobs.
+    pub fn new(kernel: &Kernel, knobs: Knobs, instant: bool, buggify: bool) -> Env {
+        Env(Rc::new(Inner {
+            kernel: kernel.clone(),
+            knobs,
+            instant,
+            buggify,
+            sites: RefCell::default(),
+            faults_enabled: Cell::new(false),
+            rejections: kernel.stream("grv rejection"),
+        }))
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &Kernel {
+        &self.0.kernel
+    }
+
+    /// The knobs of this run.
+    pub fn knobs(&self) -> &Knobs {
+        &self.0.knobs
+    }
+
+    /// Whether artificial waits are left out.
+    pub fn is_instant(&self) -> bool {
+        self.0.instant
+    }
+
+    /// Whether buggify strikes here and now. A site is active in a quarter of the runs, and an active
+    /// site strikes a quarter of the times. Each site has its own random stream, so that a new site
+    /// changes nothing about the others.
+    pub fn buggify(&self, site: &'static str) -> bool {
+        self.buggify_with_chance(site, BUGGIFY_CHANCE)
+    }
+
+    /// The same, with other odds that an active site strikes.
+    pub fn buggify_with_chance(&self, site: &'static str, chance: f64) -> bool {
+        if !self.0.buggify {
+            return false;
+        }
+        let mut sites = self.0.sites.borrow_mut();
+        let site = sites.entry(site).or_insert_with(|| {
+            let stream = self.0.kernel.stream(&format!("buggify {site}"));
+            Site {
+                active: stream.chance(BUGGIFY_CHANCE),
+                stream,
+            }
+        });
+        site.active && site.stream.chance(chance)
+    }
+
+    /// The sites that are active in this run, of those that were reached.
+    pub fn active_sites(&self) -> Vec<&'static str> {
+        let sites = self.0.sites.borrow();
+        sites
+            .iter()
+            .filter(|(_, site)| site.active)
+            .map(|(name, _)| *name)
+            .collect()
+    }
+
+    /// Whether faults are on; FoundationDB's `speedUpSimulation` is the opposite.
+    pub fn faults_enabled(&self) -> bool {
+        self.0.faults_enabled.get()
+    }
+
+    /// Switches faults on or off.
+    pub fn set_faults_enabled(&self, enabled: bool) {
+        self.0.faults_enabled.set(enabled);
+    }
+
+    /// Whether a GRV proxy turns this request away: one in a hundred while faults are on.
+    pub fn rejects_read_version(&self) -> bool {
+        self.0.faults_enabled.get() && self.0.rejections.chance(0.01)
+    }
+}

@@ -1,0 +1,434 @@
+//! What a cluster is made of: datacenters, machines, processes, and how many of each role.
+//!
+//! A seed draws a layout the way FoundationDB's simulator does; a test file may force parts of it. A
+//! layout is a plain description; [`crate::cluster::Cluster`] builds it.
+
+use crate::proto::{Key, Mutation, MutationKind, Value};
+use crate::server::metadata::Metadata;
+use shaketable_kernel::{Address, ProcessSpec, Stream};
+use std::fmt;
+
+/// The most storage servers of a drawn layout that needs no more.
+const STORAGES_MAX: usize = 6;
+
+/// A cluster on paper.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The server processes.
+    pub processes: Vec<ProcessSpec>,
+    /// Which of them are coordinators.
+    pub coordinators: Vec<usize>,
+    /// Which of them have a storage server from the beginning.
+    pub storages: Vec<usize>,
+    /// How many there are of each role.
+    pub configuration: Configuration,
+    /// Where shards begin, beside the empty key and the system keys.
+    pub boundaries: Vec<Key>,
+}
+
+/// How many there are of each role, and of each piece of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// How many copies of the data.
+    pub storage_replicas: usize,
+    /// How many copies of the newest versions.
+    pub log_replicas: usize,
+    /// Logs.
+    pub logs: usize,
+    /// Commit proxies.
+    pub commit_proxies: usize,
+    /// GRV proxies.
+    pub grv_proxies: usize,
+    /// Resolvers.
+    pub resolvers: usize,
+}
+
+/// What a test file may say about the layout. What it does not say is drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LayoutOptions {
+    /// One of everything.
+    pub simple_config: bool,
+    /// How many datacenters.
+    pub datacenters: Option<usize>,
+    /// How many machines.
+    pub machine_count: Option<usize>,
+    /// How many processes on each machine.
+    pub processes_per_machine: Option<usize>,
+    /// How many coordinators.
+    pub coordinators: Option<usize>,
+    /// How many logs.
+    pub desired_tlog_count: Option<usize>,
+    /// How many commit proxies.
+    pub commit_proxy_count: Option<usize>,
+    /// How many GRV proxies.
+    pub grv_proxy_count: Option<usize>,
+    /// How many resolvers.
+    pub resolver_count: Option<usize>,
+    /// At least so many replicas.
+    pub minimum_replication: usize,
+    /// A configuration in FoundationDB's words: `single`, `double logs=3`….
+    pub config: Option<String>,
+}
+
+/// What makes a process a good place for a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fitness {
+    /// Roles that keep nothing.
+    Stateless,
+    /// Logs.
+    Log,
+    /// Storage servers.
+    Storage,
+}
+
+impl Fitness {
+    /// How bad a place a class of processes is; 0 is best.
+    pub fn of(self, class: &str) -> u32 {
+        match (self, class) {
+            (Fitness::Stateless, "stateless")
+            | (Fitness::Log, "transaction" | "log")
+            | (Fitness::Storage, "storage") => 0,
+            (Fitness::Storage, "unset") | (Fitness::Log, "unset") => 1,
+            (Fitness::Stateless, "unset" | "transaction" | "log") => 1,
+            (Fitness::Log, "storage") => 2,
+            (Fitness::Stateless, "storage") => 2,
+            _ => 3,
+        }
+    }
+}
+
+impl Configuration {
+    /// One of everything.
+    pub const SINGLE: Configuration = Configuration {
+        storage_replicas: 1,
+        log_replicas: 1,
+        logs: 1,
+        commit_proxies: 1,
+        grv_proxies: 1,
+        resolvers: 1,
+    };
+
+    /// From the rows under `\xff/conf/`.
+    pub fn read(metadata: &Metadata) -> Configuration {
+        let mut configuration = Configuration::SINGLE;
+        for (name, field) in configuration.fields() {
+            let text = metadata.get(&[b"\xff/conf/", name.as_bytes()].concat());
+            let number = text.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+            *field = number.unwrap_or(*field).clamp(1, 100);
+        }
+        configuration
+    }
+
+    /// The mutations that make it so.
+    pub fn write(mut self) -> Vec<Mutation> {
+        self.fields()
+            .into_iter()
+            .map(|(name, field)| Mutation {
+                kind: MutationKind::SetValue,
+                param1: [b"\xff/conf/", name.as_bytes()].concat().into(),
+                param2: Value::from(field.to_string()),
+            })
+            .collect()
+    }
+
+    /// Changes it as a `configure` command says: `double`, `logs=5`, `commit_proxies=2`…. Says which
+    /// word it does not know.
+    pub fn configure(&mut self, command: &str) -> Result<(), String> {
+        for word in command.split_whitespace() {
+            let replicas = match word {
+                "single" => Some(1),
+                "double" => Some(2),
+                "triple" | "three_data_hall" | "three_datacenter" => Some(3),
+                _ => None,
+            };
+            if let Some(replicas) = replicas {
+                (self.storage_replicas, self.log_replicas) = (replicas, replicas);
+                self.logs = self.logs.max(replicas);
+                continue;
+            }
+            let (name, value) = word.split_once([':', '=']).unwrap_or((word, ""));
+            if let "proxies" = name {
+                let proxies: usize = value.parse().map_err(|_| word.to_owned())?;
+                self.grv_proxies = (proxies / 4).max(1);
+                self.commit_proxies = (proxies - self.grv_proxies.min(proxies - 1)).max(1);
+                continue;
+            }
+            let known = self.fields().into_iter().find(|(field, _)| *field == name);
+            match (known, value.parse()) {
+                (Some((_, field)), Ok(value)) => *field = usize::max(value, 1),
+                (None, _) if NO_DIFFERENCE.contains(&name) => {}
+                _ => return Err(word.to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self) -> [(&'static str, &mut usize); 6] {
+        [
+            ("storage_replicas", &mut self.storage_replicas),
+            ("log_replicas", &mut self.log_replicas),
+            ("logs", &mut self.logs),
+            ("commit_proxies", &mut self.commit_proxies),
+            ("grv_proxies", &mut self.grv_proxies),
+            ("resolvers", &mut self.resolvers),
+        ]
+    }
+}
+
+/// Words of a `configure` command that change nothing a client can see here.
+const NO_DIFFERENCE: &[&str] = &[
+    "new",
+    "ssd",
+    "ssd-1",
+    "ssd-2",
+    "ssd-redwood-1",
+    "ssd-rocksdb-v1",
+    "ssd-sharded-rocksdb",
+    "memory",
+    "memory-1",
+    "memory-2",
+    "memory-radixtree",
+    "memory-radixtree-beta",
+    "log_engine",
+    "storage_engine",
+    "perpetual_storage_wiggle",
+    "storage_migration_type",
+    "backup_worker_enabled",
+    "tenant_mode",
+    "encryption_at_rest_mode",
+    "usable_regions",
+    "regions",
+    "log_version",
+    "log_spill",
+    "tss",
+    "tss_storage_engine",
+    "tss_count",
+    "blob_granules_enabled",
+];
+
+impl Layout {
+    /// One process that does everything, for a database inside an ordinary program.
+    pub fn single_process() -> Layout {
+        let name = || "server".to_owned();
+        Layout {
+            processes: vec![ProcessSpec {
+                name: name(),
+                address: Address::v4(127, 0, 0, 1, 4500),
+                machine: name(),
+                zone: name(),
+                datacenter: name(),
+                class: "unset".into(),
+                ..ProcessSpec::default()
+            }],
+            coordinators: vec![0],
+            storages: vec![0],
+            configuration: Configuration::SINGLE,
+            boundaries: Vec::new(),
+        }
+    }
+
+    /// Draws a layout.
+    pub fn draw(stream: &Stream, options: &LayoutOptions, buggify: bool) -> Result<Layout, String> {
+        let configuration = draw_configuration(stream, options)?;
+        let replicas = configuration
+            .storage_replicas
+            .max(configuration.log_replicas);
+        let simple = options.simple_config;
+        let datacenters = options
+            .datacenters
+            .unwrap_or(if simple { 1 } else { stream.range(1, 4_usize) })
+            .max(1);
+        let fewest = (datacenters + 2).max(replicas + 2).min(9);
+        let machines = options
+            .machine_count
+            .unwrap_or_else(|| stream.range(fewest, 10))
+            .max(replicas);
+        let per_machine = options
+            .processes_per_machine
+            .unwrap_or_else(|| stream.range(1, 28 / machines + 2))
+            .max(1);
+        let mut processes = Vec::new();
+        let mut storages = Vec::new();
+        let storages_wanted = (replicas + 2).max(STORAGES_MAX.min(machines)).min(machines);
+        for machine in 0..machines {
+            let datacenter = machine % datacenters;
+            for number in 0..per_machine {
+                let class = match (per_machine, number) {
+                    (1, _) => "unset",
+                    (_, 0) => "storage",
+                    (2, _) => "unset",
+                    (_, 1) => "transaction",
+                    (_, 2) => "stateless",
+                    _ => "unset",
+                };
+                if number == 0 && storages.len() < storages_wanted {
+                    storages.push(processes.len());
+                }
+                let [a, b] = [datacenter as u8, (machine / datacenters) as u8 + 1];
+                processes.push(ProcessSpec {
+                    name: format!("server {machine}.{number}"),
+                    address: Address::v4(2, a, 1, b, number as u16 + 1),
+                    machine: format!("machine {machine}"),
+                    zone: format!("zone {machine}"),
+                    datacenter: datacenter.to_string(),
+                    data_hall: datacenter.to_string(),
+                    class: class.into(),
+                });
+            }
+        }
+        let drawn = if buggify && stream.chance(0.25) {
+            stream.range(2, 6_usize)
+        } else {
+            1
+        };
+        let coordinators = options.coordinators.unwrap_or(drawn).clamp(1, machines);
+        let mut order: Vec<usize> = (0..machines).collect();
+        stream.shuffle(&mut order);
+        let coordinators = order[..coordinators]
+            .iter()
+            .map(|machine| machine * per_machine)
+            .collect();
+        let mut boundaries: Vec<Key> = (0..stream.range(0, 4_usize))
+            .map(|_| Key::from(vec![stream.range(1, 255_u8)]))
+            .collect();
+        boundaries.sort();
+        boundaries.dedup();
+        Ok(Layout {
+            processes,
+            coordinators,
+            storages,
+            configuration,
+            boundaries,
+        })
+    }
+}
+
+fn draw_configuration(stream: &Stream, options: &LayoutOptions) -> Result<Configuration, String> {
+    let replication = match stream.range(0, 6_usize).min(3) {
+        0 => stream.range(1, 4_usize),
+        replicas => replicas,
+    };
+    let count = |most: usize, usual: usize| {
+        let (explicit, drawn) = (stream.chance(0.25), stream.range(1, most + 1));
+        if explicit { drawn } else { usual }
+    };
+    let [logs, commit_proxies, grv_proxies, resolvers] =
+        [count(6, 3), count(6, 3), count(3, 1), count(6, 1)];
+    let replicas = replication.max(options.minimum_replication.min(3));
+    let mut configuration = Configuration {
+        storage_replicas: replicas,
+        log_replicas: replicas,
+        logs,
+        commit_proxies,
+        grv_proxies,
+        resolvers,
+    };
+    if options.simple_config {
+        configuration = Configuration::SINGLE;
+    }
+    if let Some(command) = &options.config {
+        configuration.configure(command)?;
+    }
+    let forced = [
+        (options.desired_tlog_count, &mut configuration.logs),
+        (
+            options.commit_proxy_count,
+            &mut configuration.commit_proxies,
+        ),
+        (options.grv_proxy_count, &mut configuration.grv_proxies),
+        (options.resolver_count, &mut configuration.resolvers),
+    ];
+    for (wanted, field) in forced {
+        *field = wanted.unwrap_or(*field).max(1);
+    }
+    configuration.logs = configuration.logs.max(configuration.log_replicas);
+    Ok(configuration)
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |of: fn(&ProcessSpec) -> &String| {
+            let mut names: Vec<_> = self.processes.iter().map(of).collect();
+            names.sort();
+            names.dedup();
+            names.len()
+        };
+        let Configuration {
+            storage_replicas,
+            log_replicas,
+            logs,
+            commit_proxies,
+            grv_proxies,
+            resolvers,
+        } = self.configuration;
+        write!(
+            f,
+            "{} datacenters, {} machines, {} processes, {} coordinators, {} storage servers, \
+             storage_replicas={storage_replicas} log_replicas={log_replicas} logs={logs} \
+             commit_proxies={commit_proxies} grv_proxies={grv_proxies} resolvers={resolvers}, \
+             {} shards",
+            count(|process| &process.datacenter),
+            count(|process| &process.machine),
+            self.processes.len(),
+            self.coordinators.len(),
+            self.storages.len(),
+            self.boundaries.len() + 2,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawn_layout_can_hold_its_replicas() {
+        for seed in 0..200 {
+            let stream = Stream::new(seed, "layout");
+            let layout = Layout::draw(&stream, &LayoutOptions::default(), true).unwrap();
+            let replicas = layout.configuration.storage_replicas;
+            let mut zones: Vec<_> = layout
+                .storages
+                .iter()
+                .map(|index| &layout.processes[*index].zone)
+                .collect();
+            zones.dedup();
+            assert!(zones.len() >= replicas + 2, "seed {seed}: {layout}");
+            assert!(layout.configuration.logs >= layout.configuration.log_replicas);
+        }
+    }
+
+    #[test]
+    fn a_test_file_forces_what_it_names() {
+        let options = LayoutOptions {
+            datacenters: Some(1),
+            machine_count: Some(4),
+            processes_per_machine: Some(2),
+            config: Some("double logs=2 resolvers:=3".replace(":=", "=")),
+            ..LayoutOptions::default()
+        };
+        let layout = Layout::draw(&Stream::new(1, "layout"), &options, false).unwrap();
+        assert_eq!(layout.processes.len(), 8);
+        assert_eq!(layout.configuration.storage_replicas, 2);
+        assert_eq!(layout.configuration.resolvers, 3);
+        let unknown = LayoutOptions {
+            config: Some("tripple".into()),
+            ..options
+        };
+        let refused = Layout::draw(&Stream::new(1, "layout"), &unknown, false);
+        assert_eq!(refused.unwrap_err(), "tripple");
+    }
+
+    #[test]
+    fn a_configuration_survives_the_database() {
+        let mut configuration = Configuration::SINGLE;
+        configuration
+            .configure("triple proxies=5 resolvers=2")
+            .unwrap();
+        let mut metadata = Metadata::default();
+        for mutation in configuration.write() {
+            metadata.apply(&mutation);
+        }
+        assert_eq!(Configuration::read(&metadata), configuration);
+    }
+}

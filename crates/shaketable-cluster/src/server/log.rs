@@ -1,0 +1,306 @@
+//! The transaction log: makes versions durable and hands them to storage servers.
+//!
+//! Every log of a generation receives every version, in order, and a commit counts when all of them
+//! have it on disk. A log is *locked* by the recovery that ends its generation: from then on it accepts
+//! nothing, and what it holds on disk decides which commits in flight have happened.
+//!
+//! What survives a reboot is [`LogDisk`]. A log that comes back belongs to a generation that is over; it
+//! can be locked and read, never written.
+
+use crate::proto::Version;
+use crate::server::messages::{
+    ConfirmEpochLive, Epoch, LockedLog, LogBatch, LogInterface, LogUpdate, Payload, PopLog,
+    PushBatch, SubscribeLog, Tag,
+};
+use crate::server::metadata::Metadata;
+use crate::server::role::{Role, WaitFailure};
+use shaketable_kernel::{Endpoint, Notify, Reply};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// A log on disk. `batches` beyond `durable` are in memory only and go with the process.
+#[derive(Debug)]
+pub struct LogDisk {
+    /// The identity of the log.
+    pub id: u64,
+    /// Its generation.
+    pub epoch: Epoch,
+    /// The generation that has ended it, or its own.
+    pub locked_by: Epoch,
+    /// The newest version on disk.
+    pub durable: Version,
+    /// A version known to be on all logs.
+    pub known_committed: Version,
+    /// What some storage server may still need.
+    pub batches: VecDeque<Rc<LogBatch>>,
+    /// The metadata before the first of `batches`.
+    pub metadata: Metadata,
+    /// How far each storage server has its data on disk.
+    pub popped: BTreeMap<Tag, Version>,
+}
+
+impl LogDisk {
+    /// A log of a new generation that begins with what the last one has left.
+    pub fn new(id: u64, epoch: Epoch, version: Version, contents: LockedLog) -> LogDisk {
+        LogDisk {
+            id,
+            epoch,
+            locked_by: epoch,
+            durable: version,
+            known_committed: version,
+            batches: contents.batches.into(),
+            metadata: contents.metadata,
+            popped: contents.popped,
+        }
+    }
+
+    /// What is left when the process dies: what was on disk.
+    pub fn lose_memory(&mut self) {
+        while self
+            .batches
+            .back()
+            .is_some_and(|batch| batch.version > self.durable)
+        {
+            self.batches.pop_back();
+        }
+    }
+
+    fn pop(&mut self, tag: Tag, upto: Version) {
+        if let Some(popped) = self.popped.get_mut(&tag) {
+            *popped = upto.max(*popped);
+        }
+        let needed = self
+            .popped
+            .values()
+            .copied()
+            .min()
+            .unwrap_or(self.known_committed);
+        let upto = needed.min(self.known_committed);
+        while self
+            .batches
+            .front()
+            .is_some_and(|batch| batch.version <= upto)
+        {
+            let batch = self.batches.pop_front().expect("looked at above");
+            for entry in &batch.entries {
+                if let Payload::Mutation(mutation) = &entry.payload {
+                    self.metadata.apply(mutation);
+                }
+            }
+        }
+    }
+}
+
+struct Log {
+    role: Role,
+    disk: Rc<RefCell<LogDisk>>,
+    /// The newest version received.
+    version: Version,
+    locked: bool,
+    /// Pushes whose predecessor has not come yet, by that predecessor's version.
+    early: BTreeMap<Version, (PushBatch, Reply<()>)>,
+    /// Pushes that are not on disk yet.
+    unsynced: Vec<Reply<()>>,
+    subscribers: BTreeMap<Tag, Subscriber>,
+    received: Notify,
+}
+
+struct Subscriber {
+    sink: Endpoint<LogUpdate>,
+    sent: Version,
+    /// Kept: when it goes, the storage server subscribes anew.
+    _lives: Reply<()>,
+}
+
+/// A log as its worker sees it.
+#[derive(Clone)]
+pub struct LogHandle {
+    /// What other servers see.
+    pub interface: LogInterface,
+    /// Its end.
+    pub failure: Endpoint<WaitFailure>,
+    /// Its generation.
+    pub epoch: Epoch,
+    log: Rc<RefCell<Log>>,
+}
+
+impl LogHandle {
+    /// Ends the log's generation and says what it holds; `None` if a later generation has done so.
+    pub fn lock(&self, epoch: Epoch) -> Option<LockedLog> {
+        self.log.borrow_mut().lock(epoch)
+    }
+}
+
+/// Starts a log on what is on disk; `writable` if its generation has just begun.
+pub fn start(role: &Role, disk: Rc<RefCell<LogDisk>>, writable: bool) -> LogHandle {
+    let (id, epoch, version, locked) = {
+        let disk = disk.borrow();
+        (
+            disk.id,
+            disk.epoch,
+            disk.durable,
+            !writable || disk.locked_by > disk.epoch,
+        )
+    };
+    let log = Rc::new(RefCell::new(Log {
+        role: role.clone(),
+        disk,
+        version,
+        locked,
+        early: BTreeMap::new(),
+        unsynced: Vec::new(),
+        subscribers: BTreeMap::new(),
+        received: Notify::new(),
+    }));
+    if !locked {
+        role.spawn(sync_for_ever(log.clone()));
+    }
+    let [for_push, for_confirm, for_subscribe, for_pop] = [(); 4].map(|()| log.clone());
+    let interface = LogInterface {
+        id,
+        process: role.process(),
+        push: role.serve(move |push, reply| for_push.borrow_mut().push(push, reply)),
+        confirm: role.serve(move |ConfirmEpochLive, reply| {
+            if !for_confirm.borrow().locked {
+                reply.send(());
+            }
+        }),
+        subscribe: role.serve(move |request, reply| {
+            for_subscribe.borrow_mut().subscribe(request, reply);
+        }),
+        pop: role.serve(move |PopLog { tag, upto }, reply| {
+            for_pop.borrow().disk.borrow_mut().pop(tag, upto);
+            reply.send(());
+        }),
+    };
+    LogHandle {
+        interface,
+        failure: role.serve_failure(),
+        epoch,
+        log,
+    }
+}
+
+impl Log {
+    fn push(&mut self, push: PushBatch, reply: Reply<()>) {
+        if self.locked {
+            return; // without an answer: the generation is over
+        }
+        self.early.insert(push.batch.previous, (push, reply));
+        while let Some((push, reply)) = self.early.remove(&self.version) {
+            self.version = push.batch.version;
+            let mut disk = self.disk.borrow_mut();
+            disk.known_committed = push.known_committed.max(disk.known_committed);
+            disk.batches.push_back(push.batch);
+            self.unsynced.push(reply);
+        }
+        if !self.unsynced.is_empty() {
+            self.received.notify_all();
+        }
+    }
+
+    fn subscribe(&mut self, request: SubscribeLog, reply: Reply<()>) {
+        if self.locked {
+            return;
+        }
+        let SubscribeLog { tag, after, sink } = request;
+        self.subscribers.insert(
+            tag,
+            Subscriber {
+                sink,
+                sent: after,
+                _lives: reply,
+            },
+        );
+        self.send_to(tag, true);
+    }
+
+    /// Sends a subscriber what is durable and new to it.
+    fn send_to(&mut self, tag: Tag, even_if_nothing: bool) {
+        let Some(subscriber) = self.subscribers.get_mut(&tag) else {
+            return;
+        };
+        let disk = self.disk.borrow();
+        let first = disk
+            .batches
+            .partition_point(|batch| batch.version <= subscriber.sent);
+        let upto = disk
+            .batches
+            .partition_point(|batch| batch.version <= disk.durable);
+        let batches: Vec<_> = disk
+            .batches
+            .range(first..upto.max(first))
+            .cloned()
+            .collect();
+        if batches.is_empty() && !even_if_nothing {
+            return;
+        }
+        subscriber.sent = batches
+            .last()
+            .map_or(subscriber.sent, |batch| batch.version);
+        let update = LogUpdate {
+            epoch: disk.epoch,
+            batches,
+            known_committed: disk.known_committed,
+        };
+        subscriber.sink.send(self.role.process(), update);
+    }
+
+    fn lock(&mut self, epoch: Epoch) -> Option<LockedLog> {
+        let mut disk = self.disk.borrow_mut();
+        if epoch < disk.locked_by {
+            return None;
+        }
+        disk.locked_by = epoch;
+        disk.lose_memory();
+        self.locked = true;
+        self.early.clear();
+        self.unsynced.clear();
+        self.subscribers.clear();
+        Some(LockedLog {
+            durable: disk.durable,
+            known_committed: disk.known_committed,
+            batches: disk.batches.iter().cloned().collect(),
+            metadata: disk.metadata.clone(),
+            popped: disk.popped.clone(),
+        })
+    }
+}
+
+/// Makes durable whatever has arrived, again and again.
+async fn sync_for_ever(log: Rc<RefCell<Log>>) {
+    let (kernel_disk, received, instant) = {
+        let log = log.borrow();
+        let env = log.role.env();
+        (
+            env.kernel().disk(log.role.process()),
+            log.received.clone(),
+            env.is_instant(),
+        )
+    };
+    loop {
+        if log.borrow().unsynced.is_empty() {
+            received.notified().await;
+        }
+        let (version, replies) = {
+            let mut log = log.borrow_mut();
+            (log.version, std::mem::take(&mut log.unsynced))
+        };
+        if !instant {
+            kernel_disk.sync().await;
+        }
+        let mut log = log.borrow_mut();
+        if log.locked {
+            return;
+        }
+        log.disk.borrow_mut().durable = version;
+        for reply in replies {
+            reply.send(());
+        }
+        let tags: Vec<Tag> = log.subscribers.keys().copied().collect();
+        for tag in tags {
+            log.send_to(tag, false);
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! Recovery: how one generation of the transaction system ends and the next begins.
+//!
+//! 1. Take the right to write from the coordinators. The ballot is the number of the new generation.
+//! 2. Lock enough logs of the old generation that it can never commit again. A commit was acknowledged
+//!    only if all logs had it, so the *recovery version*, the smallest newest version among the locked logs, keeps
+//!    everything that was acknowledged. What is beyond never happened.
+//! 3. Recruit the new generation. Its logs begin with everything the old ones still held, so that the old
+//!    ones are not needed again, and with an empty batch 100,000,000 versions later.
+//! 4. Write the new logs to the coordinators. From here on the new generation is the one that counts.
+
+use crate::proto::{ClientDbInfo, Key, StorageInterface, Version};
+use crate::server::commit_proxy::{CommitProxyHandle, CommitProxySpec};
+use crate::server::controller::Surroundings;
+use crate::server::coordinator::CoreState;
+use crate::server::distribution;
+use crate::server::grv_proxy::GrvProxySpec;
+use crate::server::layout::{Configuration, Fitness};
+use crate::server::messages::{Epoch, LockLog, LockedLog, LogBatch, LogInterface, Payload};
+use crate::server::metadata::Metadata;
+use crate::server::resolver::ResolverInterface;
+use crate::server::role::WaitFailure;
+use crate::server::storage;
+use crate::server::worker::{Recruit, Recruited, lock_log_endpoint, recruit_endpoint};
+use shaketable_kernel::{Endpoint, Priority, ProcessId, channel};
+use std::rc::Rc;
+
+/// How long a recovery that has locked enough logs waits for the others, in seconds.
+const LOCK_GRACE: f64 = 0.2;
+/// The pause before a log that did not answer is asked again, in seconds.
+const LOCK_RETRY: f64 = 0.5;
+
+/// A generation that has begun.
+pub struct Generation {
+    /// Its number.
+    pub epoch: Epoch,
+    /// What the coordinators know of it.
+    pub core: Rc<CoreState>,
+    /// What clients know of it.
+    pub client_info: ClientDbInfo,
+    /// The logs.
+    pub logs: Rc<[LogInterface]>,
+    /// The commit proxies.
+    pub commit_proxies: Vec<CommitProxyHandle>,
+    /// The storage servers.
+    pub storages: Rc<[StorageInterface]>,
+    /// The ends of its roles.
+    pub failures: Vec<Endpoint<WaitFailure>>,
+    /// Who plays which role.
+    pub roles: Vec<(&'static str, ProcessId)>,
+}
+
+/// Somebody who is needed could not be reached; the recovery must be tried again.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl From<crate::server::coordinator::Outvoted> for Interrupted {
+    fn from(_: crate::server::coordinator::Outvoted) -> Interrupted {
+        Interrupted
+    }
+}
+
+/// Ends the current generation, if there is one, and begins the next. `ballot` is the lowest number it may have, and
+/// grows.
+pub async fn recover(
+    around: &Surroundings,
+    from: ProcessId,
+    ballot: &mut u64,
+) -> Result<Generation, Interrupted> {
+    let env = &around.env;
+    let kernel = env.kernel();
+    let (epoch, old) = around.coordinators.read(from, *ballot).await?;
+    *ballot = epoch + 1;
+    let recovery = Recovery {
+        around,
+        from,
+        epoch,
+    };
+
+    let (old, mut left) = match old {
+        Some(old) => {
+            let left = recovery.lock(&old).await;
+            (old, left)
+        }
+        None => recovery.first_generation().await?,
+    };
+    let locked_at = kernel.now();
+    let recovery_version = left.durable;
+    let metadata = metadata_at(&left);
+    let configuration = Configuration::read(&metadata);
+    left.popped
+        .retain(|tag, _| metadata.servers().any(|(server, _)| server == *tag));
+
+    let passed = kernel.now().since(old.began_at) * env.knobs().versions_per_second as f64;
+    let reached = recovery_version.max(old.began_with + passed as Version);
+    let began_with = reached + env.knobs().max_versions_in_flight;
+    left.batches.push(Rc::new(LogBatch {
+        previous: recovery_version,
+        version: began_with,
+        entries: Vec::new(),
+    }));
+
+    let mut generation = recovery
+        .recruit(&configuration, &old, began_with, Rc::new(left), metadata)
+        .await?;
+    let mut core = CoreState {
+        began_with,
+        began_at: locked_at,
+        ..(*generation.core).clone()
+    };
+    core.recoveries.push((epoch, recovery_version));
+    let core = Rc::new(core);
+    generation.core = core.clone();
+    around.coordinators.write(from, epoch, core).await?;
+
+    // Readers of the old generation may rely on a proof that is this old.
+    if !env.is_instant() {
+        kernel
+            .sleep_until(locked_at.after(env.knobs().required_min_recovery_duration))
+            .await;
+    }
+    Ok(generation)
+}
+
+/// The metadata after everything the logs hold.
+fn metadata_at(left: &LockedLog) -> Metadata {
+    let mut metadata = left.metadata.clone();
+    for entry in left.batches.iter().flat_map(|batch| &batch.entries) {
+        if let Payload::Mutation(mutation) = &entry.payload {
+            metadata.apply(mutation);
+        }
+    }
+    metadata
+}
+
+struct Recovery<'a> {
+    around: &'a Surroundings,
+    from: ProcessId,
+    epoch: Epoch,
+}
+
+impl Recovery<'_> {
+    /// Locks enough of the old logs, and gives what they keep of the old generation.
+    async fn lock(&self, old: &CoreState) -> LockedLog {
+        let kernel = self.around.env.kernel();
+        let (sender, mut receiver) = channel();
+        let _askers: Vec<_> = old
+            .logs
+            .iter()
+            .map(|(id, process)| {
+                let endpoint = lock_log_endpoint(kernel, *process);
+                let (kernel, from, sender) = (kernel.clone(), self.from, sender.clone());
+                let (id, epoch) = (*id, self.epoch);
+                kernel
+                    .clone()
+                    .spawn(from, Priority::ClusterController, async move {
+                        loop {
+                            match endpoint.request(from, LockLog { id, epoch }).await {
+                                Ok(locked) => {
+                                    let _ = sender.send(locked);
+                                    return;
+                                }
+                                Err(_) => kernel.sleep(LOCK_RETRY).await,
+                            }
+                        }
+                    })
+            })
+            .collect();
+        let enough = old.logs.len() + 1 - old.log_replicas.min(old.logs.len());
+        let mut locked: Vec<LockedLog> = Vec::new();
+        while locked.len() < enough {
+            locked.extend(receiver.recv().await);
+        }
+        let grace = kernel.now().after(LOCK_GRACE);
+        while locked.len() < old.logs.len() {
+            let left = grace.since(kernel.now());
+            match kernel.timeout(left, receiver.recv()).await {
+                Some(more) => locked.extend(more),
+                None => break,
+            }
+        }
+        let durable = locked
+            .iter()
+            .map(|log| log.durable)
+            .min()
+            .expect("at least one is locked");
+        let acknowledged = locked
+            .iter()
+            .map(|log| log.known_committed)
+            .max()
+            .unwrap_or(0);
+        assert!(
+            durable >= acknowledged,
+            "a recovery would lose version {acknowledged}, which was acknowledged, and end at {durable}"
+        );
+        let mut left = locked.swap_remove(0);
+        left.batches.retain(|batch| batch.version <= durable);
+        LockedLog {
+            durable,
+            known_committed: durable,
+            ..left
+        }
+    }
+
+    /// What a new database begins with: storage servers, and the metadata that says so.
+    async fn first_generation(&self) -> Result<(Rc<CoreState>, LockedLog), Interrupted> {
+        let env = &self.around.env;
+        let layout = &self.around.layout;
+        let mut storages = Vec::new();
+        for (tag, index) in (1..).zip(&layout.storages) {
+            let process = self.around.servers[*index];
+            match self.ask(process, Recruit::Storage(tag)).await? {
+                Recruited::Storage(tag) => storages.push((tag, process)),
+                _ => return Err(Interrupted),
+            }
+        }
+        let first = distribution::first_batch(env, layout, &storages);
+        let core = CoreState {
+            logs: Vec::new(),
+            log_replicas: 0,
+            next_id: storages.len() as u64 + 1,
+            recoveries: Vec::new(),
+            began_with: 0,
+            began_at: env.kernel().now(),
+            storages: storages.clone(),
+        };
+        let left = LockedLog {
+            durable: first.version,
+            known_committed: first.version,
+            metadata: Metadata::default(),
+            popped: storages.iter().map(|(tag, _)| (*tag, 0)).collect(),
+            batches: vec![Rc::new(first)],
+        };
+        Ok((Rc::new(core), left))
+    }
+
+    async fn recruit(
+        &self,
+        configuration: &Configuration,
+        old: &CoreState,
+        version: Version,
+        left: Rc<LockedLog>,
+        metadata: Metadata,
+    ) -> Result<Generation, Interrupted> {
+        let epoch = self.epoch;
+        let kernel = self.around.env.kernel();
+        let mut next_id = old.next_id;
+        let mut failures = Vec::new();
+        let mut roles = Vec::new();
+
+        let state = metadata.database_state();
+        let place = self.places(Fitness::Stateless, 1, 0)[0];
+        let recruit = Recruit::Sequencer(epoch, version, state);
+        let Recruited::Sequencer(sequencer) = self.ask(place, recruit).await? else {
+            return Err(Interrupted);
+        };
+        failures.push(sequencer.failure.clone());
+        roles.push(("sequencer", place));
+
+        let places = self.log_places(configuration)?;
+        let requests: Vec<_> = places
+            .iter()
+            .map(|place| {
+                next_id += 1;
+                let recruit = Recruit::Log(epoch, next_id, version, left.clone());
+                recruit_endpoint(kernel, *place).request(self.from, recruit)
+            })
+            .collect();
+        let mut logs = Vec::new();
+        for (request, place) in requests.into_iter().zip(&places) {
+            let Ok(Recruited::Log(log, failure)) = request.await else {
+                return Err(Interrupted);
+            };
+            logs.push(log);
+            failures.push(failure);
+            roles.push(("tlog", *place));
+        }
+        let logs: Rc<[LogInterface]> = logs.into();
+
+        let places = self.places(Fitness::Stateless, configuration.resolvers, 1);
+        let splits = distribution::resolver_splits(places.len());
+        let mut resolvers: Vec<(Key, ResolverInterface)> = Vec::new();
+        for (place, split) in places.into_iter().zip(splits) {
+            let recruit = Recruit::Resolver(epoch, version, configuration.commit_proxies);
+            let Recruited::Resolver(resolver) = self.ask(place, recruit).await? else {
+                return Err(Interrupted);
+            };
+            failures.push(resolver.failure.clone());
+            roles.push(("resolver", place));
+            resolvers.push((split, resolver));
+        }
+
+        let storages: Rc<[StorageInterface]> = old
+            .storages
+            .iter()
+            .map(|(tag, process)| storage::interface(kernel, *process, *tag))
+            .collect();
+        let spec = CommitProxySpec {
+            index: 0,
+            sequencer: sequencer.clone(),
+            resolvers: resolvers.into(),
+            logs: logs.clone(),
+            version,
+            metadata,
+            storages: storages.clone(),
+        };
+        let mut commit_proxies = Vec::new();
+        let places = self.places(Fitness::Stateless, configuration.commit_proxies, 2);
+        for (index, place) in places.into_iter().enumerate() {
+            let spec = Box::new(CommitProxySpec {
+                index,
+                ..spec.clone()
+            });
+            let recruited = self.ask(place, Recruit::CommitProxy(epoch, spec)).await?;
+            let Recruited::CommitProxy(proxy) = recruited else {
+                return Err(Interrupted);
+            };
+            failures.push(proxy.failure.clone());
+            roles.push(("commitproxy", place));
+            commit_proxies.push(proxy);
+        }
+
+        let spec = GrvProxySpec {
+            sequencer,
+            logs: logs.clone(),
+            log_replicas: configuration.log_replicas.min(logs.len()),
+            commit_empty_batch: commit_proxies[0].commit_empty_batch.clone(),
+        };
+        let mut grv_proxies = Vec::new();
+        for place in self.places(Fitness::Stateless, configuration.grv_proxies, 3) {
+            let recruited = self
+                .ask(place, Recruit::GrvProxy(epoch, spec.clone()))
+                .await?;
+            let Recruited::GrvProxy(proxy, failure) = recruited else {
+                return Err(Interrupted);
+            };
+            failures.push(failure);
+            roles.push(("grvproxy", place));
+            grv_proxies.push(proxy);
+        }
+
+        let log_ids = logs.iter().map(|log| (log.id, log.process)).collect();
+        let core = CoreState {
+            logs: log_ids,
+            log_replicas: configuration.log_replicas.min(logs.len()),
+            next_id,
+            ..old.clone()
+        };
+        Ok(Generation {
+            epoch,
+            core: Rc::new(core),
+            client_info: ClientDbInfo {
+                generation: epoch,
+                grv_proxies: grv_proxies.into(),
+                commit_proxies: commit_proxies
+                    .iter()
+                    .map(|proxy| proxy.interface.clone())
+                    .collect(),
+            },
+            logs,
+            commit_proxies,
+            storages,
+            failures,
+            roles,
+        })
+    }
+
+    async fn ask(&self, process: ProcessId, recruit: Recruit) -> Result<Recruited, Interrupted> {
+        let endpoint = recruit_endpoint(self.around.env.kernel(), process);
+        endpoint
+            .request(self.from, recruit)
+            .await
+            .map_err(|_| Interrupted)
+    }
+
+    /// Processes for roles among the fittest, beginning at an offset so that roles spread. Where there are
+    /// not enough, a process plays several.
+    fn places(&self, fitness: Fitness, count: usize, offset: usize) -> Vec<ProcessId> {
+        let candidates = self.candidates(fitness);
+        let best = candidates.first().map_or(0, |(fitness, _)| *fitness);
+        let fittest: Vec<ProcessId> = candidates
+            .into_iter()
+            .filter(|(fitness, _)| *fitness == best)
+            .map(|(_, process)| process)
+            .collect();
+        (0..count)
+            .map(|index| fittest[(index + offset) % fittest.len()])
+            .collect()
+    }
+
+    /// Reachable processes with their fitness, fittest first. The one this runs on is always among them.
+    fn candidates(&self, fitness: Fitness) -> Vec<(u32, ProcessId)> {
+        let kernel = self.around.env.kernel();
+        let reachable = |process: &&ProcessId| {
+            **process == self.from
+                || kernel.is_alive(**process) && !kernel.is_failed(self.from, **process)
+        };
+        let mut candidates: Vec<(u32, ProcessId)> = self
+            .around
+            .servers
+            .iter()
+            .filter(reachable)
+            .map(|process| (fitness.of(&kernel.process(*process).class), *process))
+            .collect();
+        candidates.sort_by_key(|(fitness, _)| *fitness);
+        candidates
+    }
+
+    /// Processes for the logs, in as many zones as there are replicas at least.
+    fn log_places(&self, configuration: &Configuration) -> Result<Vec<ProcessId>, Interrupted> {
+        let kernel = self.around.env.kernel();
+        let mut chosen: Vec<ProcessId> = Vec::new();
+        let mut others: Vec<ProcessId> = Vec::new();
+        let mut zones: Vec<String> = Vec::new();
+        for (_, process) in self.candidates(Fitness::Log) {
+            let zone = kernel.process(process).zone.clone();
+            if chosen.len() < configuration.logs && !zones.contains(&zone) {
+                zones.push(zone);
+                chosen.push(process);
+            } else {
+                others.push(process);
+            }
+        }
+        others.truncate(configuration.logs - chosen.len());
+        chosen.extend(others);
+        if zones.len() < configuration.log_replicas {
+            Err(Interrupted)
+        } else {
+            Ok(chosen)
+        }
+    }
+}

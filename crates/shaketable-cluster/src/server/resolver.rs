@@ -1,0 +1,110 @@
+//! The resolver: tells which transactions of a batch conflict.
+//!
+//! Batches are taken in the order of their versions, whatever the order of arrival. Beside verdicts a
+//! resolver passes on, from proxy to proxy, the transactions that change metadata.
+
+use crate::proto::Version;
+use crate::server::conflict_set::{ConflictSet, Verdict};
+use crate::server::messages::{Resolution, ResolveBatch, ResolvedState};
+use crate::server::role::{Role, WaitFailure};
+use shaketable_kernel::{Endpoint, Reply};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A resolver as other servers see it.
+#[derive(Clone, Debug)]
+pub struct ResolverInterface {
+    /// Verdicts.
+    pub resolve: Endpoint<ResolveBatch>,
+    /// Its end.
+    pub failure: Endpoint<WaitFailure>,
+}
+
+struct Resolver {
+    role: Role,
+    version: Version,
+    conflicts: ConflictSet,
+    /// Batches whose predecessor has not come yet, by that predecessor's version.
+    waiting: BTreeMap<Version, (ResolveBatch, Reply<Resolution>)>,
+    state: VecDeque<StateBatch>,
+    /// Up to where each proxy knows the state transactions of the others.
+    received: Vec<Version>,
+}
+
+struct StateBatch {
+    version: Version,
+    proxy: usize,
+    transactions: Vec<ResolvedState>,
+}
+
+/// Starts a resolver whose first batch follows `version`.
+pub fn start(role: &Role, version: Version, proxies: usize) -> ResolverInterface {
+    let mut resolver = Resolver {
+        role: role.clone(),
+        version,
+        conflicts: ConflictSet::new(version),
+        waiting: BTreeMap::new(),
+        state: VecDeque::new(),
+        received: vec![version; proxies],
+    };
+    ResolverInterface {
+        resolve: role.serve(move |batch: ResolveBatch, reply| {
+            resolver.waiting.insert(batch.previous, (batch, reply));
+            while let Some((batch, reply)) = resolver.waiting.remove(&resolver.version) {
+                reply.send(resolver.resolve(batch));
+            }
+        }),
+        failure: role.serve_failure(),
+    }
+}
+
+impl Resolver {
+    fn resolve(&mut self, batch: ResolveBatch) -> Resolution {
+        let life = self.role.env().knobs().max_write_transaction_life_versions;
+        let ResolveBatch {
+            version,
+            proxy,
+            received,
+            transactions,
+            state,
+            ..
+        } = batch;
+        self.version = version;
+        let verdicts = self
+            .conflicts
+            .resolve(version, version - life, &transactions);
+        let news = self
+            .state
+            .iter()
+            .filter(|batch| batch.version > received && batch.proxy != proxy)
+            .map(|batch| (batch.version, batch.transactions.clone()))
+            .collect();
+        if !state.is_empty() {
+            let transactions = state
+                .into_iter()
+                .map(|transaction| ResolvedState {
+                    commits: verdicts[transaction.index] == Verdict::Commit,
+                    lock_aware: transaction.lock_aware,
+                    mutations: transaction.mutations,
+                })
+                .collect();
+            self.state.push_back(StateBatch {
+                version,
+                proxy,
+                transactions,
+            });
+        }
+        self.received[proxy] = version;
+        let known = self.received.iter().copied().min().unwrap_or(version);
+        while self
+            .state
+            .front()
+            .is_some_and(|batch| batch.version <= known)
+        {
+            self.state.pop_front();
+        }
+        Resolution {
+            verdicts,
+            state: news,
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! What a storage server has: its rows, and which ranges they are of.
+//!
+//! Rows of the newest versions are in memory only. The oldest version of the window is what is on disk:
+//! when the process dies, [`StorageDisk::rollback`] to it gives what is found after the reboot.
+//!
+//! A server knows of every shard who serves it, its own or not, because it may have to ask them. Its own part in
+//! a shard is one of three: none, *fetching* (it hears of mutations and keeps them until it has the rows),
+//! *held*. Like rows, changes of shards can be undone.
+
+use crate::client::atomic;
+use crate::proto::{Key, KeyRange, Mutation, MutationKind, Version};
+use crate::server::messages::{Epoch, ShardChange, Tag};
+use crate::server::metadata::ALL_KEYS_END;
+use crate::server::versioned_map::VersionedMap;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::rc::Rc;
+
+/// A storage server on disk and in memory.
+#[derive(Debug)]
+pub struct StorageDisk {
+    /// Its identity.
+    pub tag: Tag,
+    /// The rows.
+    pub rows: VersionedMap,
+    /// The newest generation it has heard of.
+    pub epoch: Epoch,
+    /// The newest version applied.
+    pub version: Version,
+    /// A version that no recovery will undo.
+    pub known_committed: Version,
+    shards: BTreeMap<Key, Shard>,
+    /// What shards were before the changes of recent versions.
+    undo: VecDeque<(Version, Vec<(Key, Shard)>)>,
+    /// Ranges given up; their rows go when the version can no longer be undone.
+    drops: VecDeque<(Version, KeyRange)>,
+    /// Fetches that finished lately, with the version of their rows. The rows are on disk although the change
+    /// that asked for them may be replayed after a reboot.
+    finished: Vec<(KeyRange, Version)>,
+    next_fetch: u64,
+}
+
+/// A range and who holds it.
+#[derive(Clone, Debug)]
+pub struct Shard {
+    /// Those who answer reads.
+    pub serving: Rc<[Tag]>,
+    /// Those who will.
+    pub fetching: Rc<[Tag]>,
+    /// This server's part.
+    pub part: Part,
+}
+
+/// A server's part in a shard.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// None.
+    Absent,
+    /// The rows are on their way.
+    Fetching {
+        /// Names this attempt.
+        fetch: u64,
+        /// The version from which on mutations are in `buffer`.
+        since: Version,
+        /// Mutations that will be applied on top of the fetched rows.
+        buffer: Vec<(Version, Mutation)>,
+    },
+    /// The rows are here, as of this version and later.
+    Held {
+        /// The version of the fetched rows; 0 if the shard was here from its beginning.
+        from: Version,
+    },
+}
+
+impl StorageDisk {
+    /// An empty server.
+    pub fn new(tag: Tag) -> StorageDisk {
+        let nobody: Rc<[Tag]> = Rc::from([]);
+        let shard = Shard {
+            serving: nobody.clone(),
+            fetching: nobody,
+            part: Part::Absent,
+        };
+        StorageDisk {
+            tag,
+            rows: VersionedMap::default(),
+            epoch: 0,
+            version: 0,
+            known_committed: 0,
+            shards: BTreeMap::from([(Key::new(), shard)]),
+            undo: VecDeque::new(),
+            drops: VecDeque::new(),
+            finished: Vec::new(),
+            next_fetch: 1,
+        }
+    }
+
+    /// Applies a mutation of keys this server holds or fetches.
+    pub fn apply(&mut self, version: Version, mutation: &Mutation) {
+        if mutation.kind == MutationKind::ClearRange {
+            let end = self.shard_end(self.shard_begin(&mutation.param1));
+            if end < mutation.param2 {
+                let [mut first, mut rest] = [mutation.clone(), mutation.clone()];
+                first.param2 = end.clone();
+                rest.param1 = end;
+                self.apply(version, &first);
+                return self.apply(version, &rest);
+            }
+        }
+        match &mut self.shard_mut(&mutation.param1).part {
+            Part::Held { from } => {
+                // Replayed after a reboot, though the fetched rows have it already.
+                if version <= *from {
+                    return;
+                }
+            }
+            Part::Fetching { buffer, .. } => {
+                buffer.push((version, mutation.clone()));
+                return;
+            }
+            Part::Absent => return,
+        }
+        apply_to_rows(&mut self.rows, version, mutation);
+    }
+
+    /// Follows a change of who holds what, at the version that is being applied. Fetches that must
+    /// be started are found by [`StorageDisk::fetches`].
+    pub fn change_shard(&mut self, version: Version, change: &ShardChange) {
+        let ShardChange {
+            range,
+            serving,
+            fetching,
+        } = change;
+        self.remember(version, range);
+        self.cut(&range.begin);
+        self.cut(&range.end);
+        let me = self.tag;
+        let (serves, fetches) = (serving.contains(&me), fetching.contains(&me));
+        let inside: Vec<Key> = self
+            .shards
+            .range::<Bytes, _>(&range.begin..&range.end)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for begin in inside {
+            let end = self.shard_end(&begin);
+            let finished = self.finished_since(&begin, &end, version);
+            let fetch = self.next_fetch;
+            let mut dropped = false;
+            let shard = self.shard_mut(&begin);
+            shard.serving = serving.clone();
+            shard.fetching = fetching.clone();
+            shard.part = match (std::mem::replace(&mut shard.part, Part::Absent), finished) {
+                (Part::Absent, Some(from)) if serves || fetches => Part::Held { from },
+                (Part::Absent, None) if serves => Part::Held { from: 0 },
+                (Part::Absent, None) if fetches => Part::Fetching {
+                    fetch,
+                    since: version,
+                    buffer: Vec::new(),
+                },
+                (Part::Held { .. }, _) if !serves && !fetches => {
+                    dropped = true;
+                    Part::Absent
+                }
+                (Part::Fetching { .. }, _) if !serves && !fetches => Part::Absent,
+                (part, _) => part,
+            };
+            self.next_fetch += 1;
+            if dropped {
+                self.drops.push_back((version, KeyRange { begin, end }));
+            }
+        }
+    }
+
+    /// The version of rows of a range that were fetched at or after a version.
+    fn finished_since(&self, begin: &Key, end: &Key, version: Version) -> Option<Version> {
+        let covers = |range: &KeyRange| range.begin <= *begin && *end <= range.end;
+        let finished = self
+            .finished
+            .iter()
+            .filter(|(range, from)| covers(range) && *from >= version);
+        finished.map(|(_, from)| *from).max()
+    }
+
+    /// The fetches that are under way or must be: attempt, range, sources, and the version they must not be before.
+    pub fn fetches(&self) -> Vec<(u64, KeyRange, Rc<[Tag]>, Version)> {
+        self.shards
+            .iter()
+            .filter_map(|(begin, shard)| match &shard.part {
+                Part::Fetching { fetch, since, .. } => {
+                    let range = KeyRange {
+                        begin: begin.clone(),
+                        end: self.shard_end(begin),
+                    };
+                    Some((*fetch, range, shard.serving.clone(), *since))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Takes in the rows of a fetch as of `version`, a version that cannot be undone. Says whether that
+    /// attempt still counts.
+    pub fn finish_fetch(&mut self, fetch: u64, version: Version, rows: &[(Key, Bytes)]) -> bool {
+        let found = self
+            .shards
+            .iter_mut()
+            .find_map(|(begin, shard)| match &mut shard.part {
+                Part::Fetching {
+                    fetch: this,
+                    buffer,
+                    ..
+                } if *this == fetch => {
+                    let buffer = std::mem::take(buffer);
+                    shard.part = Part::Held { from: version };
+                    Some((begin.clone(), buffer))
+                }
+                _ => None,
+            });
+        let Some((begin, buffer)) = found else {
+            return false;
+        };
+        let end = self.shard_end(&begin);
+        self.rows.forget_range(&begin, &end);
+        self.drops
+            .retain(|(_, range)| range.end <= begin || range.begin >= end);
+        // On disk at once, and never undone: the oldest version is the one that stays.
+        let oldest = self.rows.oldest();
+        for (key, value) in rows {
+            self.rows.set(oldest, key, value);
+        }
+        for (at, mutation) in buffer {
+            if at <= version {
+                continue;
+            }
+            apply_to_rows(&mut self.rows, at, &mutation);
+        }
+        self.finished.push((KeyRange { begin, end }, version));
+        true
+    }
+
+    /// Moves the window, as far as nothing in it can be undone any more.
+    pub fn forget_before(&mut self, oldest: Version) {
+        let oldest = oldest.min(self.known_committed);
+        self.rows.forget_before(oldest);
+        self.finished.retain(|(_, from)| *from > oldest);
+        while self
+            .undo
+            .front()
+            .is_some_and(|(version, _)| *version <= oldest)
+        {
+            self.undo.pop_front();
+        }
+        while self
+            .drops
+            .front()
+            .is_some_and(|(version, _)| *version <= oldest)
+        {
+            let (_, range) = self.drops.pop_front().expect("looked at above");
+            self.rows.forget_range(&range.begin, &range.end);
+        }
+    }
+
+    /// Undoes everything after a version of the window.
+    pub fn rollback(&mut self, to: Version) {
+        if to >= self.version {
+            return;
+        }
+        self.rows.rollback(to);
+        while self.undo.back().is_some_and(|(version, _)| *version > to) {
+            let (_, before) = self.undo.pop_back().expect("looked at above");
+            let Some((begin, _)) = before.first() else {
+                continue;
+            };
+            let inside = Bound::Included(&**begin);
+            // The last entry of `before` is where the remembered range ends.
+            let (end, _) = before.last().expect("it has a first");
+            let gone: Vec<Key> = self
+                .shards
+                .range::<[u8], _>((inside, Bound::Excluded(&**end)))
+                .map(|(key, _)| key.clone())
+                .collect();
+            for key in gone {
+                self.shards.remove(&key);
+            }
+            self.shards
+                .extend(before.iter().take(before.len() - 1).cloned());
+        }
+        self.drops.retain(|(version, _)| *version <= to);
+        self.version = to;
+        self.restart_fetches();
+    }
+
+    /// What is left when the process dies: what was on disk.
+    pub fn lose_memory(&mut self) {
+        self.rollback(self.rows.oldest());
+        self.restart_fetches();
+    }
+
+    /// The range of keys around `key` that this server answers for, and the version from which on.
+    pub fn served_around(&self, key: &[u8]) -> Option<(KeyRange, Version)> {
+        let below = (Bound::Unbounded, Bound::Included(key));
+        let mut before = self.shards.range::<[u8], _>(below).rev();
+        let (begin, shard) = before.next()?;
+        let mut from = self.serves(shard)?;
+        let mut begin = begin;
+        for (earlier, shard) in before {
+            let Some(since) = self.serves(shard) else {
+                break;
+            };
+            (begin, from) = (earlier, from.max(since));
+        }
+        let mut end = Bytes::from_static(ALL_KEYS_END);
+        for (later, shard) in self
+            .shards
+            .range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded))
+        {
+            match self.serves(shard) {
+                Some(since) => from = from.max(since),
+                None => {
+                    end = later.clone();
+                    break;
+                }
+            }
+        }
+        Some((
+            KeyRange {
+                begin: begin.clone(),
+                end,
+            },
+            from,
+        ))
+    }
+
+    /// Whether the rows of a range are here, and who else may be asked if not.
+    pub fn holds(&self, range: &KeyRange) -> bool {
+        self.overlapping(range)
+            .all(|shard| matches!(shard.part, Part::Held { .. }))
+    }
+
+    /// Who answers for a key, and up to where.
+    pub fn serving(&self, key: &[u8]) -> (Rc<[Tag]>, Key) {
+        let below = (Bound::Unbounded, Bound::Included(key));
+        let (begin, shard) = self
+            .shards
+            .range::<[u8], _>(below)
+            .next_back()
+            .expect("shards cover every key");
+        (shard.serving.clone(), self.shard_end(begin))
+    }
+
+    /// A key that stands for those just before `key`: one in the last shard that begins before it.
+    pub fn last_key_before(&self, key: &[u8]) -> Key {
+        let below = (Bound::Unbounded, Bound::Excluded(key));
+        let shard = self.shards.range::<[u8], _>(below).next_back();
+        shard.map_or_else(Key::new, |(begin, _)| begin.clone())
+    }
+
+    /// Since when this server answers for a shard.
+    fn serves(&self, shard: &Shard) -> Option<Version> {
+        match shard.part {
+            Part::Held { from } if shard.serving.contains(&self.tag) => Some(from),
+            _ => None,
+        }
+    }
+
+    fn overlapping(&self, range: &KeyRange) -> impl Iterator<Item = &Shard> {
+        let first = self
+            .shards
+            .range::<[u8], _>((Bound::Unbounded, Bound::Included(&*range.begin)))
+            .next_back()
+            .map_or_else(Key::new, |(key, _)| key.clone());
+        let end = range.end.clone().max(first.clone());
+        self.shards.range(first..end).map(|(_, shard)| shard)
+    }
+
+    fn shard_mut(&mut self, key: &[u8]) -> &mut Shard {
+        let below = (Bound::Unbounded, Bound::Included(key));
+        let (_, shard) = self
+            .shards
+            .range_mut::<[u8], _>(below)
+            .next_back()
+            .expect("shards cover every key");
+        shard
+    }
+
+    fn shard_begin(&self, key: &[u8]) -> &Key {
+        let below = (Bound::Unbounded, Bound::Included(key));
+        let (begin, _) = self
+            .shards
+            .range::<[u8], _>(below)
+            .next_back()
+            .expect("shards cover every key");
+        begin
+    }
+
+    fn shard_end(&self, begin: &[u8]) -> Key {
+        self.shards
+            .range::<[u8], _>((Bound::Excluded(begin), Bound::Unbounded))
+            .next()
+            .map_or_else(|| Bytes::from_static(ALL_KEYS_END), |(key, _)| key.clone())
+    }
+
+    /// Makes a key the beginning of a shard. A fetch that is cut begins anew in both halves.
+    fn cut(&mut self, key: &Key) {
+        if **key >= *ALL_KEYS_END || self.shards.contains_key(key) {
+            return;
+        }
+        let mut half = self.shard_mut(key).clone();
+        if let Part::Fetching { fetch, .. } = &mut half.part {
+            *fetch = self.next_fetch;
+            self.next_fetch += 2;
+            let second = self.next_fetch - 1;
+            let first = self.shard_mut(key);
+            if let Part::Fetching { fetch, buffer, .. } = &mut first.part {
+                *fetch = second;
+                buffer.retain(|(_, mutation)| mutation.param1 < *key);
+            }
+            if let Part::Fetching { buffer, .. } = &mut half.part {
+                buffer.retain(|(_, mutation)| mutation.param1 >= *key);
+            }
+        }
+        self.shards.insert(key.clone(), half);
+    }
+
+    /// Notes what the shards of a range are, before they change. The last entry only says where they end.
+    fn remember(&mut self, version: Version, range: &KeyRange) {
+        let first = self
+            .shards
+            .range::<[u8], _>((Bound::Unbounded, Bound::Included(&*range.begin)))
+            .next_back()
+            .map_or_else(Key::new, |(key, _)| key.clone());
+        let mut before: Vec<(Key, Shard)> = self
+            .shards
+            .range::<Bytes, _>(&first..&range.end.clone().max(first.clone()))
+            .map(|(key, shard)| (key.clone(), shard.clone()))
+            .collect();
+        let Some((last, shard)) = before.last().cloned() else {
+            return;
+        };
+        before.push((self.shard_end(&last), shard));
+        self.undo.push_back((version, before));
+    }
+
+    /// A fetch that was under way when the server fell back begins again.
+    fn restart_fetches(&mut self) {
+        let version = self.version;
+        for (_, range, _, since) in self.fetches() {
+            let finished = self.finished_since(&range.begin, &range.end, since);
+            let fetch = self.next_fetch;
+            self.next_fetch += 1;
+            self.shard_mut(&range.begin).part = match finished {
+                Some(from) => Part::Held { from },
+                None => Part::Fetching {
+                    fetch,
+                    since: version,
+                    buffer: Vec::new(),
+                },
+            };
+        }
+    }
+}
+
+fn apply_to_rows(rows: &mut VersionedMap, version: Version, mutation: &Mutation) {
+    let Mutation {
+        kind,
+        param1: key,
+        param2,
+    } = mutation;
+    match kind {
+        MutationKind::SetValue => return rows.set(version, key, param2),
+        MutationKind::ClearRange => return rows.clear_range(version, key, param2),
+        _ => {}
+    }
+    let existing = rows.latest(key).map(Bytes::copy_from_slice);
+    match atomic::apply(*kind, existing.as_ref(), param2) {
+        Some(value) => rows.set(version, key, &value),
+        None => rows.clear(version, key),
+    }
+}

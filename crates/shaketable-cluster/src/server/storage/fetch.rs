@@ -1,0 +1,135 @@
+//! Fetching: how a shard comes to a storage server that has not held it.
+//!
+//! From the version of the change on the server hears of every mutation and keeps them. It then reads the rows from
+//! those who serve the shard, at a version that no recovery can undo, puts them on disk, and applies
+//! the mutations after that version on top.
+
+use super::Storage;
+use crate::error::Error;
+use crate::proto::{
+    GetKeyValues, Key, KeyRange, KeySelector, StorageError, StorageInterface, Version,
+};
+use crate::server::messages::Tag;
+use bytes::Bytes;
+use std::rc::Rc;
+
+/// The bytes asked for at once.
+const FETCH_BYTES: usize = 1_000_000;
+
+impl Storage {
+    /// Starts a task for each fetch that has none.
+    pub(super) fn start_fetches(self: &Rc<Self>) {
+        let fetches = self.disk.borrow().fetches();
+        for (fetch, range, _, since) in fetches {
+            if self.fetches.borrow().contains(&fetch) {
+                continue;
+            }
+            self.fetches.borrow_mut().push(fetch);
+            let storage = self.clone();
+            self.role
+                .spawn(async move { storage.fetch(fetch, range, since).await });
+        }
+    }
+
+    async fn fetch(self: Rc<Self>, fetch: u64, range: KeyRange, since: Version) {
+        let kernel = self.role.env().kernel().clone();
+        loop {
+            let advanced = self.advanced.notified();
+            let safe = {
+                let disk = self.disk.borrow();
+                if !disk.fetches().iter().any(|(this, ..)| *this == fetch) {
+                    break;
+                }
+                disk.known_committed.min(disk.version)
+            };
+            if safe < since {
+                advanced.await;
+                continue;
+            }
+            let (serving, _) = self.disk.borrow().serving(&range.begin);
+            if let Some(rows) = self.fetch_rows(&serving, &range, safe).await {
+                kernel.disk(self.role.process()).sync().await;
+                self.disk.borrow_mut().finish_fetch(fetch, safe, &rows);
+                self.answer_held();
+                break;
+            }
+            kernel.sleep(0.5).await;
+        }
+        self.fetches.borrow_mut().retain(|other| *other != fetch);
+    }
+
+    /// All rows of a range at a version, from whoever has them.
+    async fn fetch_rows(
+        &self,
+        serving: &[Tag],
+        range: &KeyRange,
+        version: Version,
+    ) -> Option<Vec<(Key, Bytes)>> {
+        for source in self.interfaces(serving) {
+            if let Ok(rows) = self.read_all(&source, range, version, usize::MAX).await {
+                return Some(rows);
+            }
+        }
+        None
+    }
+
+    /// The interfaces of storage servers.
+    pub(super) fn interfaces(&self, tags: &[Tag]) -> Vec<StorageInterface> {
+        let Some(info) = self.info.get() else {
+            return Vec::new();
+        };
+        let mut found: Vec<StorageInterface> = info
+            .storages
+            .iter()
+            .filter(|storage| tags.contains(&storage.id))
+            .cloned()
+            .collect();
+        if !found.is_empty() {
+            // Not everybody should ask the same one first.
+            let first = self.tag as usize % found.len();
+            found.rotate_left(first);
+        }
+        found
+    }
+
+    /// All rows of a range, in several requests if need be, but at most so many.
+    pub(super) async fn read_all(
+        &self,
+        source: &StorageInterface,
+        range: &KeyRange,
+        version: Version,
+        limit: usize,
+    ) -> Result<Vec<(Key, Bytes)>, StorageError> {
+        let mut rows = Vec::new();
+        let at = |key: Key, or_equal| KeySelector {
+            key,
+            or_equal,
+            offset: 1,
+        };
+        let mut begin = at(range.begin.clone(), false);
+        loop {
+            let request = GetKeyValues {
+                begin: begin.clone(),
+                end: at(range.end.clone(), false),
+                limit: limit - rows.len(),
+                limit_bytes: FETCH_BYTES,
+                reverse: false,
+                version,
+            };
+            let reply = source
+                .get_key_values
+                .request(self.role.process(), request)
+                .await;
+            // A lost server is as good as one that has not reached the version: try another.
+            let part = reply.unwrap_or(Err(StorageError::Code(Error::FUTURE_VERSION)))?;
+            if let Some(last) = part.rows.last() {
+                begin = at(last.key.clone(), true);
+            }
+            let (more, empty) = (part.more, part.rows.is_empty());
+            rows.extend(part.rows.into_iter().map(|row| (row.key, row.value)));
+            if !more || empty || rows.len() >= limit {
+                return Ok(rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Watches: who waits for which value to change.
+
+use crate::proto::{Key, StorageError, Value, Version};
+use shaketable_kernel::Reply;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// What a watch costs beside its key and value.
+const WATCH_BYTES: usize = 64;
+
+/// A watch that waits.
+#[derive(Debug)]
+pub struct Watch {
+    /// The value the watcher has seen.
+    pub value: Option<Value>,
+    /// Who waits.
+    pub reply: Reply<Result<Version, StorageError>>,
+}
+
+/// The watches of a storage server.
+#[derive(Debug, Default)]
+pub struct Watches {
+    by_key: BTreeMap<Key, Vec<Watch>>,
+    bytes: usize,
+    /// Keys with watches that were written since the last look.
+    touched: Vec<Key>,
+}
+
+impl Watches {
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// The memory they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds a watch. Those on the same key that nobody waits for any more go.
+    pub fn add(&mut self, key: Key, watch: Watch) {
+        self.bytes += cost(&key, &watch);
+        let watches = self.by_key.entry(key.clone()).or_default();
+        let bytes = &mut self.bytes;
+        watches.retain(|old| {
+            let waits = !old.reply.is_closed();
+            if !waits {
+                *bytes -= cost(&key, old);
+            }
+            waits
+        });
+        watches.push(watch);
+    }
+
+    /// Notes that keys of `[begin, end)` were written.
+    pub fn written(&mut self, begin: &[u8], end: Option<&[u8]>) {
+        match end {
+            None => {
+                if let Some((key, _)) = self.by_key.get_key_value(begin) {
+                    self.touched.push(key.clone());
+                }
+            }
+            Some(end) if begin < end => {
+                let range = (Bound::Included(begin), Bound::Excluded(end));
+                let keys = self
+                    .by_key
+                    .range::<[u8], _>(range)
+                    .map(|(key, _)| key.clone());
+                self.touched.extend(keys);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Answers those whose key was written and has another value now.
+    pub fn answer(&mut self, version: Version, mut latest: impl FnMut(&[u8]) -> Option<Value>) {
+        for key in std::mem::take(&mut self.touched) {
+            let now = latest(&key);
+            self.take(&key, |watch| watch.value != now, |_| Ok(version));
+        }
+    }
+
+    /// Ends the watches of keys for which `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
+        let moved: Vec<Key> = self
+            .by_key
+            .keys()
+            .filter(|key| !keep(key))
+            .cloned()
+            .collect();
+        for key in moved {
+            self.take(&key, |_| true, |_| Err(StorageError::WrongShardServer));
+        }
+    }
+
+    fn take(
+        &mut self,
+        key: &Key,
+        which: impl Fn(&Watch) -> bool,
+        answer: impl Fn(&Watch) -> Result<Version, StorageError>,
+    ) {
+        let Some(watches) = self.by_key.remove(key) else {
+            return;
+        };
+        let mut left = Vec::new();
+        for watch in watches {
+            if which(&watch) {
+                self.bytes -= cost(key, &watch);
+                let result = answer(&watch);
+                watch.reply.send(result);
+            } else {
+                left.push(watch);
+            }
+        }
+        if !left.is_empty() {
+            self.by_key.insert(key.clone(), left);
+        }
+    }
+}
+
+fn cost(key: &Key, watch: &Watch) -> usize {
+    key.len() + watch.value.as_ref().map_or(0, Value::len) + WATCH_BYTES
+}
