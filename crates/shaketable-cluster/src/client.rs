@@ -45,3 +45,6 @@ pub use database::{Connection, Database};
 pub use limits::RangeLimits;
 pub use pending::{Pending, Subscription};
 pub use transaction::{ConflictRangeKind, Transaction};
+
+#[cfg(test)]
+mod tests;

@@ -246,6 +246,8 @@ impl Inner {
         &self,
         work: impl Future<Output = Result<T, Error>> + 'static,
     ) -> Pending<T> {
+        // The read version is asked for at the moment of the call, so that calls made together share a request.
+        self.request_read_version(false);
         let attempt = self.state().attempt.clone();
         attempt.begin_read();
         self.start(async move {

@@ -100,6 +100,7 @@ impl Transaction {
                 }
                 Err(get) => get,
             };
+            inner.request_read_version(false);
             let (this, target) = (inner.clone(), watch.clone());
             Ok(inner.spawn_watch(watch, async move {
                 let reading = reading;

@@ -1,0 +1,328 @@
+//! The client alone, on a stage that answers its messages and goes wrong on demand.
+
+mod stage;
+
+use super::{ConflictRangeKind, RangeLimits};
+use crate::error::Error;
+use crate::proto::{Key, KeyRange, KeySelector};
+use bytes::Bytes;
+use stage::{Stage, Trouble};
+
+fn key(text: &str) -> Key {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn at(text: &str) -> KeySelector {
+    KeySelector::first_greater_or_equal(key(text))
+}
+
+fn range(begin: &str, end: &str) -> KeyRange {
+    KeyRange {
+        begin: key(begin),
+        end: key(end),
+    }
+}
+
+fn stage() -> Stage {
+    Stage::new(740)
+}
+
+#[test]
+fn what_is_committed_is_read_by_the_next_transaction() {
+    let stage = stage();
+    stage.put(&[("a", "1"), ("b", "2")]);
+    let transaction = stage.transaction();
+    assert_eq!(stage.get(&transaction, "a"), Ok(Some(key("1"))));
+    assert_eq!(stage.get(&transaction, "c"), Ok(None));
+}
+
+#[test]
+fn a_second_read_of_a_key_asks_nobody() {
+    let stage = stage();
+    stage.put(&[("a", "1")]);
+    let transaction = stage.transaction();
+    stage.get(&transaction, "a").unwrap();
+    let reads = stage.server.reads.get();
+    assert_eq!(stage.get(&transaction, "a"), Ok(Some(key("1"))));
+    assert_eq!(stage.server.reads.get(), reads);
+}
+
+#[test]
+fn a_lost_reply_is_an_unknown_result_whose_fate_is_settled() {
+    for (trouble, committed) in [(Trouble::LoseReply, true), (Trouble::LoseRequest, false)] {
+        let stage = stage();
+        let transaction = stage.transaction();
+        transaction.set(key("a"), key("1"));
+        stage.server.troubles.borrow_mut().push_back(trouble);
+        assert_eq!(
+            stage.run(transaction.commit()),
+            Err(Error::COMMIT_UNKNOWN_RESULT)
+        );
+        // The last thing that was committed before the answer is a transaction that conflicts with the lost one.
+        let dummy = stage.server.commits.borrow().last().cloned().unwrap();
+        assert!(dummy.mutations.is_empty());
+        assert_eq!(dummy.read_conflict_ranges, dummy.write_conflict_ranges);
+        assert!(dummy.read_conflict_ranges[0].begin.starts_with(b"\xff/SC/"));
+        assert_eq!(
+            stage.get(&stage.transaction(), "a").unwrap().is_some(),
+            committed
+        );
+    }
+}
+
+#[test]
+fn an_idempotency_id_tells_what_became_of_a_lost_commit() {
+    let expected = [
+        (Trouble::LoseReply, Ok(())),
+        (Trouble::LoseRequest, Err(Error::TRANSACTION_TOO_OLD)),
+    ];
+    for (trouble, result) in expected {
+        let stage = stage();
+        let transaction = stage.transaction();
+        transaction.set_option(505, None);
+        transaction.set(key("a"), key("1"));
+        stage.server.troubles.borrow_mut().push_back(trouble);
+        assert_eq!(stage.run(transaction.commit()), result);
+        assert_eq!(transaction.get_committed_version() > 0, result.is_ok());
+    }
+}
+
+#[test]
+fn a_risky_commit_does_not_wait_for_its_fate() {
+    let stage = stage();
+    let transaction = stage.transaction();
+    transaction.set_option(10, None);
+    transaction.set(key("a"), key("1"));
+    stage
+        .server
+        .troubles
+        .borrow_mut()
+        .push_back(Trouble::LoseRequest);
+    assert_eq!(
+        stage.run(transaction.commit()),
+        Err(Error::COMMIT_UNKNOWN_RESULT)
+    );
+    assert!(stage.server.commits.borrow().is_empty());
+}
+
+#[test]
+fn shards_and_their_moves_are_not_seen() {
+    let stage = stage();
+    *stage.server.cuts.borrow_mut() = vec![key("c"), key("f"), key("k")];
+    let letters = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    stage.put(&letters.map(|letter| (letter, "1")));
+    let rows = |reverse, begin: KeySelector, end: KeySelector| {
+        let transaction = stage.transaction();
+        stage.server.moved.set(2);
+        let limits = RangeLimits::rows(100);
+        let result = stage
+            .run(transaction.get_range(begin, end, limits, false, reverse))
+            .unwrap();
+        assert!(!result.more);
+        let keys = result
+            .rows
+            .iter()
+            .map(|row| String::from_utf8_lossy(&row.key).into_owned());
+        keys.collect::<String>()
+    };
+    assert_eq!(rows(false, at(""), at("z")), "abcdefgh");
+    assert_eq!(rows(true, at(""), at("z")), "hgfedcba");
+    let walk = |text: &str, offset| KeySelector {
+        key: key(text),
+        or_equal: false,
+        offset,
+    };
+    assert_eq!(rows(false, walk("e", -2), walk("d", 5)), "bcdefg");
+    assert_eq!(rows(true, walk("g", -3), walk("b", 5)), "edc");
+    let transaction = stage.transaction();
+    assert_eq!(
+        stage.run(transaction.get_key(walk("h", -4), false)),
+        Ok(key("c"))
+    );
+    assert_eq!(
+        stage.run(transaction.get_key(walk("a", 7), false)),
+        Ok(key("g"))
+    );
+    assert_eq!(
+        stage.run(transaction.get_key(walk("a", 70), false)),
+        Ok(Bytes::from_static(b"\xff"))
+    );
+    assert_eq!(
+        stage.run(transaction.get_key(walk("c", -70), false)),
+        Ok(Bytes::new())
+    );
+}
+
+#[test]
+fn read_versions_are_asked_for_in_batches() {
+    let stage = stage();
+    stage.put(&[("a", "1")]);
+    let before = stage.server.read_versions.get();
+    let transactions: Vec<_> = (0..100).map(|_| stage.transaction()).collect();
+    let reads: Vec<_> = transactions
+        .iter()
+        .map(|t| t.get(key("a"), false))
+        .collect();
+    for read in reads {
+        assert_eq!(stage.run(read), Ok(Some(key("1"))));
+    }
+    assert_eq!(stage.server.read_versions.get(), before + 1);
+}
+
+#[test]
+fn a_failed_read_is_the_failure_of_the_commit() {
+    let stage = stage();
+    stage.put(&[("a", "1")]);
+    let transaction = stage.transaction();
+    transaction.set_read_version(1 << 40);
+    drop(transaction.get(key("a"), false));
+    transaction.set(key("b"), key("1"));
+    assert_eq!(stage.run(transaction.commit()), Err(Error::FUTURE_VERSION));
+}
+
+#[test]
+fn a_read_that_was_dropped_still_conflicts() {
+    let stage = stage();
+    stage.put(&[("a", "1")]);
+    let transaction = stage.transaction();
+    drop(transaction.get(key("a"), false));
+    transaction.set(key("b"), key("1"));
+    stage.run(transaction.commit()).unwrap();
+    let commit = stage.server.commits.borrow().last().cloned().unwrap();
+    assert!(commit.read_conflict_ranges.contains(&range("a", "a\0")));
+}
+
+#[test]
+fn conflict_ranges_leave_out_what_the_transaction_wrote_itself() {
+    let stage = stage();
+    stage.put(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]);
+    let transaction = stage.transaction();
+    transaction.set(key("b"), key("x"));
+    let limits = RangeLimits::rows(100);
+    stage
+        .run(transaction.get_range(at("a"), at("d"), limits, false, false))
+        .unwrap();
+    stage
+        .run(transaction.get_range(at("e"), at("f"), limits, true, false))
+        .unwrap();
+    transaction.add_conflict_range(range("x", "y"), ConflictRangeKind::Write);
+    stage.run(transaction.commit()).unwrap();
+    let commit = stage.server.commits.borrow().last().cloned().unwrap();
+    let own = |range: &&KeyRange| !range.begin.starts_with(b"\xff");
+    let reads: Vec<_> = commit
+        .read_conflict_ranges
+        .iter()
+        .filter(own)
+        .cloned()
+        .collect();
+    let writes: Vec<_> = commit
+        .write_conflict_ranges
+        .iter()
+        .filter(own)
+        .cloned()
+        .collect();
+    assert_eq!(reads, [range("a", "b"), range("b\0", "d")]);
+    assert_eq!(writes, [range("b", "b\0"), range("x", "y")]);
+}
+
+#[test]
+fn watches_are_counted_and_give_their_place_back() {
+    let stage = stage();
+    stage.database.set_option(20, Some(&2i64.to_le_bytes()));
+    let transaction = stage.transaction();
+    let watches: Vec<_> = ["a", "b"]
+        .map(|k| transaction.watch(key(k)))
+        .into_iter()
+        .collect();
+    let one_too_many = transaction.watch(key("c"));
+    assert_eq!(stage.run(one_too_many), Err(Error::TOO_MANY_WATCHES));
+    stage.run(transaction.commit()).unwrap();
+    drop(watches);
+    let transaction = stage.transaction();
+    let watch = transaction.watch(key("a"));
+    stage.run(transaction.commit()).unwrap();
+    stage.put(&[("a", "changed")]);
+    assert_eq!(stage.run(watch), Ok(()));
+}
+
+#[test]
+fn a_watch_is_done_at_once_when_its_transaction_writes_another_value() {
+    let stage = stage();
+    stage.put(&[("a", "1")]);
+    let transaction = stage.transaction();
+    let same = transaction.watch(key("a"));
+    stage.get(&transaction, "a").unwrap();
+    transaction.set(key("a"), key("1"));
+    stage.run(stage.kernel.sleep(1.0));
+    assert!(!same.is_ready());
+    transaction.set(key("a"), key("2"));
+    assert_eq!(stage.run(same), Ok(()));
+}
+
+#[test]
+fn a_locked_database_is_refused_except_by_the_lock_aware() {
+    let stage = stage();
+    stage.put(&[("a", "1")]);
+    stage.server.locked.set(true);
+    let transaction = stage.transaction();
+    assert_eq!(stage.get(&transaction, "a"), Err(Error::DATABASE_LOCKED));
+    let transaction = stage.transaction();
+    transaction.set_option(700, None);
+    assert_eq!(stage.get(&transaction, "a"), Ok(Some(key("1"))));
+}
+
+#[test]
+fn backoff_grows_only_after_errors_of_its_class() {
+    let stage = stage();
+    let transaction = stage.transaction();
+    let wait = |error| {
+        let before = stage.kernel.now();
+        stage.run(transaction.on_error(error)).unwrap();
+        stage.kernel.now().since(before)
+    };
+    for _ in 0..20 {
+        assert!(wait(Error::NOT_COMMITTED) <= 1.0);
+        let fixed = wait(Error::TRANSACTION_TOO_OLD);
+        assert!((0.0099..0.0101).contains(&fixed), "{fixed}");
+    }
+}
+
+#[test]
+fn an_error_that_is_not_retryable_leaves_the_transaction_cancelled() {
+    let stage = stage();
+    let transaction = stage.transaction();
+    let error = Error::KEY_TOO_LARGE;
+    assert_eq!(stage.run(transaction.on_error(error)), Err(error));
+    assert_eq!(
+        stage.get(&transaction, "a"),
+        Err(Error::TRANSACTION_CANCELLED)
+    );
+    assert_eq!(
+        stage.run(transaction.commit()),
+        Err(Error::TRANSACTION_CANCELLED)
+    );
+    transaction.reset();
+    assert_eq!(stage.get(&transaction, "a"), Ok(None));
+
+    let old = Stage::new(600);
+    let transaction = old.transaction();
+    assert_eq!(old.run(transaction.on_error(error)), Err(error));
+    assert_eq!(old.get(&transaction, "a"), Ok(None));
+}
+
+#[test]
+fn a_hundred_thousand_writes_and_reads_over_them_take_no_quadratic_time() {
+    let stage = stage();
+    let transaction = stage.transaction();
+    transaction.set_option(503, Some(&10_000_000i64.to_le_bytes()));
+    for n in 0..100_000u32 {
+        // Scattered, so that chunks are split in the middle.
+        let n = n.wrapping_mul(2_654_435_761) >> 1;
+        transaction.set(n.to_be_bytes().to_vec().into(), Bytes::from_static(b"v"));
+    }
+    let limits = RangeLimits::rows(i32::MAX);
+    let all = stage
+        .run(transaction.get_range(at(""), at("\x40"), limits, true, false))
+        .unwrap();
+    assert!(all.rows.len() > 45_000);
+}
