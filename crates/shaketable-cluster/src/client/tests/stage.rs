@@ -20,8 +20,6 @@ pub(super) enum Trouble {
     LoseReply,
     /// It is lost before anything happens.
     LoseRequest,
-    /// It is refused.
-    Refuse(Error),
 }
 
 /// The stage: a kernel, the one server, and a client.
@@ -33,10 +31,13 @@ pub(super) struct Stage {
     leader: AsyncVar<Option<shaketable_kernel::Endpoint<OpenDatabase>>>,
 }
 
+/// The values of a key over time.
+type Versions = Vec<(Version, Option<Value>)>;
+
 /// What the server holds.
 #[derive(Default)]
 pub(super) struct Server {
-    rows: RefCell<BTreeMap<Key, Vec<(Version, Option<Value>)>>>,
+    rows: RefCell<BTreeMap<Key, Versions>>,
     history: RefCell<Vec<(Version, KeyRange)>>,
     version: Cell<Version>,
     pub(super) locked: Cell<bool>,
@@ -171,7 +172,6 @@ impl Server {
         let commit = CommitProxyInterface {
             commit: serve.each(|server, q: Commit, reply| {
                 match server.troubles.borrow_mut().pop_front() {
-                    Some(Trouble::Refuse(error)) => reply.send(Err(error)),
                     Some(Trouble::LoseRequest) => {}
                     Some(Trouble::LoseReply) => drop(server.commit(q)),
                     None => reply.send(Ok(server.commit(q))),

@@ -1,0 +1,284 @@
+//! The client on a whole cluster: what an application sees of it.
+
+use bytes::Bytes;
+use shaketable_cluster::client::{
+    ConflictRangeKind, Connection, Database, RangeLimits, Transaction,
+};
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_cluster::error::Error;
+use shaketable_cluster::proto::{KeyRange, KeySelector};
+use shaketable_kernel::{Address, Kernel, ProcessSpec};
+use std::future::Future;
+use std::rc::Rc;
+
+/// A cluster and one client of it.
+struct World {
+    kernel: Kernel,
+    cluster: Cluster,
+    database: Database,
+}
+
+fn world_at(api_version: i32) -> World {
+    let kernel = Kernel::simulation(7);
+    let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
+    let spec = ProcessSpec {
+        address: Address {
+            ip: [2, 0, 0, 1].into(),
+            port: 1,
+        },
+        ..(*kernel.process(cluster.servers()[0])).clone()
+    };
+    let process = kernel.add_process(spec);
+    kernel.boot(process);
+    let database = Database::open(
+        &kernel,
+        Connection {
+            process,
+            api_version,
+            knobs: Rc::new(cluster.knobs().clone()),
+            is_instant: false,
+            leader: cluster.leader(),
+            connection_string: "test:test@1.0.0.1:1".into(),
+            cluster_file_path: "fdb.cluster".into(),
+            cluster_id: 1,
+        },
+    );
+    World {
+        kernel,
+        cluster,
+        database,
+    }
+}
+
+fn world() -> World {
+    world_at(740)
+}
+
+impl World {
+    fn run<F: Future>(&self, future: F) -> F::Output {
+        self.kernel.block_on(future).expect("the test goes on")
+    }
+
+    fn transaction(&self) -> Transaction {
+        self.database.create_transaction()
+    }
+
+    fn put(&self, rows: &[(&'static str, &'static str)]) {
+        let transaction = self.transaction();
+        for (key, value) in rows {
+            transaction.set(key.as_bytes().into(), value.as_bytes().into());
+        }
+        self.run(transaction.commit()).unwrap();
+    }
+
+    fn get(&self, transaction: &Transaction, key: &'static str) -> Result<Option<Bytes>, Error> {
+        self.run(transaction.get(Bytes::from_static(key.as_bytes()), false))
+    }
+}
+
+fn key(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn at(text: &'static str) -> KeySelector {
+    KeySelector::first_greater_or_equal(key(text))
+}
+
+fn range(begin: &'static str, end: &'static str) -> KeyRange {
+    KeyRange {
+        begin: key(begin),
+        end: key(end),
+    }
+}
+
+#[test]
+fn what_is_committed_is_read_by_the_next_transaction() {
+    let world = world();
+    world.put(&[("a", "1"), ("b", "2")]);
+    let transaction = world.transaction();
+    assert_eq!(world.get(&transaction, "a"), Ok(Some(key("1"))));
+    assert_eq!(world.get(&transaction, "c"), Ok(None));
+    let rows = world
+        .run(transaction.get_range(at(""), at("z"), RangeLimits::rows(10), false, false))
+        .unwrap();
+    assert_eq!(rows.rows.len(), 2);
+    assert!(!rows.more);
+}
+
+#[test]
+fn a_transaction_reads_its_own_writes() {
+    let world = world();
+    world.put(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    let transaction = world.transaction();
+    transaction.set(key("b"), key("mine"));
+    transaction.clear(key("c"));
+    transaction.atomic_op(key("d"), key("x"), 9);
+    let rows = world
+        .run(transaction.get_range(at(""), at("z"), RangeLimits::rows(10), false, true))
+        .unwrap();
+    let keys: Vec<_> = rows
+        .rows
+        .iter()
+        .map(|row| (&row.key[..], &row.value[..]))
+        .collect();
+    let expected: [(&[u8], &[u8]); 3] = [(b"d", b"x"), (b"b", b"mine"), (b"a", b"1")];
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn a_read_that_was_overtaken_conflicts() {
+    let world = world();
+    world.put(&[("a", "1")]);
+    let (first, second) = (world.transaction(), world.transaction());
+    world.get(&first, "a").unwrap();
+    world.get(&second, "a").unwrap();
+    first.set(key("a"), key("2"));
+    second.set(key("b"), key("2"));
+    assert_eq!(world.run(first.commit()), Ok(()));
+    assert_eq!(world.run(second.commit()), Err(Error::NOT_COMMITTED));
+    assert_eq!(world.run(second.on_error(Error::NOT_COMMITTED)), Ok(()));
+    assert_eq!(world.get(&second, "a"), Ok(Some(key("2"))));
+}
+
+#[test]
+fn a_watch_fires_when_its_value_changes_and_not_before() {
+    let world = world();
+    world.put(&[("a", "1")]);
+    let transaction = world.transaction();
+    let watch = transaction.watch(key("a"));
+    world.run(transaction.commit()).unwrap();
+    world.run(world.kernel.sleep(5.0));
+    assert!(!watch.is_ready());
+    world.put(&[("a", "2")]);
+    assert_eq!(world.run(watch), Ok(()));
+}
+
+#[test]
+fn a_watch_of_a_transaction_that_never_commits_ends_with_it() {
+    let world = world();
+    let transaction = world.transaction();
+    let watch = transaction.watch(key("a"));
+    world.run(world.kernel.sleep(1.0));
+    drop(transaction);
+    assert_eq!(world.run(watch), Err(Error::TRANSACTION_CANCELLED));
+}
+
+#[test]
+fn the_first_deferred_error_sticks_until_reset() {
+    let world = world();
+    let transaction = world.transaction();
+    transaction.clear_range(key("b"), key("a"));
+    transaction.set(key("a"), key("1"));
+    assert_eq!(world.get(&transaction, "a"), Err(Error::INVERTED_RANGE));
+    assert_eq!(world.run(transaction.commit()), Err(Error::INVERTED_RANGE));
+    transaction.reset();
+    assert_eq!(world.get(&transaction, "a"), Ok(None));
+}
+
+#[test]
+fn using_a_transaction_ends_its_commit() {
+    let world = world();
+    let transaction = world.transaction();
+    transaction.set(key("a"), key("1"));
+    let commit = transaction.commit();
+    let read = transaction.get(key("a"), false);
+    assert_eq!(world.run(read), Err(Error::USED_DURING_COMMIT));
+    assert_eq!(world.run(commit), Err(Error::USED_DURING_COMMIT));
+}
+
+#[test]
+fn a_read_only_commit_has_no_version() {
+    let world = world();
+    let transaction = world.transaction();
+    world.get(&transaction, "a").unwrap();
+    let stamp = transaction.get_versionstamp();
+    transaction.add_conflict_range(range("a", "b"), ConflictRangeKind::Read);
+    assert_eq!(world.run(transaction.commit()), Ok(()));
+    assert_eq!(transaction.get_committed_version(), -1);
+    assert_eq!(world.run(stamp).unwrap_err(), Error::NO_COMMIT_VERSION);
+}
+
+#[test]
+fn a_versionstamp_is_that_of_the_commit() {
+    let world = world();
+    let transaction = world.transaction();
+    let operand = [&b"at "[..], &[0; 10], &3u32.to_le_bytes()].concat();
+    transaction.atomic_op(key("a"), operand.into(), 15);
+    assert_eq!(
+        world.get(&transaction, "a"),
+        Err(Error::ACCESSED_UNREADABLE)
+    );
+    transaction.reset();
+    let operand = [&b"at "[..], &[0; 10], &3u32.to_le_bytes()].concat();
+    transaction.atomic_op(key("a"), operand.into(), 15);
+    let stamp = transaction.get_versionstamp();
+    world.run(transaction.commit()).unwrap();
+    let stamp = world.run(stamp).unwrap();
+    assert_eq!(stamp.version, transaction.get_committed_version());
+    let value = world.get(&world.transaction(), "a").unwrap().unwrap();
+    assert_eq!(&value[3..], &stamp.to_bytes());
+}
+
+#[test]
+fn a_time_limit_ends_everything_until_reset() {
+    let world = world();
+    let transaction = world.transaction();
+    transaction.set_option(500, Some(&100i64.to_le_bytes()));
+    world.run(world.kernel.sleep(0.2));
+    assert_eq!(
+        world.get(&transaction, "a"),
+        Err(Error::TRANSACTION_TIMED_OUT)
+    );
+    assert_eq!(
+        world.run(transaction.on_error(Error::NOT_COMMITTED)),
+        Err(Error::TRANSACTION_TIMED_OUT)
+    );
+    transaction.reset();
+    assert_eq!(world.get(&transaction, "a"), Ok(None));
+}
+
+#[test]
+fn a_version_that_is_not_reached_within_a_second_is_in_the_future() {
+    let world = world();
+    world.put(&[("a", "1")]);
+    let transaction = world.transaction();
+    transaction.set_read_version(1 << 62);
+    assert_eq!(world.get(&transaction, "a"), Err(Error::FUTURE_VERSION));
+    transaction.reset();
+    transaction.set_read_version(1);
+    assert_eq!(
+        world.get(&transaction, "a"),
+        Err(Error::TRANSACTION_TOO_OLD)
+    );
+}
+
+#[test]
+fn many_rows_come_in_batches() {
+    let world = world();
+    let transaction = world.transaction();
+    for n in 0..5_000 {
+        transaction.set(format!("k{n:05}").into(), vec![b'v'; 40].into());
+    }
+    world.run(transaction.commit()).unwrap();
+    let transaction = world.transaction();
+    let limits = RangeLimits::from_parameters(0, 0, -2, 1).unwrap();
+    let (mut begin, mut rows, mut calls) = (at(""), 0, 0);
+    loop {
+        let batch = world
+            .run(transaction.get_range(begin, at("z"), limits, false, false))
+            .unwrap();
+        rows += batch.rows.len();
+        calls += 1;
+        if !batch.more {
+            break;
+        }
+        let last = batch.rows.last().unwrap().key.clone();
+        begin = KeySelector {
+            key: last,
+            or_equal: true,
+            offset: 1,
+        };
+    }
+    assert_eq!((rows, calls), (5_000, 5));
+    assert!(world.cluster.servers().len() == 1);
+}
