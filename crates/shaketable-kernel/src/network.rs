@@ -141,8 +141,6 @@ pub(crate) struct Link {
     queue: VecDeque<InFlight>,
     /// The timer for the first message.
     timer: Option<TimerId>,
-    /// Whether messages are just being delivered: the timer is set afterwards.
-    serving: bool,
     /// Which connection in a row this is, and whether it has been made.
     connection: u32,
     connected: bool,
@@ -362,7 +360,7 @@ impl Kernel {
                 connection: link.connection,
                 parcel,
             });
-            if link.timer.is_none() && !link.serving {
+            if link.timer.is_none() {
                 link.timer = Some(self.set_timer(due, Action::Link(id)));
             }
             drop(network);
@@ -387,30 +385,24 @@ impl Kernel {
         let now = self.now();
         let LinkId { from, to } = id;
         let mut network = self.0.network.borrow_mut();
-        let link = network.link(id);
-        if let Some(timer) = link.timer.take() {
-            // A link's timer holds nothing whose destructor could matter.
-            self.0.timers.borrow_mut().cancel(timer);
-        }
         loop {
             let blocked = network.blockades.until(id, now);
             let link = network.link(id);
-            link.serving = false;
-            let Some(first) = link.queue.front() else {
-                return;
-            };
-            let due = first.due.max(blocked);
-            if due > now {
+            let due = link.queue.front().map(|first| first.due.max(blocked));
+            if due.is_none_or(|due| due > now) {
                 // A partition has no end to wait for; healing it serves the link.
-                if due != Time::NEVER {
-                    link.timer = Some(self.set_timer(due, Action::Link(id)));
+                let timer = due
+                    .filter(|due| *due != Time::NEVER)
+                    .map(|due| self.set_timer(due, Action::Link(id)));
+                if let Some(old) = std::mem::replace(&mut link.timer, timer) {
+                    // A link's timer holds nothing whose destructor could matter.
+                    self.0.timers.borrow_mut().cancel(old);
                 }
                 return;
             }
             let Some(message) = link.queue.pop_front() else {
                 return;
             };
-            link.serving = true;
             let broken = message.connection != link.connection;
             let lost = broken && message.parcel.may_be_lost() && network.failures.chance(0.5);
             drop(network);
@@ -431,7 +423,7 @@ impl Kernel {
             .0
             .network
             .borrow()
-            .links_where(|_, link| !link.queue.is_empty() && !link.serving);
+            .links_where(|_, link| !link.queue.is_empty());
         for id in waiting {
             self.serve_link(id);
         }

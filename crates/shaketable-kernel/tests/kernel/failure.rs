@@ -1,7 +1,7 @@
 //! Who notices a failure, and when.
 
 use crate::{Echo, ip, one_millisecond, serve, two};
-use shaketable_kernel::{Disconnected, KillKind, Time};
+use shaketable_kernel::{Disconnected, Event, KillKind, LastEvents, Time};
 
 #[test]
 fn a_request_over_a_link_that_stays_clogged_ends_after_about_two_seconds() {
@@ -106,6 +106,33 @@ fn a_silence_is_counted_once_however_often_it_is_extended() {
         "{}",
         kernel.events() - before
     );
+}
+
+#[test]
+fn a_silent_connection_breaks_once_for_both_its_sides() {
+    let (kernel, a, b) = two(1);
+    let (to_a, _a) = kernel.listen::<Echo>(a);
+    let (to_b, _b) = kernel.listen::<Echo>(b);
+    let last = LastEvents::new(10);
+    let requests = [to_b.request(a, Echo(1)), to_a.request(b, Echo(1))];
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    kernel.partition(ip(&kernel, a), ip(&kernel, b));
+    kernel.set_recorder(Some(last.clone()));
+    for request in requests {
+        assert_eq!(
+            kernel.block_on(request),
+            Ok(Err(Disconnected::MaybeDelivered))
+        );
+    }
+    let second = to_b.request(a, Echo(2));
+    let sent = kernel.now();
+    assert_eq!(
+        kernel.block_on(second),
+        Ok(Err(Disconnected::MaybeDelivered))
+    );
+    assert!(kernel.now() - sent >= 1.5, "the next one has its own time");
+    let closed = |(_, event): &(Time, Event)| matches!(event, Event::ConnectionClosed { .. });
+    assert_eq!(last.events().into_iter().filter(closed).count(), 2);
 }
 
 #[test]
@@ -234,13 +261,13 @@ fn four_seconds_of_silence_are_a_failure_until_the_silence_ends() {
 fn two_short_silences_are_not_a_failure_and_an_extended_one_lasts_until_its_end() {
     let (kernel, observer, process) = two(1);
     let (from, to) = (ip(&kernel, observer), ip(&kernel, process));
-    assert!(!kernel.is_failed(observer, process));
+    let mut failed = Box::pin(kernel.on_failed(observer, process));
     kernel.clog_pair(from, to, 60.0);
     kernel.run_until(Time::from_secs(3.9)).unwrap();
     kernel.unclog_pair(from, to);
     kernel.clog_pair(from, to, 3.9);
-    kernel.run_until(Time::from_secs(10.0)).unwrap();
-    assert!(!kernel.is_failed(observer, process));
+    let result = kernel.block_on(kernel.timeout(6.1, &mut failed));
+    assert_eq!(result, Ok(None));
     kernel.clog_pair(from, to, 6.0);
     kernel.run_until(Time::from_secs(15.0)).unwrap();
     assert!(kernel.is_failed(observer, process));
@@ -249,6 +276,51 @@ fn two_short_silences_are_not_a_failure_and_an_extended_one_lasts_until_its_end(
         .block_on(kernel.on_available(observer, process))
         .unwrap();
     assert_eq!(kernel.now(), Time::from_secs(25.0));
+}
+
+#[test]
+fn a_silence_after_a_relief_is_counted_too() {
+    let (kernel, observer, process) = two(1);
+    let (from, to) = (ip(&kernel, observer), ip(&kernel, process));
+    let failed = kernel.on_failed(observer, process);
+    kernel.clog_pair(from, to, 60.0);
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    kernel.unclog_pair(from, to);
+    kernel.clog_pair(from, to, 60.0);
+    kernel.block_on(failed).unwrap();
+    assert!(kernel.now() > Time::from_secs(5.0) && kernel.now() < Time::from_secs(9.0));
+}
+
+#[test]
+fn a_monitor_whose_request_was_given_up_serves_the_request_of_the_other_side() {
+    let (kernel, a, b) = two(1);
+    let (to_a, _a) = kernel.listen::<Echo>(a);
+    let (to_b, _b) = kernel.listen::<Echo>(b);
+    kernel.clog_pair(ip(&kernel, a), ip(&kernel, b), 60.0);
+    let given_up = to_b.request(a, Echo(1));
+    let request = to_a.request(b, Echo(1));
+    drop(given_up);
+    assert_eq!(
+        kernel.block_on(request),
+        Ok(Err(Disconnected::MaybeDelivered))
+    );
+    assert!(kernel.now() < Time::from_secs(2.3));
+}
+
+#[test]
+fn a_clog_that_takes_effect_when_faults_are_switched_on_is_noticed() {
+    let (kernel, a, b) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    let request = endpoint.request(a, Echo(1));
+    kernel.set_faults_enabled(false);
+    kernel.partition(ip(&kernel, a), ip(&kernel, b));
+    kernel.run_until(Time::from_secs(10.0)).unwrap();
+    kernel.set_faults_enabled(true);
+    assert_eq!(
+        kernel.block_on(request),
+        Ok(Err(Disconnected::MaybeDelivered))
+    );
+    assert!(kernel.now() < Time::from_secs(12.3));
 }
 
 #[test]

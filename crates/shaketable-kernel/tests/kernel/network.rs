@@ -210,6 +210,30 @@ fn what_a_clog_holds_back_arrives_when_it_is_ended_early() {
 }
 
 #[test]
+fn ending_one_clog_does_not_end_another() {
+    let end = Time::from_secs(1.0005);
+    let held = [(1, end), (2, end), (3, end)];
+    assert_eq!(
+        arrivals(|kernel, [a, b]| {
+            kernel.clog_interface(b, ClogMode::All, 1.0);
+            kernel.clog_pair(a, b, 60.0);
+            kernel.unclog_pair(a, b);
+        }),
+        held
+    );
+    assert_eq!(
+        arrivals(|kernel, [a, b]| {
+            kernel.clog_pair(a, b, 1.0);
+            kernel.clog_interface(b, ClogMode::All, 60.0);
+            kernel.partition(a, b);
+            kernel.heal(b, a);
+            kernel.unclog_interface(b);
+        }),
+        held
+    );
+}
+
+#[test]
 fn clogs_set_while_faults_are_off_hold_back_nothing_until_they_are_on() {
     let (kernel, a, b) = two(1);
     kernel.set_network_config(one_millisecond());
