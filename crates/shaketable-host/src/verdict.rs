@@ -34,7 +34,7 @@ pub struct Outcome {
     pub errors: BTreeMap<i32, u64>,
     /// How often each fault was injected, by name.
     pub faults: BTreeMap<String, u64>,
-    /// The last warnings and errors of the run.
+    /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.
     pub faults_around: Vec<Event>,

@@ -17,6 +17,9 @@ const STRONG: Style = Style::new().bold();
 /// How many lines of what the code under test printed are shown.
 const PRINTED_LINES_MAX: usize = 20;
 
+/// How many events of a kind are shown; the trace has all of them.
+const EVENTS_MAX: usize = 8;
+
 /// One cause of failure.
 pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
     let outcome = &group.example;
@@ -54,8 +57,16 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
         );
     }
     drawn(&mut out, outcome);
-    events(&mut out, "last errors", &outcome.notable);
-    events(&mut out, "faults before it", &outcome.faults_around);
+    let end = outcome
+        .failures
+        .first()
+        .map_or(f64::INFINITY, |failure| failure.time);
+    events(&mut out, "last errors", &last_until(&outcome.notable, end));
+    events(
+        &mut out,
+        "faults before it",
+        &last_until(&outcome.faults_around, end),
+    );
     for what in &outcome.uncontrolled {
         let _ = writeln!(
             out,
@@ -103,6 +114,16 @@ fn drawn(out: &mut String, outcome: &Outcome) {
             .collect();
         let _ = writeln!(out, "    knobs           {}", knobs.join(", "));
     }
+}
+
+/// The last events up to a moment.
+fn last_until(events: &[Event], end: f64) -> Vec<Event> {
+    let before: Vec<&Event> = events.iter().filter(|event| event.time <= end).collect();
+    let skipped = before.len().saturating_sub(EVENTS_MAX);
+    before[skipped..]
+        .iter()
+        .map(|event| (*event).clone())
+        .collect()
 }
 
 fn events(out: &mut String, title: &str, events: &[Event]) {

@@ -7,7 +7,7 @@
 
 use super::{Event, Format, Severity};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -28,7 +28,7 @@ struct Inner {
     errors: u64,
     events: u64,
     counts: BTreeMap<String, u64>,
-    notable: VecDeque<Event>,
+    notable: Vec<Event>,
     fingerprint: Fingerprint,
 }
 
@@ -58,10 +58,11 @@ impl Log {
             inner.errors += 1;
         }
         if event.severity >= Severity::WarnAlways {
+            // The first ones show the cause, the last ones the end.
             if inner.notable.len() == NOTABLE_MAX {
-                inner.notable.pop_front();
+                inner.notable.remove(NOTABLE_MAX / 2);
             }
-            inner.notable.push_back(event);
+            inner.notable.push(event);
         }
         severity
     }
@@ -81,9 +82,9 @@ impl Log {
         self.inner.borrow().counts.clone()
     }
 
-    /// The last warnings and errors.
+    /// The first and the last warnings and errors.
     pub fn notable(&self) -> Vec<Event> {
-        self.inner.borrow().notable.iter().cloned().collect()
+        self.inner.borrow().notable.clone()
     }
 
     /// A number that is equal for two runs that logged the same.
