@@ -160,6 +160,11 @@ impl Cluster {
         &self.0.knobs
     }
 
+    /// The places where buggify may strike in this run, of those that were reached.
+    pub fn buggified_sites(&self) -> Vec<&'static str> {
+        self.0.around.env.active_sites()
+    }
+
     /// The server processes, in the order of the layout.
     pub fn servers(&self) -> &[ProcessId] {
         &self.0.around.servers

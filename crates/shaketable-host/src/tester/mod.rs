@@ -43,22 +43,23 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     }
     run::set_current(Some(&run));
 
-    let stage = stage::Stage::boot(&run);
-    let orchestra = kernel.spawn(
-        stage.test_system,
-        Priority::DefaultDelay,
-        orchestra::play(run.clone(), stage.clone()),
-    );
-    drive(&run, &stage, &orchestra);
-
+    match stage::Stage::boot(&run) {
+        Ok(stage) => {
+            let play = orchestra::play(run.clone(), stage.clone());
+            let orchestra = kernel.spawn(stage.test_system, Priority::DefaultDelay, play);
+            drive(&run, &stage, &orchestra);
+            run.note_buggified(stage.cluster.as_ref().map(|(cluster, _)| cluster));
+            // The order matters: the code under test may still be called while tasks and futures are dropped.
+            drop(orchestra);
+            stage.close();
+        }
+        Err(reason) => run.fail_host(reason),
+    }
     run.note_end();
     let outcome = run.outcome(&recorder);
     if let Err(error) = run.log.finish() {
         run.fail_host(format!("cannot finish the trace: {error}"));
     }
-    // The order matters: the code under test may still be called while tasks and futures are dropped.
-    drop(orchestra);
-    stage.close();
     kernel.shutdown();
     let instances = run.instances.take();
     drop(instances);

@@ -25,6 +25,13 @@ const CREATE_DELAY_SECONDS: f64 = 1.0;
 /// What passes between the last start and the first check.
 const CHECK_DELAY_SECONDS: f64 = 3.0;
 
+/// For how long after the first test began faults are allowed.
+const FAULTS_SECONDS: f64 = 450.0;
+/// How long clearing the database may take.
+const CLEAR_LIMIT_SECONDS: f64 = 1000.0;
+/// What passes after the database was cleared.
+const CLEARED_DELAY_SECONDS: f64 = 1.0;
+
 /// Runs all tests of the file.
 pub(super) async fn play(run: Rc<Run>, stage: Stage) {
     run.print(format!("Random seed is {}...", run.seed));
@@ -44,12 +51,13 @@ pub(super) async fn play(run: Rc<Run>, stage: Stage) {
         let mut drawn = run.drawn.borrow_mut();
         drawn.clients = run.client_count;
         drawn.buggify = run.buggify;
-        drawn.knobs = run.knobs.clone();
     }
     run.trace(
         run.event(Severity::Info, "TestsExpectedToPass")
             .detail("Count", run.file.tests.len()),
     );
+    stage.await_cluster().await;
+    enable_faults(&run);
     for test in 0..run.file.tests.len() {
         if Test::new(&run, &stage, test).play().await.is_none() {
             // A broken promise or a time-out leaves workloads behind that may still run: nothing after it would mean anything.
@@ -60,6 +68,15 @@ pub(super) async fn play(run: Rc<Run>, stage: Stage) {
     let (passed, failed) = run.tests();
     run.print(String::new());
     run.print(format!("{passed} tests passed; {failed} tests failed."));
+}
+
+/// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a chance to settle.
+fn enable_faults(run: &Run) {
+    let kernel = &run.kernel;
+    kernel.set_faults_enabled(true);
+    kernel.call_at(kernel.now().after(FAULTS_SECONDS), |kernel| {
+        kernel.set_faults_enabled(false)
+    });
 }
 
 /// One `[[test]]` being played.
@@ -138,6 +155,22 @@ impl<'a> Test<'a> {
                 .detail("Passed", u8::from(passed)),
         );
         run.count_test(passed);
+        if spec.use_db && spec.clear_after_test {
+            let cleared = run
+                .kernel
+                .timeout(CLEAR_LIMIT_SECONDS, self.stage.clear_database());
+            if cleared.await.is_none() {
+                run.trace(run.event(Severity::Error, "ErrorClearingDatabaseAfterTest"));
+                run.fail(
+                    FailureKind::DatabaseUnavailable,
+                    None,
+                    None,
+                    "the database could not be cleared after the test",
+                );
+                return None;
+            }
+            run.kernel.sleep(CLEARED_DELAY_SECONDS).await;
+        }
         run.print(format!("Run test:{} Done.", self.title));
         Some(())
     }
@@ -224,13 +257,7 @@ impl<'a> Test<'a> {
         let run = self.run;
         let ends = self.on_every_client(|client| {
             let cast = self.cast_of(&client);
-            perform(
-                run.clone(),
-                self.stage.clone(),
-                self.title.clone(),
-                phase,
-                cast,
-            )
+            perform(run.clone(), self.stage.clone(), self.number, phase, cast)
         });
         let mut failed = 0;
         let mut broken = false;
@@ -418,12 +445,13 @@ enum End {
 }
 
 /// Runs a phase of all workloads of a client.
-async fn perform(run: Rc<Run>, stage: Stage, title: String, phase: Phase, cast: Rc<Cast>) -> End {
+async fn perform(run: Rc<Run>, stage: Stage, test: usize, phase: Phase, cast: Rc<Cast>) -> End {
     let client = &cast.client;
+    let (title, use_db) = (&run.spec(test).title, run.spec(test).use_db);
     let on_client = |kind: &str| {
         run.event(Severity::Info, kind)
             .on(&*client.address, "TS")
-            .detail("Workload", &title)
+            .detail("Workload", title)
     };
     if phase == Phase::Start {
         run.trace(on_client("TestStarting"));
@@ -435,7 +463,7 @@ async fn perform(run: Rc<Run>, stage: Stage, title: String, phase: Phase, cast: 
         run.begin(client.number, *workload);
         run.call(client.number, *workload);
         let external = external.borrow();
-        external.begin(phase, stage.lend(client), promise);
+        external.begin(phase, stage.lend(client, use_db), promise);
         if phase == Phase::Check {
             timeout_seconds = timeout_seconds.max(external.check_timeout());
         }
@@ -463,7 +491,7 @@ async fn perform(run: Rc<Run>, stage: Stage, title: String, phase: Phase, cast: 
                     run.event(Severity::Error, "TestFailure")
                         .on(&*client.address, "TS")
                         .detail("Reason", "Error checking workload")
-                        .detail("Workload", &title),
+                        .detail("Workload", title),
                 );
                 run.fail_pending(
                     FailureKind::CheckTimedOut,

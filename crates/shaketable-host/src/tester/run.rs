@@ -7,6 +7,7 @@ use crate::plan::{Plan, Settings};
 use crate::testfile::{TestFile, TestSpec};
 use crate::trace::{Event, Log, Severity};
 use crate::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase};
+use shaketable_cluster::cluster::Cluster;
 use shaketable_kernel::{Kernel, ProcessId, Spinning};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -62,8 +63,7 @@ impl Run {
             let limit = configuration.normal_timeout_seconds;
             limit.map_or(LIMIT_NORMAL_SECONDS, |limit| limit as f64)
         };
-        let layout = kernel.stream("layout");
-        let drawn_clients = layout.range(4_u32, 9);
+        let drawn_clients = kernel.stream("testers").range(4_u32, 9);
         let file_knobs = plan.file.knobs.iter();
         let mut knobs: Vec<(String, String)> = file_knobs
             .map(|knob| (knob.name.clone(), knob.value.clone()))
@@ -252,6 +252,12 @@ impl Run {
                 misuse.what,
             );
         }
+    }
+
+    /// Remembers which places were buggified.
+    pub(super) fn note_buggified(&self, cluster: Option<&Cluster>) {
+        let sites = cluster.map_or(Vec::new(), Cluster::buggified_sites);
+        self.drawn.borrow_mut().buggified = sites.into_iter().map(str::to_owned).collect();
     }
 
     /// The last events and lines of a run.

@@ -2,13 +2,20 @@
 
 use super::run::Run;
 use crate::library::instance::LentDatabase;
+use crate::testfile::Configuration;
 use shaketable_abi::FDBFuture;
-use shaketable_cluster::client::Database;
+use shaketable_cluster::client::{Database, Transaction};
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
+use shaketable_cluster::knobs::KnobError;
+use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_fdbc::Border;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec};
 use std::cell::RefCell;
 use std::rc::Rc;
+
+/// The API version of every database, whatever a library selects: fdbserver opens them with its latest, too.
+const API_VERSION: i32 = shaketable_fdbc::API_VERSION_MAX;
 
 /// Everything around the workloads. Cheap to clone.
 #[derive(Clone)]
@@ -18,6 +25,8 @@ pub(super) struct Stage {
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
     border: Rc<RefCell<Option<Border>>>,
+    /// The cluster, and the orchestrator's own way to it.
+    pub(super) cluster: Option<(Cluster, Database)>,
 }
 
 /// A tester: the machine a client runs on.
@@ -29,51 +38,91 @@ pub(super) struct Client {
 }
 
 impl Stage {
-    /// Adds the testers and boots the cluster.
-    pub(super) fn boot(run: &Rc<Run>) -> Stage {
+    /// Adds the testers and starts the cluster, if any test needs one. The reason if the file asks for what cannot be.
+    pub(super) fn boot(run: &Rc<Run>) -> Result<Stage, String> {
         let kernel = run.kernel.clone();
-        let test_system = kernel.add_process(ProcessSpec {
-            name: "TestSystem".into(),
-            address: Address::v4(1, 1, 1, 1, 1),
-            machine: "TestSystem".into(),
-            zone: "TestSystem".into(),
+        // Nothing fails before the first test begins.
+        kernel.set_faults_enabled(false);
+        let needed = run.file.tests.iter().any(|test| test.use_db);
+        let cluster = if needed {
+            Some(start_cluster(run)?)
+        } else {
+            None
+        };
+        let tester = |name: String, address: Address| ProcessSpec {
+            machine: name.clone(),
+            zone: name.clone(),
+            name,
+            address,
             class: "test".into(),
             ..ProcessSpec::default()
-        });
-        let clients: Rc<[Rc<Client>]> = (0..run.client_count)
+        };
+        let test_system =
+            kernel.add_process(tester("TestSystem".into(), Address::v4(1, 1, 1, 1, 1)));
+        let open = |process| {
+            let cluster = cluster.as_ref();
+            cluster.map(|cluster| cluster.open_database(process, API_VERSION))
+        };
+        let clients = (0..run.client_count)
             .map(|number| {
                 let address = Address::v4(3, 4, 3, number as u8 + 1, 1);
-                let process = kernel.add_process(ProcessSpec {
-                    name: format!("tester {number}"),
-                    address,
-                    machine: format!("tester-{number}"),
-                    zone: format!("tester-{number}"),
-                    class: "test".into(),
-                    ..ProcessSpec::default()
-                });
+                let process = kernel.add_process(tester(format!("tester {number}"), address));
                 run.add_client(process, number);
                 Rc::new(Client {
                     number,
                     process,
                     address: address.to_string().into(),
-                    database: None,
+                    database: open(process),
                 })
             })
             .collect();
         let border = Border::new(&kernel);
-        Stage {
+        let own = open(test_system);
+        Ok(Stage {
             kernel,
             test_system,
             clients,
             border: Rc::new(RefCell::new(Some(border))),
+            cluster: cluster.zip(own),
+        })
+    }
+
+    /// Waits until the cluster has begun to serve.
+    pub(super) async fn await_cluster(&self) {
+        self.transact(|transaction| async move { transaction.get_read_version().await.map(drop) })
+            .await;
+    }
+
+    /// Removes everything the workloads wrote.
+    pub(super) async fn clear_database(&self) {
+        self.transact(|transaction| async move {
+            transaction.clear_range(b"".as_slice().into(), b"\xff".as_slice().into());
+            transaction.commit().await
+        })
+        .await;
+    }
+
+    /// Runs a transaction of the orchestrator until it succeeds.
+    async fn transact<F: Future<Output = Result<(), Error>>>(
+        &self,
+        body: impl Fn(Transaction) -> F,
+    ) {
+        let Some((_, database)) = &self.cluster else {
+            return;
+        };
+        let transaction = database.create_transaction();
+        while let Err(error) = body(transaction.clone()).await {
+            if transaction.on_error(error).await.is_err() {
+                transaction.reset();
+            }
         }
     }
 
-    /// A fresh handle of a client's database; null if the test has none.
-    pub(super) fn lend(&self, client: &Client) -> LentDatabase {
+    /// A fresh handle of a client's database; none if the test has none.
+    pub(super) fn lend(&self, client: &Client, use_db: bool) -> LentDatabase {
         let mut border = self.border.borrow_mut();
         match (border.as_mut(), &client.database) {
-            (Some(border), Some(database)) => LentDatabase::new(border, database.clone()),
+            (Some(border), Some(database)) if use_db => LentDatabase::new(border, database.clone()),
             _ => LentDatabase::none(),
         }
     }
@@ -107,5 +156,48 @@ impl Stage {
     pub(super) fn close(&self) {
         let border = self.border.borrow_mut().take();
         drop(border);
+    }
+}
+
+/// Draws a cluster and starts it.
+fn start_cluster(run: &Run) -> Result<Cluster, String> {
+    let options = layout_options(&run.file.configuration);
+    let mut config =
+        ClusterConfig::simulation(&run.kernel, &options, run.buggify).map_err(|word| {
+            format!("`config` of `[configuration]` has the word `{word}`, which is not known")
+        })?;
+    for (name, value) in &run.knobs {
+        match config.knobs.set(name, value) {
+            // FoundationDB has many knobs more, of which no client can notice anything here.
+            Ok(()) | Err(KnobError::Unknown { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    let mut drawn = run.drawn.borrow_mut();
+    drawn.cluster = config.layout.to_string();
+    drawn.knobs = config
+        .knobs
+        .changed()
+        .iter()
+        .filter_map(|text| text.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    Ok(Cluster::start(&run.kernel, config))
+}
+
+fn layout_options(configuration: &Configuration) -> LayoutOptions {
+    let count = |number: Option<i64>| number.and_then(|number| usize::try_from(number).ok());
+    LayoutOptions {
+        simple_config: configuration.simple_config,
+        datacenters: count(configuration.datacenters),
+        machine_count: count(configuration.machine_count),
+        processes_per_machine: count(configuration.processes_per_machine),
+        coordinators: count(configuration.coordinators),
+        desired_tlog_count: count(configuration.desired_tlog_count),
+        commit_proxy_count: count(configuration.commit_proxy_count),
+        grv_proxy_count: count(configuration.grv_proxy_count),
+        resolver_count: count(configuration.resolver_count),
+        minimum_replication: count(configuration.minimum_replication).unwrap_or(0),
+        config: configuration.config.clone(),
     }
 }
