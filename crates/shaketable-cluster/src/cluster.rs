@@ -1,5 +1,6 @@
 //! A whole cluster: what it is made of, how it starts, how a client comes to it.
 
+use crate::checker::History;
 use crate::client::{Connection, Database};
 use crate::knobs::Knobs;
 use crate::proto::OpenDatabase;
@@ -23,6 +24,8 @@ pub struct ClusterConfig {
     pub instant: bool,
     /// Whether rare and nasty code paths are taken on purpose.
     pub buggify: bool,
+    /// Where the cluster writes down what commits, for a checker.
+    pub history: Option<History>,
 }
 
 impl ClusterConfig {
@@ -34,6 +37,7 @@ impl ClusterConfig {
             knobs: Knobs::default(),
             instant,
             buggify: false,
+            history: None,
         }
     }
 
@@ -54,6 +58,7 @@ impl ClusterConfig {
             knobs,
             instant: false,
             buggify,
+            history: None,
         })
     }
 }
@@ -72,7 +77,7 @@ impl Cluster {
     /// Builds a cluster and starts it. It is there at once but needs a moment until it answers; clients
     /// wait for it.
     pub fn start(kernel: &Kernel, config: ClusterConfig) -> Cluster {
-        let env = Env::new(kernel, config.knobs.clone(), config.instant, config.buggify);
+        let env = Env::new(kernel, &config);
         let servers: Rc<[ProcessId]> = config
             .layout
             .processes

@@ -189,7 +189,7 @@ pub struct CommitTransaction {
 }
 
 /// Commits a transaction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Commit {
     /// The transaction.
     pub transaction: CommitTransaction,

@@ -5,8 +5,9 @@
 //! that fail and are tried again. What it did and was told it writes down as [`Observation`]s. All its randomness comes from one
 //! stream of the kernel.
 //!
-//! It leaves out what would take the promise back that the checkers verify (writes without conflict ranges), and how exactly a
-//! versionstamp makes keys unreadable, which the golden answers pin.
+//! It leaves out what would take the promise back that the checkers verify (writes without conflict ranges), and what is no
+//! plain map: how exactly a versionstamp makes keys unreadable, and that FoundationDB's key selectors still count a key that the
+//! same transaction has cleared with `COMPARE_AND_CLEAR`. The golden answers pin both.
 
 use super::{Observation, Outcome, Read, Step};
 use crate::client::atomic;
@@ -18,8 +19,9 @@ use shaketable_kernel::{Kernel, Stream};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Codes of the atomic operations that read the value they change, and of none that do not.
-const ATOMIC_CODES: [i32; 10] = [2, 6, 7, 8, 9, 12, 13, 16, 17, 20];
+/// Codes of the atomic operations, but for those that carry a stamp.
+const ATOMIC_CODES: [i32; 10] = [2, 6, 7, 8, 9, 12, 13, 16, 17, COMPARE_AND_CLEAR];
+const COMPARE_AND_CLEAR: i32 = 20;
 /// How often an attempt is repeated before the client gives the transaction up.
 const ATTEMPTS_MAX: usize = 5;
 
@@ -90,6 +92,7 @@ impl RandomClient {
             },
             ignores_writes: [false; 2],
             writes: false,
+            has_compared: false,
         };
         attempt.observation.outcome = match attempt.run().await {
             Ok(outcome) => outcome,
@@ -145,6 +148,8 @@ struct Attempt<'a> {
     /// Whether serializable reads, and snapshot reads, do not see the transaction's writes.
     ignores_writes: [bool; 2],
     writes: bool,
+    /// Whether it has used `COMPARE_AND_CLEAR`, which selectors do not see through.
+    has_compared: bool,
 }
 
 impl Attempt<'_> {
@@ -217,13 +222,13 @@ impl Attempt<'_> {
                 let value = self.transaction.get(key.clone(), snapshot).await?;
                 Read::Get { key, value }
             }
-            1 => {
+            1 if !self.has_compared => {
                 let selector = self.client.selector();
                 let key = self.transaction.get_key(selector.clone(), snapshot).await?;
                 Read::GetKey { selector, key }
             }
             _ => {
-                let (begin, end) = (self.client.selector(), self.client.selector());
+                let (begin, end) = (self.selector(), self.selector());
                 let reverse = random.chance(0.4);
                 let (rows, bytes) = (
                     *random.pick(&[0, 0, 1, 2, 5]),
@@ -248,8 +253,9 @@ impl Attempt<'_> {
             }
         };
         if self.observation.read_version.is_none() {
-            let received = self.client.kernel.now();
+            // Some reads need no version, and only this asks for it.
             let version = self.transaction.get_read_version().await?;
+            let received = self.client.kernel.now();
             self.observation.read_version = Some((asked, received, version));
         }
         self.observation.steps.push(Step::Read {
@@ -258,6 +264,17 @@ impl Attempt<'_> {
             sees_writes,
         });
         Ok(())
+    }
+
+    /// One end of a range.
+    fn selector(&self) -> KeySelector {
+        let selector = self.client.selector();
+        let offset = if self.has_compared {
+            1
+        } else {
+            selector.offset
+        };
+        KeySelector { offset, ..selector }
     }
 
     fn mutate(&mut self) {
@@ -318,6 +335,7 @@ impl Attempt<'_> {
     }
 
     fn atomic(&mut self, code: i32, key: Key, operand: Value) {
+        self.has_compared |= code == COMPARE_AND_CLEAR;
         self.transaction
             .atomic_op(key.clone(), operand.clone(), code);
         let kind =

@@ -16,9 +16,10 @@ pub struct History(Rc<RefCell<Account>>);
 
 #[derive(Debug, Default)]
 struct Account {
-    accepted: Vec<(u64, Committed)>,
-    /// Each generation that began with a recovery, and the last version that it found in the logs of those before.
-    recoveries: BTreeMap<u64, Version>,
+    /// The generation that accepted it, by the version it began with, and the transaction.
+    accepted: Vec<(Version, Committed)>,
+    /// The version that a generation began with, and the last one that it found in the logs of those before.
+    recoveries: BTreeMap<Version, Version>,
 }
 
 /// A transaction that committed.
@@ -31,8 +32,13 @@ pub struct Committed {
 }
 
 impl History {
-    /// Resolvers of this generation have accepted a transaction.
-    pub fn accept(&self, generation: u64, stamp: Versionstamp, transaction: &CommitTransaction) {
+    /// Resolvers have accepted a transaction. `generation` is the version that theirs began with.
+    pub fn accept(
+        &self,
+        generation: Version,
+        stamp: Versionstamp,
+        transaction: &CommitTransaction,
+    ) {
         let committed = Committed {
             stamp,
             transaction: transaction.clone(),
@@ -40,9 +46,9 @@ impl History {
         self.0.borrow_mut().accepted.push((generation, committed));
     }
 
-    /// A generation has begun, and up to this version it has found in the logs what those before it had accepted. May be
+    /// A generation has begun with a version, and up to this version it has found in the logs what those before it had accepted. May be
     /// told more than once.
-    pub fn recover(&self, generation: u64, recovery_version: Version) {
+    pub fn recover(&self, generation: Version, recovery_version: Version) {
         self.0
             .borrow_mut()
             .recoveries
@@ -52,7 +58,7 @@ impl History {
     /// Everything that committed, in order.
     pub fn committed(&self) -> Vec<Committed> {
         let account = self.0.borrow();
-        let survived = |generation: &u64, version: Version| {
+        let survived = |generation: &Version, version: Version| {
             let mut later = account.recoveries.range(generation + 1..);
             later.all(|(_, recovery_version)| version <= *recovery_version)
         };

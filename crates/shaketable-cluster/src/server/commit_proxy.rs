@@ -258,6 +258,7 @@ impl CommitProxy {
         for (index, commit) in commits.iter_mut().enumerate() {
             fill_versionstamps(&mut commit.transaction, place.version, index);
         }
+        let asked = env.history().map(|_| commits.clone());
         let questions = self.ask_resolvers(&mut commits, place, received);
         let mut resolutions = Vec::with_capacity(questions.len());
         for question in questions {
@@ -267,6 +268,16 @@ impl CommitProxy {
         self.metadata_turn.wait_for(|turn| *turn == number).await;
         self.apply_state_of_others(&resolutions);
         let (outcomes, entries) = self.decide(place.version, commits, resolutions);
+        if let (Some(history), Some(asked)) = (env.history(), asked) {
+            for (index, _) in outcomes
+                .iter()
+                .enumerate()
+                .filter(|(_, fate)| **fate == Ok(None))
+            {
+                let stamp = stamp(place.version, index);
+                history.accept(self.spec.version, stamp, &asked[index].transaction);
+            }
+        }
         let state = self.metadata.borrow().database_state();
         self.metadata_turn.set(number + 1);
 

@@ -1,5 +1,7 @@
-//! What every server of a cluster is given: the kernel, the knobs of the run, and buggify.
+//! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to write down what commits.
 
+use crate::checker::History;
+use crate::cluster::ClusterConfig;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs};
 use shaketable_kernel::{Kernel, Stream};
 use std::cell::{Cell, RefCell};
@@ -19,6 +21,7 @@ struct Inner {
     sites: RefCell<BTreeMap<&'static str, Site>>,
     faults_enabled: Cell<bool>,
     rejections: Stream,
+    history: Option<History>,
 }
 
 struct Site {
@@ -27,16 +30,17 @@ struct Site {
 }
 
 impl Env {
-    /// For a cluster with these knobs.
-    pub fn new(kernel: &Kernel, knobs: Knobs, instant: bool, buggify: bool) -> Env {
+    /// For the servers of such a cluster.
+    pub fn new(kernel: &Kernel, config: &ClusterConfig) -> Env {
         Env(Rc::new(Inner {
             kernel: kernel.clone(),
-            knobs,
-            instant,
-            buggify,
+            knobs: config.knobs.clone(),
+            instant: config.instant,
+            buggify: config.buggify,
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
             rejections: kernel.stream("grv rejection"),
+            history: config.history.clone(),
         }))
     }
 
@@ -48,6 +52,11 @@ impl Env {
     /// The knobs of this run.
     pub fn knobs(&self) -> &Knobs {
         &self.0.knobs
+    }
+
+    /// Where to write down what commits, if anybody wants to know.
+    pub fn history(&self) -> Option<&History> {
+        self.0.history.as_ref()
     }
 
     /// Whether artificial waits are left out.

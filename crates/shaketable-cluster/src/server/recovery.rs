@@ -111,6 +111,13 @@ pub async fn recover(
     let core = Rc::new(core);
     generation.core = core.clone();
     around.coordinators.write(from, epoch, core).await?;
+    if let Some(history) = env.history() {
+        // The recovery before this one may have ended without knowing that it had succeeded.
+        if let Some((_, last)) = old.recoveries.last() {
+            history.recover(old.began_with, *last);
+        }
+        history.recover(began_with, recovery_version);
+    }
 
     // Readers of the old generation may rely on a proof that is this old.
     if !env.is_instant() {

@@ -77,6 +77,12 @@ pub fn bound(
             selector.key.clone()
         });
     }
+    // A walk must begin inside, or the keys between are not counted.
+    let backwards = selector.offset <= 0 && !selector.or_equal;
+    let before_end = selector.key < served.end || backwards && selector.key == served.end;
+    if selector.key < served.begin || !before_end {
+        return None;
+    }
     let resolved = resolve(rows, selector, version, served);
     (resolved.offset == 0 && resolved.or_equal).then_some(resolved.key)
 }
