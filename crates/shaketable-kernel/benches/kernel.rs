@@ -4,13 +4,18 @@
 //! with many others pending. A plain program: the numbers of interest are two rates and one ratio. An argument
 //! chooses the lines that contain it; `valgrind --tool=callgrind` on the program counts instructions.
 
-use shaketable_kernel::{Address, Kernel, NetworkConfig, Priority, ProcessSpec, Request, Time};
+use shaketable_kernel::{
+    Address, Inbox, Kernel, NetworkConfig, Priority, ProcessSpec, Request, Time,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 fn main() {
     ping_pong("simulated network", NetworkConfig::simulation(), 1_000_000);
     ping_pong("instant network", NetworkConfig::instant(), 1_000_000);
     inbox(3_000_000);
+    round_trips(100_000);
     for pending in [1_000, 1_000_000] {
         background(pending, 1_000_000);
         calls(pending, 4_000_000);
@@ -200,4 +205,29 @@ fn inbox(rounds: u64) {
         }
         kernel.events()
     });
+}
+
+/// A thread that posts to a network thread and waits for the answer, again and again.
+fn round_trips(rounds: u64) {
+    let what = "round trips between two threads";
+    if !chosen(what) {
+        return;
+    }
+    let (inbox, stop) = (Inbox::new(), Arc::new(AtomicBool::new(false)));
+    let (theirs, flag) = (inbox.clone(), stop.clone());
+    let network = std::thread::Builder::new()
+        .spawn(move || Kernel::real_with(1, theirs).run_real(&flag))
+        .expect("a thread");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    measure(what, || {
+        for n in 0..rounds {
+            let sender = sender.clone();
+            inbox.post(move |_| sender.send(n).expect("the other end waits"));
+            receiver.recv().expect("the network thread runs");
+        }
+        rounds
+    });
+    stop.store(true, Ordering::Release);
+    inbox.post(|_| ());
+    network.join().expect("it ends");
 }

@@ -17,7 +17,7 @@ use crate::time::Time;
 use crate::timer::{Action, Fired, TimerId, Timers};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,55 +171,6 @@ impl Kernel {
         Inbox(self.0.shared.clone())
     }
 
-    /// Waits so many seconds, counted from this call. None or fewer: one trip through the ready queue.
-    /// More than the clock can express: for ever. Dropping the future costs next to nothing.
-    pub fn sleep(&self, seconds: f64) -> Sleep {
-        self.sleep_until(if seconds <= 0.0 {
-            Time::ZERO
-        } else {
-            self.now().after(seconds)
-        })
-    }
-
-    /// Waits until that moment; if it has passed, one trip through the ready queue.
-    pub fn sleep_until(&self, time: Time) -> Sleep {
-        let state = if time == Time::NEVER {
-            SleepState::Never
-        } else if time <= self.now() {
-            SleepState::Yield
-        } else {
-            SleepState::Timer(self.0.timers.borrow_mut().set(time, Action::Sleep(None)))
-        };
-        Sleep {
-            kernel: self.clone(),
-            state,
-        }
-    }
-
-    /// Lets everything else that is ready run first.
-    pub fn yield_now(&self) -> Sleep {
-        self.sleep(0.0)
-    }
-
-    /// The output of the future, or `None` if it is not there after so many seconds.
-    pub fn timeout<F: Future>(
-        &self,
-        seconds: f64,
-        future: F,
-    ) -> impl Future<Output = Option<F::Output>> + use<F> {
-        let mut sleep = self.sleep(seconds);
-        async move {
-            let mut future = pin!(future);
-            std::future::poll_fn(move |cx| {
-                if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                    return Poll::Ready(Some(output));
-                }
-                Pin::new(&mut sleep).poll(cx).map(|()| None)
-            })
-            .await
-        }
-    }
-
     /// Runs `call` on the kernel's own stack at that moment, between tasks.
     pub fn call_at(&self, time: Time, call: impl FnOnce(&Kernel) + 'static) {
         if time != Time::NEVER {
@@ -233,6 +184,7 @@ impl Kernel {
     /// Runs everything that is ready, until nothing is. In a simulation it gives up when that takes suspiciously
     /// many steps without time moving; see [`Kernel::set_budget`].
     pub fn run_ready(&self) -> Result<(), Spinning> {
+        self.check_budget()?;
         while let Some(item) = self.0.shared.pop() {
             self.run_item(item)?;
         }
@@ -347,6 +299,7 @@ impl Kernel {
                 Some(Item::Task(id)) if id == outside.handle.id => woken = true,
                 Some(item) => self.run_item(item)?,
                 None => {
+                    self.check_budget()?;
                     if !self.advance() {
                         let tasks = self.0.tasks.borrow().len() - 1;
                         return Err(Deadlock::NothingToDo {
@@ -422,8 +375,12 @@ impl Kernel {
 
     fn count_event(&self) -> Result<(), Spinning> {
         self.0.events.set(self.0.events.get() + 1);
-        let events = self.0.events_now.get() + 1;
-        self.0.events_now.set(events);
+        self.0.events_now.set(self.0.events_now.get() + 1);
+        self.check_budget()
+    }
+
+    fn check_budget(&self) -> Result<(), Spinning> {
+        let events = self.0.events_now.get();
         if events >= self.0.budget.get() && self.is_simulation() {
             return Err(Spinning {
                 time: self.now(),
@@ -448,7 +405,8 @@ impl Kernel {
         self.0.timers.borrow_mut().take_due(time, &mut due);
         for id in due.drain(..) {
             let fired = self.0.timers.borrow_mut().fire(id);
-            self.0.events.set(self.0.events.get() + 1);
+            // A timer that is over budget is told of before the next task runs.
+            let _ = self.count_event();
             match fired {
                 Some(Fired::Wake(Some(waker))) => waker.wake(),
                 Some(Fired::Link(link)) => self.serve_link(link),
@@ -479,52 +437,5 @@ pub(crate) struct WeakKernel(Weak<Inner>);
 impl WeakKernel {
     pub(crate) fn upgrade(&self) -> Option<Kernel> {
         self.0.upgrade().map(Kernel)
-    }
-}
-
-/// See [`Kernel::sleep`].
-#[must_use = "a future does nothing unless it is awaited"]
-#[derive(Debug)]
-pub struct Sleep {
-    kernel: Kernel,
-    state: SleepState,
-}
-
-#[derive(Debug)]
-enum SleepState {
-    Yield,
-    Never,
-    Timer(TimerId),
-    Over,
-}
-
-impl Future for Sleep {
-    type Output = ();
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match self.state {
-            SleepState::Yield => {
-                cx.waker().wake_by_ref();
-                self.state = SleepState::Over;
-                Poll::Pending
-            }
-            SleepState::Never => Poll::Pending,
-            SleepState::Timer(id) => {
-                if self.kernel.0.timers.borrow_mut().poll_sleep(id, cx.waker()) {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
-                }
-            }
-            SleepState::Over => Poll::Ready(()),
-        }
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        if let SleepState::Timer(id) = self.state {
-            let action = self.kernel.0.timers.borrow_mut().cancel(id);
-            drop(action);
-        }
     }
 }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod clog;
+mod disk;
 mod failure;
 mod kernel;
 mod network;
@@ -18,19 +19,22 @@ mod random;
 mod ready;
 mod record;
 mod request;
+mod sleep;
 mod sync;
 mod task;
 mod time;
 mod timer;
 
 pub use clog::ClogMode;
-pub use kernel::{Deadlock, Kernel, Sleep, Spinning};
+pub use disk::Disk;
+pub use kernel::{Deadlock, Kernel, Spinning};
 pub use network::NetworkConfig;
-pub use process::{Address, Boot, Disk, KillKind, ProcessId, ProcessSpec};
+pub use process::{Address, Boot, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};
 pub use ready::{Inbox, Priority};
 pub use record::{Event, Fingerprint, LastEvents, Recorder};
 pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting};
+pub use sleep::Sleep;
 pub use sync::{
     AsyncVar, Cancelled, Notified, Notify, OneshotReceiver, OneshotSender, Receiver, Sender,
     channel, oneshot,

@@ -4,12 +4,11 @@
 //! its tasks are dropped and its request streams close in the same instant; only its [`Disk`] remains. Machines,
 //! zones and datacenters are names on processes: killing one is killing all processes that carry the name.
 
+use crate::disk::Disk;
 use crate::kernel::Kernel;
-use crate::random::Stream;
 use crate::record::Event;
 use crate::request::CloseStream;
 use std::any::Any;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -129,11 +128,7 @@ impl Kernel {
     pub fn add_process(&self, spec: ProcessSpec) -> ProcessId {
         let id = ProcessId(self.0.processes.borrow().len() as u32);
         self.0.network.borrow_mut().add_process(spec.address.ip);
-        let disk = Disk {
-            kernel: self.downgrade(),
-            slots: Rc::default(),
-            stream: self.stream("disk"),
-        };
+        let disk = Disk::new(self);
         self.0.processes.borrow_mut().push(Process {
             spec: Rc::new(spec),
             alive: true,
@@ -279,94 +274,5 @@ impl Kernel {
             streams.retain(|stream| stream.strong_count() > 0);
         }
         streams.push(stream);
-    }
-}
-
-/// Named values that survive a reboot of their process and are lost when its disk is deleted.
-///
-/// What is written here is durable at once; that a real disk takes its time is for the writer to
-/// respect: first [`Disk::sync`], then write.
-#[derive(Clone)]
-pub struct Disk {
-    kernel: crate::kernel::WeakKernel,
-    slots: Rc<RefCell<BTreeMap<String, Rc<dyn Any>>>>,
-    stream: Stream,
-}
-
-impl fmt::Debug for Disk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Disk")
-            .field("slots", &self.slots.borrow().keys())
-            .finish()
-    }
-}
-
-impl Disk {
-    /// The value of that name, made by `create` if there is none. To change it later, choose a type with
-    /// a `Cell` or `RefCell` inside.
-    ///
-    /// # Panics
-    /// If the name holds a value of another type.
-    pub fn open<T: 'static>(&self, name: &str, create: impl FnOnce() -> T) -> Rc<T> {
-        if let Some(value) = self.get(name) {
-            return value;
-        }
-        let value = Rc::new(create());
-        self.slots
-            .borrow_mut()
-            .insert(name.to_owned(), value.clone());
-        value
-    }
-
-    /// The value of that name.
-    ///
-    /// # Panics
-    /// If the name holds a value of another type.
-    pub fn get<T: 'static>(&self, name: &str) -> Option<Rc<T>> {
-        let value = self.slots.borrow().get(name)?.clone();
-        match value.downcast() {
-            Ok(value) => Some(value),
-            Err(_) => panic!(
-                "the disk holds something else than a {} under {name:?}",
-                std::any::type_name::<T>()
-            ),
-        }
-    }
-
-    /// Sets the value of a name.
-    pub fn put<T: 'static>(&self, name: &str, value: T) {
-        let old = self
-            .slots
-            .borrow_mut()
-            .insert(name.to_owned(), Rc::new(value));
-        drop(old);
-    }
-
-    /// Deletes a name. Says whether it was there.
-    pub fn remove(&self, name: &str) -> bool {
-        let old = self.slots.borrow_mut().remove(name);
-        old.is_some()
-    }
-
-    /// All names, sorted.
-    pub fn names(&self) -> Vec<String> {
-        self.slots.borrow().keys().cloned().collect()
-    }
-
-    /// Takes as long as a disk takes to make things durable: 5 to 15 ms in a simulation, no time otherwise.
-    pub async fn sync(&self) {
-        if let Some(kernel) = self.kernel.upgrade() {
-            let seconds = if kernel.is_simulation() {
-                self.stream.range(0.005, 0.015)
-            } else {
-                0.0
-            };
-            kernel.sleep(seconds).await;
-        }
-    }
-
-    fn wipe(&self) {
-        let slots = std::mem::take(&mut *self.slots.borrow_mut());
-        drop(slots);
     }
 }

@@ -315,6 +315,52 @@ fn a_task_that_spins_is_told() {
 }
 
 #[test]
+fn timers_that_keep_setting_one_another_for_now_are_told() {
+    fn again(kernel: &Kernel) {
+        kernel.call_at(kernel.now(), again);
+    }
+    let kernel = Kernel::simulation(1);
+    kernel.set_budget(1000);
+    again(&kernel);
+    assert!(kernel.run_until(Time::from_secs(1.0)).is_err());
+    let result = kernel.block_on(kernel.sleep(1.0));
+    assert!(matches!(result, Err(Deadlock::Spinning(_))), "{result:?}");
+}
+
+#[test]
+fn a_budget_counts_anew_whenever_time_moves() {
+    let kernel = Kernel::simulation(1);
+    kernel.set_budget(100);
+    kernel
+        .block_on(async {
+            for _ in 0..50 {
+                for _ in 0..40 {
+                    kernel.yield_now().await;
+                }
+                kernel.sleep(0.1).await;
+            }
+        })
+        .unwrap();
+}
+
+#[test]
+fn no_event_is_lost_when_a_budget_ends() {
+    let (kernel, process) = one_process(1);
+    kernel.set_budget(10);
+    let ran = Rc::new(Cell::new(0));
+    for _ in 0..25 {
+        let ran = ran.clone();
+        let task = async move { ran.set(ran.get() + 1) };
+        kernel.spawn(process, Priority::DefaultDelay, task).detach();
+    }
+    assert!(kernel.run_ready().is_err());
+    assert_eq!(ran.get(), 10);
+    kernel.set_budget(100);
+    kernel.run_ready().unwrap();
+    assert_eq!(ran.get(), 25);
+}
+
+#[test]
 fn a_task_knows_its_process() {
     let (kernel, process) = one_process(1);
     let kernel2 = kernel.clone();
@@ -338,7 +384,9 @@ fn shutting_down_frees_tasks_that_hold_their_own_kernel() {
         })
         .detach();
     kernel.run_ready().unwrap();
+    let sleep = kernel.sleep(1.0);
     kernel.shutdown();
     assert!(dropped.get());
     assert_eq!((kernel.task_count(), kernel.next_timer()), (0, None));
+    assert!(kernel.block_on(sleep).is_err(), "time has ended");
 }
