@@ -211,7 +211,7 @@ impl Client {
                 details.extend(frames.map(|(i, frame)| (format!("Frame{i}"), frame.to_owned())));
                 self.error("WorkloadPanic", stage, &details);
             }
-            Failure::Spinning(_) => self.error(
+            Failure::Spinning(_) | Failure::Endless(_) => self.error(
                 "WorkloadTaskSpinning",
                 stage,
                 details!["Message" => failure],

@@ -59,8 +59,9 @@ pub fn poll_pending_tasks() {
 /// How often one task of this thread may be polled before FoundationDB, and with it simulated time,
 /// gets a turn.
 ///
-/// A task that goes on waking itself longer than this is dropped and reported. The default is
-/// 1,000,000, which takes a fraction of a second.
+/// A task that goes on waking itself longer than this is dropped and reported, and so are tasks that
+/// together are polled sixteen times as often. The default is 1,000,000, which takes a fraction of a
+/// second.
 pub fn set_poll_budget(polls: u32) {
     queue::set_poll_budget(polls.max(1));
 }
@@ -90,6 +91,8 @@ pub(crate) enum Failure {
     Panic(PanicReport),
     /// It was polled this often without FoundationDB getting a turn.
     Spinning(u32),
+    /// All tasks together were polled this often; it was the next in the queue.
+    Endless(u64),
     /// Another thread woke it; the text says which.
     ForeignWake(String),
 }
@@ -109,6 +112,13 @@ impl fmt::Display for Failure {
                 "a task was stopped: it was polled {polls} times without FoundationDB getting a turn, \
                  so it would have spun for ever; await something that takes simulated time (a \
                  transaction, shaketable::sleep), or raise shaketable::set_poll_budget"
+            ),
+            Failure::Endless(polls) => write!(
+                f,
+                "a task was stopped: tasks were polled {polls} times without FoundationDB getting a \
+                 turn, so they would have spawned or woken each other for ever; await something \
+                 that takes simulated time (a transaction, shaketable::sleep), or raise \
+                 shaketable::set_poll_budget"
             ),
             Failure::ForeignWake(complaint) => f.write_str(complaint),
         }

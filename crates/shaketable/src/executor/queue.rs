@@ -37,6 +37,8 @@ pub(super) struct Queue {
     active: Cell<bool>,
     nesting: Cell<u32>,
     drain: Cell<u32>,
+    /// Polls in this drain, of all tasks together.
+    polls: Cell<u64>,
     scope: Cell<*const Scope>,
     poll_budget: Cell<u32>,
 }
@@ -51,6 +53,7 @@ thread_local! {
             active: Cell::new(false),
             nesting: Cell::new(0),
             drain: Cell::new(0),
+            polls: Cell::new(0),
             scope: Cell::new(ptr::null()),
             poll_budget: Cell::new(POLL_BUDGET_DEFAULT),
         }
@@ -115,6 +118,7 @@ pub(super) fn start(queue: &Queue, task: TaskRef) {
         queue.active.set(false);
     } else if queue.nesting.get() < NESTING_MAX {
         queue.nesting.set(queue.nesting.get() + 1);
+        queue.polls.set(queue.polls.get() + 1);
         task.poll(queue);
         queue.nesting.set(queue.nesting.get() - 1);
         task.release(queue);
@@ -209,6 +213,7 @@ impl Queue {
 
     fn next_drain(&self) {
         self.drain.set(self.drain.get().wrapping_add(1));
+        self.polls.set(0);
     }
 
     fn pop(&self) -> Option<TaskRef> {
@@ -246,12 +251,14 @@ impl Queue {
 
     fn run_all(&self) {
         let budget = self.poll_budget.get();
-        let mut polls: u64 = 0;
         while let Some(task) = self.pop() {
-            polls += 1;
+            let polls = self.polls.get() + 1;
+            self.polls.set(polls);
             let own = task.count_poll(self.drain.get());
-            if own >= budget || polls > u64::from(budget) * DRAIN_BUDGETS {
+            if own >= budget {
                 task.fail(self, Failure::Spinning(own));
+            } else if polls > u64::from(budget) * DRAIN_BUDGETS {
+                task.fail(self, Failure::Endless(polls));
             } else {
                 task.poll(self);
             }

@@ -159,6 +159,20 @@ pub fn probe_that_aborts() -> PathBuf {
     )
 }
 
+/// Builds one of the libraries in `examples/`.
+pub fn example(name: &str) -> PathBuf {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["build", "--quiet", "--manifest-path"])
+        .arg(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/{name}/Cargo.toml")),
+        )
+        .arg("--target-dir")
+        .arg(target());
+    succeed(command);
+    target().join(format!("debug/lib{name}.so"))
+}
+
 fn build_probe(variant: &str, features: &str, more: &[&str]) -> PathBuf {
     // All variants are built in the folder of this very test, where most dependencies are built
     // already, and under one name; so each is put aside before the next one is built.

@@ -1,6 +1,6 @@
 //! The C ABI version 1, phase by phase, in good times and bad.
 
-use crate::bench::{Host, Run, probe, probe_that_aborts};
+use crate::bench::{Host, Run, example, probe, probe_that_aborts};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -46,6 +46,34 @@ fn a_workload_walks_through_all_phases_on_every_client() {
     // that will not come.
     let starts = run.lines("start ->");
     assert_eq!(starts.len(), 3, "{run}");
+}
+
+#[test]
+fn the_example_noop_runs_in_any_host() {
+    let run = HOST.run(
+        &example("noop"),
+        &["Noop", "--clients", "2", "--option", "greeting=hello"],
+    );
+    run.expect_sound()
+        .refuse("trace error")
+        .refuse("left option")
+        .expect_line(
+            "client 1 trace info NoopPhase | Stage=check | Greeting=hello | Client=1 | Clients=2",
+        )
+        .expect_line("client 1 check -> true")
+        .expect_line("client 1 metric sum phases %.3g 3");
+}
+
+#[test]
+fn a_library_with_one_workload_needs_no_name() {
+    let run = HOST.run(&example("shared"), &["", "--option", "readers=2"]);
+    // This host knows no transactions, and says so by an error that the phase passes on.
+    run.expect_sound()
+        .refuse("left option")
+        .expect_line("client 0 setup -> true")
+        .expect_line("transaction on a live database")
+        .expect_line_with(&["trace error WorkloadPhaseFailed", "Phase=start"])
+        .expect_line("client 0 start -> false");
 }
 
 #[test]
