@@ -47,8 +47,11 @@ pub(crate) fn cut_to_limit(key: Key) -> Key {
     }
 }
 
-/// The key just after `key`.
+/// The key just after `key`. There is none after the end of the key space.
 pub(crate) fn key_after(key: &[u8]) -> Key {
+    if *key == ALL_END {
+        return ALL_END;
+    }
     KeyBound::after(key).to_key()
 }
 

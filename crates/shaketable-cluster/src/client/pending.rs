@@ -102,6 +102,12 @@ impl<T: 'static> Pending<T> {
     }
 }
 
+impl<T: 'static> From<Result<T, Error>> for Pending<T> {
+    fn from(result: Result<T, Error>) -> Self {
+        Pending::ready(result)
+    }
+}
+
 impl<T> Future for Pending<T> {
     type Output = Result<T, Error>;
 

@@ -125,6 +125,10 @@ pub fn answers_clear_range(api_version: i32, range: &KeyRange) -> bool {
 
 /// The value of a special key.
 pub async fn get(host: &impl Host, key: Key) -> Result<Option<Value>, Error> {
+    if key == BEGIN {
+        // FoundationDB knows no key after this one, and nothing is in an empty range.
+        return Ok(None);
+    }
     let end = after(&key);
     let rows = if host.api_version() >= 630 {
         let limits = RangeLimits::rows(i32::MAX);

@@ -101,6 +101,9 @@ impl Host for Inner {
 
     async fn pending_reads(&self) -> Result<(), Error> {
         let attempt = self.state().attempt.clone();
+        if let Some(error) = attempt.broken() {
+            return Err(error);
+        }
         attempt.reads_done().await
     }
 

@@ -64,6 +64,17 @@ impl Storage {
                 });
             }
         }
+        if !mapper.is_range()
+            && let [_, inner @ .., _] = &mut result.rows[..]
+        {
+            // Of single look-ups only the rows at both ends say what they were found by.
+            for mapped in inner {
+                mapped.row = KeyValue {
+                    key: bytes::Bytes::new(),
+                    value: bytes::Bytes::new(),
+                };
+            }
+        }
         Ok(result)
     }
 

@@ -61,21 +61,23 @@ pub fn resolve(
     }
 }
 
-/// Where a range read begins or ends: the key of a plain selector, or what it resolves to. `None` if that is
-/// not inside `served`.
+/// Where a range read begins or ends: the key of a plain selector, or what it resolves to. `None` if that depends
+/// on keys outside `served`: also where the walk runs off an end of all keys, which the client must learn of.
+/// One step beyond the end is inside, because the end of a range is not read.
 pub fn bound(
     rows: &VersionedMap,
     selector: &KeySelector,
     version: Version,
     served: &KeyRange,
 ) -> Option<Key> {
+    let from: Key = if selector.or_equal {
+        after(&selector.key)
+    } else {
+        selector.key.clone()
+    };
     if selector.offset == 1 {
         // The first key at or after a key: the read itself finds it.
-        return Some(if selector.or_equal {
-            after(&selector.key)
-        } else {
-            selector.key.clone()
-        });
+        return Some(from);
     }
     // A walk must begin inside, or the keys between are not counted.
     let backwards = selector.offset <= 0 && !selector.or_equal;
@@ -83,8 +85,21 @@ pub fn bound(
     if selector.key < served.begin || !before_end {
         return None;
     }
-    let resolved = resolve(rows, selector, version, served);
-    (resolved.offset == 0 && resolved.or_equal).then_some(resolved.key)
+    if selector.offset > 1 {
+        let mut left = selector.offset;
+        for (key, _) in rows.range(&from, &served.end, version) {
+            left -= 1;
+            if left == 0 {
+                return Some(Bytes::copy_from_slice(key));
+            }
+        }
+        return (left == 1).then(|| served.end.clone());
+    }
+    let steps = selector.offset.unsigned_abs() as usize;
+    let mut before = rows.range(&served.begin, &from, version).rev();
+    before
+        .nth(steps)
+        .map(|(key, _)| Bytes::copy_from_slice(key))
 }
 
 /// Reads rows of `[begin, end)` up to the limits of the request.
