@@ -1,9 +1,9 @@
 //! The network: how long messages take, in which order they arrive, and how connections break.
 //!
 //! Between each ordered pair of processes there is a link, a FIFO of messages with the time each is due. One timer
-//! per link stands for its first message; a later one that would be due earlier arrives right after it. What holds messages back ([`crate::clog`]) never touches them: when the
-//! timer fires and the link is blocked, it is set again for the end of the blockade, so that nothing
-//! is lost or reordered.
+//! per link stands for its first message; a later one that would be due earlier arrives right after it. What
+//! holds messages back ([`crate::clog`]) never touches them: when the timer fires and the link is blocked, it is set
+//! again for the end of the blockade, so that nothing is lost or reordered.
 //!
 //! Two processes share one connection, that is two links. When it breaks, requests pending over it end with
 //! `MaybeDelivered`, and each message in flight arrives or is lost, by a coin. Who notices a broken or silent
@@ -214,6 +214,15 @@ impl Network {
             }
         }
         found
+    }
+
+    /// A process has died: whoever talks to its next incarnation must connect anew.
+    pub(crate) fn disconnect_all(&mut self, process: ProcessId) {
+        for (from, row) in self.links.iter_mut().enumerate() {
+            for (to, link) in row.iter_mut().enumerate() {
+                link.connected &= from != process.index() && to != process.index();
+            }
+        }
     }
 
     fn latency(&mut self, id: LinkId) -> f64 {

@@ -214,6 +214,7 @@ impl Kernel {
             disk.wipe();
         }
         self.announce_death(process);
+        self.0.network.borrow_mut().disconnect_all(process);
         true
     }
 

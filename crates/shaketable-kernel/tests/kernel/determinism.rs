@@ -121,6 +121,29 @@ fn a_seed_gives_the_same_events_in_another_thread_beside_other_universes_and_wit
 }
 
 #[test]
+fn a_seed_gives_the_same_events_in_another_process_with_another_environment() {
+    const CHILD: &str = "SHAKETABLE_TEST_CHILD";
+    let told = format!("told {:?}", chaos(4, true));
+    if std::env::var_os(CHILD).is_some() {
+        println!("{told}");
+        return;
+    }
+    for ballast in [0, 5000] {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("determinism::a_seed_gives_the_same_events_in_another_process_with_another_environment")
+            .env_clear()
+            .env(CHILD, "x".repeat(ballast))
+            .env("TZ", "Asia/Kathmandu")
+            .current_dir("/")
+            .output()
+            .unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        assert!(output.contains(&told), "expected {told}, found {output}");
+    }
+}
+
+#[test]
 fn recording_changes_nothing() {
     let run = |record: bool| {
         let kernel = Kernel::simulation(5);

@@ -2,7 +2,7 @@
 
 use crate::{Echo, ip, one_millisecond, process, serve, two};
 use shaketable_kernel::{
-    Address, ClogMode, Disconnected, Kernel, NetworkConfig, ProcessSpec, Time,
+    Address, ClogMode, Disconnected, Kernel, KillKind, NetworkConfig, ProcessSpec, Time,
 };
 
 /// The latencies of so many messages, one at a time.
@@ -83,6 +83,19 @@ fn the_first_message_of_a_connection_pays_for_connecting() {
     assert!(time() < 0.0021);
     kernel.close_connection(a, b);
     assert!(time() > 0.01);
+    assert!(time() < 0.0021);
+    // So does the first one to or from a new incarnation.
+    for process in [a, b] {
+        kernel.kill(process, KillKind::Reboot);
+        kernel.boot(process);
+        let endpoint = serve(&kernel, b);
+        let sent = kernel.now();
+        kernel
+            .block_on(endpoint.request(a, Echo(1)))
+            .unwrap()
+            .unwrap();
+        assert!(kernel.now() - sent > 0.01);
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A request ends in exactly one way.
 
-use crate::{Echo, one_millisecond, process, serve, two};
-use shaketable_kernel::{Disconnected, Endpoint, Kernel, KillKind, Priority, Request, Time};
+use crate::{Echo, ip, one_millisecond, process, serve, two};
+use shaketable_kernel::{
+    ClogMode, Disconnected, Endpoint, Kernel, KillKind, Priority, Request, Time,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -215,7 +217,7 @@ impl Request for Carry {
 #[test]
 fn no_message_outlives_its_request_whatever_becomes_of_either_side() {
     let count = Rc::new(Cell::new(0));
-    for seed in 0..200 {
+    for seed in 0..500 {
         let (kernel, client, server) = two(seed);
         let stream = kernel.stream("test");
         let (endpoint, mut requests) = kernel.listen::<Carry>(server);
@@ -239,10 +241,17 @@ fn no_message_outlives_its_request_whatever_becomes_of_either_side() {
             kernel
                 .run_until(kernel.now() + stream.range(0.0, 0.003))
                 .unwrap();
-            match stream.below(20) {
+            let (here, there) = (ip(&kernel, client), ip(&kernel, server));
+            match stream.below(40) {
                 0 => kernel.reboot(server, KillKind::Reboot, 0.5),
                 1 => kernel.close_connection(client, server),
-                2..10 => {
+                2 => kernel.clog_pair(here, there, stream.range(0.0, 5.0)),
+                3 => kernel.clog_pair(there, here, stream.range(0.0, 5.0)),
+                4 => kernel.partition(here, there),
+                5 => kernel.heal(here, there),
+                6 => kernel.clog_interface(there, ClogMode::All, stream.range(0.0, 60.0)),
+                7 => kernel.unclog_interface(there),
+                8..20 => {
                     let index = stream.index(pending.len());
                     drop(pending.swap_remove(index));
                 }
@@ -260,7 +269,9 @@ fn no_message_outlives_its_request_whatever_becomes_of_either_side() {
             assert_eq!(kernel.now(), now, "seed {seed}");
         }
         kernel.kill(server, KillKind::KillInstantly);
-        assert_eq!(count.get(), 0, "seed {seed}");
+        kernel.set_faults_enabled(false);
+        kernel.run_until(kernel.now() + 10.0).unwrap();
+        assert_eq!((count.get(), kernel.next_timer()), (0, None), "seed {seed}");
     }
 }
 
