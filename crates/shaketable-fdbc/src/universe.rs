@@ -11,16 +11,16 @@
 
 use crate::operation::Operation;
 use crate::thread_bound::ThreadBound;
+use once_cell::race::OnceBox;
 use shaketable_cluster::client::{Database, Transaction};
 use shaketable_kernel::{Inbox, Kernel};
 use slab::Slab;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A kernel and the objects on it that C holds handles of.
 pub struct Universe {
     inbox: Inbox,
-    objects: OnceLock<ThreadBound<Objects>>,
+    objects: OnceBox<ThreadBound<Objects>>,
 }
 
 /// What lives on the kernel's thread.
@@ -62,7 +62,7 @@ impl Universe {
     pub(crate) fn new(inbox: Inbox) -> Universe {
         Universe {
             inbox,
-            objects: OnceLock::new(),
+            objects: OnceBox::new(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Universe {
     pub(crate) fn open(&self) {
         let first = self
             .objects
-            .set(ThreadBound::new(Objects::default()))
+            .set(Box::new(ThreadBound::new(Objects::default())))
             .is_ok();
         assert!(first, "a universe lives on one thread and is opened once");
     }
