@@ -4,8 +4,82 @@
 //! clock. All databases that name the same cluster share it, as they would share a real one; it keeps its data while databases
 //! come and go.
 
+use crate::network::ClusterName;
+use crate::universe::Universe;
 use rustix::time::{ClockId, clock_gettime};
-use shaketable_kernel::{Kernel, Time};
+use shaketable_cluster::client::{Connection, Database};
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
+use std::rc::Rc;
+
+/// A cluster and the process that its clients speak as.
+#[derive(Clone)]
+pub(crate) struct EmbeddedCluster {
+    cluster: Cluster,
+    client: ProcessId,
+}
+
+/// The database that `name` stands for. Runs on the kernel's thread.
+pub(crate) fn open_database(
+    universe: &Universe,
+    kernel: &Kernel,
+    name: ClusterName,
+    api_version: i32,
+) -> Database {
+    let known = universe
+        .objects(|objects| objects.clusters.get(&name).cloned())
+        .flatten();
+    let embedded = known.unwrap_or_else(|| {
+        let embedded = EmbeddedCluster::start(kernel);
+        universe.objects(|objects| objects.clusters.insert(name.clone(), embedded.clone()));
+        embedded
+    });
+    let (connection_string, cluster_file_path) = match &name {
+        ClusterName::Default => (CONNECTION_STRING.to_owned(), String::new()),
+        ClusterName::File(path) => (
+            CONNECTION_STRING.to_owned(),
+            String::from_utf8_lossy(path).into_owned(),
+        ),
+        ClusterName::ConnectionString(text) => {
+            (String::from_utf8_lossy(text).into_owned(), String::new())
+        }
+    };
+    Database::open(
+        kernel,
+        Connection {
+            process: embedded.client,
+            api_version,
+            knobs: Rc::new(embedded.cluster.knobs().clone()),
+            is_instant: true,
+            leader: embedded.cluster.leader(),
+            connection_string,
+            cluster_file_path,
+            cluster_id: CLUSTER_ID,
+        },
+    )
+}
+
+/// What the cluster file would say if there were one.
+const CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
+const CLUSTER_ID: u128 = 0x5ea5_4a6e;
+
+impl EmbeddedCluster {
+    fn start(kernel: &Kernel) -> EmbeddedCluster {
+        let name = || "program".to_owned();
+        EmbeddedCluster {
+            cluster: Cluster::start(kernel, ClusterConfig::single_process(true)),
+            client: kernel.add_process(ProcessSpec {
+                name: name(),
+                address: Address::v4(127, 0, 0, 1, 0),
+                machine: name(),
+                zone: name(),
+                datacenter: name(),
+                class: "unset".into(),
+                ..ProcessSpec::default()
+            }),
+        }
+    }
+}
 
 /// Tells `report`, once a second, which part of the second the calling thread has worked.
 pub(crate) fn measure_busyness(kernel: &Kernel, report: impl Fn(f64) + 'static) {

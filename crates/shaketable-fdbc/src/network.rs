@@ -155,9 +155,10 @@ pub(crate) fn is_set_up() -> bool {
 pub(crate) fn open_database(cluster: ClusterName) -> Result<Arc<FDBDatabase>, Error> {
     let shared = shared()?;
     let api_version = version::selected().ok_or(Error::API_VERSION_UNSET)?;
-    Ok(FDBDatabase::open(shared.universe.clone(), move |_, _| {
-        unimplemented!("cluster {cluster:?} at API version {api_version}")
-    }))
+    Ok(FDBDatabase::open(
+        shared.universe.clone(),
+        move |universe, kernel| embedded::open_database(universe, kernel, cluster, api_version),
+    ))
 }
 
 /// How busy the network's thread was in the last second, from 0 to 1, if `universe` is the network's.

@@ -9,12 +9,15 @@
 //! and begin transactions, and these calls wait in the inbox. When the kernel ends, [`Universe::close`] drops all objects on its
 //! thread; from then on calls are forgotten, futures stay as they are, and handles can be destroyed by anybody.
 
+use crate::embedded::EmbeddedCluster;
+use crate::network::ClusterName;
 use crate::operation::Operation;
 use crate::thread_bound::ThreadBound;
 use once_cell::race::OnceBox;
 use shaketable_cluster::client::{Database, Transaction};
 use shaketable_kernel::{Inbox, Kernel};
 use slab::Slab;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A kernel and the objects on it that C holds handles of.
@@ -29,6 +32,8 @@ pub(crate) struct Objects {
     pub(crate) databases: Slab<Database>,
     pub(crate) transactions: Slab<Transaction>,
     pub(crate) operations: Slab<Operation>,
+    /// The clusters of an ordinary program; a host keeps its own.
+    pub(crate) clusters: BTreeMap<ClusterName, EmbeddedCluster>,
 }
 
 /// The number of a handle's object among those of its kind. Written and read on the kernel's thread alone; atomic only because
