@@ -66,18 +66,18 @@ const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 impl EmbeddedCluster {
     fn start(kernel: &Kernel) -> EmbeddedCluster {
         let name = || "program".to_owned();
-        EmbeddedCluster {
-            cluster: Cluster::start(kernel, ClusterConfig::single_process(true)),
-            client: kernel.add_process(ProcessSpec {
-                name: name(),
-                address: Address::v4(127, 0, 0, 1, 0),
-                machine: name(),
-                zone: name(),
-                datacenter: name(),
-                class: "unset".into(),
-                ..ProcessSpec::default()
-            }),
-        }
+        let cluster = Cluster::start(kernel, ClusterConfig::single_process(true));
+        let client = kernel.add_process(ProcessSpec {
+            name: name(),
+            address: Address::v4(127, 0, 0, 1, 0),
+            machine: name(),
+            zone: name(),
+            datacenter: name(),
+            class: "unset".into(),
+            ..ProcessSpec::default()
+        });
+        kernel.boot(client);
+        EmbeddedCluster { cluster, client }
     }
 }
 

@@ -26,12 +26,13 @@ pub struct Universe {
     objects: OnceBox<ThreadBound<Objects>>,
 }
 
-/// What lives on the kernel's thread.
+/// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first complete nothing when
+/// their transactions go.
 #[derive(Default)]
 pub(crate) struct Objects {
-    pub(crate) databases: Slab<Database>,
-    pub(crate) transactions: Slab<Transaction>,
     pub(crate) operations: Slab<Operation>,
+    pub(crate) transactions: Slab<Transaction>,
+    pub(crate) databases: Slab<Database>,
     /// The clusters of an ordinary program; a host keeps its own.
     pub(crate) clusters: BTreeMap<ClusterName, EmbeddedCluster>,
 }

@@ -47,7 +47,7 @@ struct Storage {
     epoch: Cell<Epoch>,
     /// When the newest version was applied.
     applied_at: Cell<Time>,
-    /// Set until the logs have been heard of: what is on disk may be long ago.
+    /// Set until the logs have been heard of, unless the disk is new: what is on it may be long ago.
     behind: Cell<bool>,
     waiting: RefCell<BTreeMap<(Version, u64), Waiting>>,
     /// Reads in the order in which they give up.
@@ -105,6 +105,7 @@ pub fn start(
     info: AsyncVar<Option<Rc<ServerDbInfo>>>,
 ) {
     let tag = disk.borrow().tag;
+    let is_new = disk.borrow().version == 0;
     let storage = Rc::new(Storage {
         role: role.clone(),
         tag,
@@ -112,7 +113,7 @@ pub fn start(
         info,
         epoch: Cell::new(0),
         applied_at: Cell::new(role.env().kernel().now()),
-        behind: Cell::new(true),
+        behind: Cell::new(!is_new),
         waiting: RefCell::default(),
         deadlines: RefCell::default(),
         next_wait: Cell::new(0),
