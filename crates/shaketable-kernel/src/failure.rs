@@ -138,19 +138,23 @@ impl Kernel {
 
     /// A process has come back: whoever watches it learns so when the news has travelled.
     pub(crate) fn announce_boot(&self, process: ProcessId) {
-        let incarnation = self.incarnation(process);
         let concerned =
             self.0.network.borrow().links_where(|id, link| {
                 id.to == process && id.from != process && link.watch.is_some()
             });
         for id in concerned {
-            let news = News {
-                id,
-                incarnation,
-                alive: true,
-            };
-            self.ship(process, id.from, "available again", Box::new(news));
+            self.announce_boot_to(id);
         }
+    }
+
+    fn announce_boot_to(&self, id: LinkId) {
+        let incarnation = self.incarnation(id.to);
+        let news = News {
+            id,
+            incarnation,
+            alive: true,
+        };
+        self.ship(id.to, id.from, "available again", Box::new(news));
     }
 
     /// Looks after everybody whom a new blockade may concern.
@@ -296,10 +300,22 @@ struct News {
 
 impl Parcel for News {
     fn arrive(self: Box<Self>, kernel: &Kernel) {
-        if !self.alive {
-            kernel.disconnect(self.id, self.incarnation);
+        let News {
+            id,
+            incarnation,
+            alive,
+        } = *self;
+        kernel.set_failed(id, !alive);
+        if alive {
+            // It lives, but may be silent for another reason.
+            kernel.monitor(id);
+            return;
         }
-        kernel.set_failed(self.id, !self.alive);
+        kernel.disconnect(id, incarnation);
+        // Who began to watch while this was on its way has not been told of a return.
+        if kernel.is_alive(id.to) && kernel.incarnation(id.to) > incarnation {
+            kernel.announce_boot_to(id);
+        }
     }
 
     fn may_be_lost(&self) -> bool {

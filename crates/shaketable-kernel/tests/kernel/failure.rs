@@ -219,6 +219,47 @@ fn a_failure_too_short_to_see_is_seen() {
 }
 
 #[test]
+fn one_who_begins_to_watch_while_news_of_a_death_is_on_its_way_learns_of_the_return() {
+    let (kernel, observer, process) = two(1);
+    kernel.set_network_config(one_millisecond());
+    let (endpoint, _requests) = kernel.listen::<Echo>(process);
+    let request = endpoint.request(observer, Echo(1));
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    kernel.kill(process, KillKind::Reboot);
+    kernel.boot(process);
+    let failed = kernel.on_failed(observer, process);
+    assert!(!kernel.is_failed(observer, process), "it looks alive");
+    kernel.block_on(failed).unwrap();
+    assert_eq!(
+        kernel.block_on(request),
+        Ok(Err(Disconnected::MaybeDelivered))
+    );
+    kernel
+        .block_on(kernel.on_available(observer, process))
+        .unwrap();
+    assert_eq!(kernel.now(), Time::from_secs(1.002));
+}
+
+#[test]
+fn one_who_returns_behind_a_clog_is_declared_failed_again() {
+    let (kernel, observer, process) = two(1);
+    kernel.set_network_config(one_millisecond());
+    let failed = kernel.on_failed(observer, process);
+    kernel.kill(process, KillKind::Reboot);
+    kernel.block_on(failed).unwrap();
+    kernel.clog_pair(ip(&kernel, observer), ip(&kernel, process), 60.0);
+    kernel.boot(process);
+    kernel
+        .block_on(kernel.on_available(observer, process))
+        .unwrap();
+    assert!(kernel.now() < Time::from_secs(1.0), "its news gets through");
+    kernel
+        .block_on(kernel.on_failed(observer, process))
+        .unwrap();
+    assert!(kernel.now() < Time::from_secs(5.0), "but no ping would");
+}
+
+#[test]
 fn a_process_that_is_dead_when_first_looked_at_has_failed() {
     let (kernel, observer, process) = two(1);
     kernel.kill(process, KillKind::KillInstantly);
