@@ -123,7 +123,7 @@ fn condense(backtrace: &str) -> String {
                 frame.push_str(&format!(" ({place})"));
             }
         } else if let Some((_number, function)) = line.split_once(": ") {
-            if function.contains("::executor::task::poll") {
+            if function.contains("shaketable::executor::task::") {
                 break;
             }
             frames.push(function.to_owned());
@@ -166,7 +166,7 @@ mod tests {
                     \x20            at ./src/lib.rs:42:9\n\
                     \x20  4: atomic::start::{{closure}}\n\
                     \x20            at ./src/lib.rs:30:5\n\
-                    \x20  5: shaketable::executor::task::poll\n\
+                    \x20  5: shaketable::executor::task::cell::poll\n\
                     \x20  6: main\n";
         assert_eq!(
             condense(text),
@@ -182,7 +182,7 @@ mod tests {
                     \x20  3: layer::decode::{{closure}}\n\
                     \x20  4: core::option::Option<T>::map\n\
                     \x20  5: layer::decode\n\
-                    \x20  6: shaketable::executor::task::poll::{{closure}}\n";
+                    \x20  6: shaketable::executor::task::cell::poll::{{closure}}\n";
         assert_eq!(
             condense(text),
             "layer::decode::{{closure}}\ncore::option::Option<T>::map\nlayer::decode"
