@@ -6,6 +6,7 @@
 mod charts;
 mod joins;
 mod limits;
+mod model;
 mod threads;
 mod wakes;
 
