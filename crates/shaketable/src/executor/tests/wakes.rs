@@ -166,3 +166,32 @@ fn select_and_join_work_as_they_are() {
     a.callback();
     assert!(log.take().contains(&"both".to_owned()));
 }
+
+#[test]
+fn a_task_woken_while_it_is_dropped_is_not_polled() {
+    /// Wakes its own task when it is dropped, and lets the executor run.
+    struct Restless(Log, Option<Waker>);
+    impl Future for Restless {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+            self.0.note("polled");
+            self.1 = Some(context.waker().clone());
+            Poll::Pending
+        }
+    }
+    impl Drop for Restless {
+        fn drop(&mut self) {
+            self.0.note("drop begins");
+            if let Some(waker) = self.1.take() {
+                waker.wake();
+            }
+            poll_pending_tasks();
+            self.0.note("drop ends");
+        }
+    }
+    let _clean = NothingLeft;
+    let log = Log::default();
+    let task = spawn(Restless(log.clone(), None));
+    task.abort();
+    assert_eq!(log.take(), ["polled", "drop begins", "drop ends"]);
+}
