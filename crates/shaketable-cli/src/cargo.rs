@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 
 mod sys;
 
+pub use sys::FILES as SYS_FILES;
+
 /// Why there is no library.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {

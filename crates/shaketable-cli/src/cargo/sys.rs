@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sys_files.rs"));
+/// The files of the crate, with their paths in it.
+pub const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sys_files.rs"));
 
 /// A patched build under way; dropping it restores the lock file.
 pub(super) struct StandIn {

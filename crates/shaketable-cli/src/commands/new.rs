@@ -1,6 +1,7 @@
 //! `new`: a crate with a workload, a test file, and everything to run it.
 
 use crate::args::NewArgs;
+use crate::cargo::SYS_FILES;
 use crate::exit_codes;
 use std::fs;
 use std::path::Path;
@@ -76,21 +77,16 @@ fn files(name: &str, source: Option<&str>) -> Vec<(String, String)> {
             .replace("{{library}}", &library)
             .replace("{{dependency}}", &dependency)
     };
-    vec![
-        (
-            "Cargo.toml".into(),
-            fill(include_str!("new/Cargo.toml.template")),
-        ),
-        (
-            "src/lib.rs".into(),
-            fill(include_str!("new/lib.rs.template")),
-        ),
-        (
-            format!("tests/{library}.toml"),
-            fill(include_str!("new/test.toml.template")),
-        ),
-        (".gitignore".into(), "/target\n".into()),
-    ]
+    let mut files = vec![
+        ("Cargo.toml".to_owned(), fill(include_str!("new/Cargo.toml.template"))),
+        ("src/lib.rs".to_owned(), fill(include_str!("new/lib.rs.template"))),
+        (format!("tests/{library}.toml"), fill(include_str!("new/test.toml.template"))),
+        ("tests/simulation.rs".to_owned(), fill(include_str!("new/simulation.rs.template"))),
+        (".gitignore".to_owned(), "/target\n".to_owned()),
+    ];
+    let vendored = SYS_FILES.iter();
+    files.extend(vendored.map(|(path, text)| (format!("vendor/foundationdb-sys/{path}"), (*text).to_owned())));
+    files
 }
 
 #[cfg(test)]
@@ -109,7 +105,8 @@ mod tests {
 
     #[test]
     fn no_placeholder_is_left_in_a_new_crate() {
-        for (path, text) in files("my-workloads", Some("/source")) {
+        let files = files("my-workloads", Some("/source")).into_iter();
+        for (path, text) in files.filter(|(path, _)| !path.starts_with("vendor")) {
             assert!(!text.contains("{{"), "{path}");
         }
     }
