@@ -28,6 +28,23 @@ fn libraries() -> &'static Path {
             assert!(status.success());
             fs::rename(fresh, library).unwrap();
         }
+        let fresh = folder.join(format!("libstray.{}.so", std::process::id()));
+        let status = Command::new("rustc")
+            .args([
+                "--edition",
+                "2024",
+                "--crate-type",
+                "cdylib",
+                "--crate-name",
+                "stray",
+                "-o",
+            ])
+            .arg(&fresh)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads/stray.rs"))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        fs::rename(fresh, folder.join("libstray.so")).unwrap();
         fs::write(folder.join("libtext.so"), "this is no library\n").unwrap();
         folder
     })
@@ -221,6 +238,57 @@ fn time_and_chance_inside_a_workload_come_from_the_seed() {
         "one seed, one trace, to the last byte"
     );
     assert_ne!(first, ask("third", "6"));
+}
+
+#[test]
+fn hash_order_and_clocks_of_rust_come_from_the_seed() {
+    let bench = Bench::new("stray", "libraryName = 'stray'\nworkloadName = 'W'\n");
+    let trace = |folder: &str, seed: &str| {
+        let output = bench.run(&[
+            "replay",
+            "bench.toml",
+            "--seed",
+            seed,
+            "--no-build",
+            "--trace-dir",
+            folder,
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let trace =
+            fs::read_to_string(bench.folder.join(folder).join(format!("bench-{seed}.json")))
+                .unwrap();
+        let stray: Vec<String> = trace
+            .lines()
+            .filter(|line| line.contains("\"Stray\""))
+            .map(str::to_owned)
+            .collect();
+        stray
+    };
+    let first = trace("first", "5");
+    assert!(
+        first
+            .iter()
+            .any(|line| line.contains("\"Calendar\": \"1767225601.")),
+        "{first:?}"
+    );
+    assert!(
+        first
+            .iter()
+            .any(|line| line.contains("\"Elapsed\": \"0ns\"")),
+        "{first:?}"
+    );
+    assert_eq!(first, trace("second", "5"));
+    let order = |lines: &[String]| {
+        lines
+            .iter()
+            .find(|line| line.contains("\"Order\""))
+            .cloned()
+    };
+    assert_ne!(
+        order(&first),
+        order(&trace("third", "6")),
+        "another seed, another order"
+    );
 }
 
 #[test]

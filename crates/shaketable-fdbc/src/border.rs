@@ -16,6 +16,7 @@ use crate::value::Value;
 use shaketable_cluster::client::Database;
 use shaketable_cluster::error::Error;
 use shaketable_kernel::{Kernel, Priority, ProcessId};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -69,6 +70,12 @@ impl Border {
     pub fn pending_operations(&self) -> usize {
         let count = self.universe.objects(|objects| objects.operations.len());
         count.unwrap_or(0)
+    }
+
+    /// How often each error reached the code under test as the result of an operation, by its code.
+    pub fn errors(&self) -> BTreeMap<i32, u64> {
+        let errors = self.universe.objects(|objects| objects.errors.clone());
+        errors.unwrap_or_default()
     }
 }
 

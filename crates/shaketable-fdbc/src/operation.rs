@@ -48,6 +48,9 @@ pub(crate) fn keep(future: &FDBFuture, operation: Operation) {
 /// Completes `future` and forgets what worked for it. Runs on the kernel's thread.
 pub(crate) fn finish(future: &Arc<FDBFuture>, outcome: Result<Value, Error>) {
     let done = take(future);
+    if let (Err(error), Some(universe)) = (&outcome, &future.universe) {
+        universe.objects(|objects| *objects.errors.entry(error.0).or_default() += 1);
+    }
     future.complete(outcome);
     drop(done);
 }

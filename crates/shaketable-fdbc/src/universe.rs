@@ -35,6 +35,8 @@ pub(crate) struct Objects {
     pub(crate) databases: Slab<Database>,
     /// The clusters of an ordinary program; a host keeps its own.
     pub(crate) clusters: BTreeMap<ClusterName, EmbeddedCluster>,
+    /// How often each error was the result of an operation.
+    pub(crate) errors: BTreeMap<i32, u64>,
 }
 
 /// The number of a handle's object among those of its kind. Written and read on the kernel's thread alone; atomic only because

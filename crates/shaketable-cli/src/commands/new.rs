@@ -78,14 +78,31 @@ fn files(name: &str, source: Option<&str>) -> Vec<(String, String)> {
             .replace("{{dependency}}", &dependency)
     };
     let mut files = vec![
-        ("Cargo.toml".to_owned(), fill(include_str!("new/Cargo.toml.template"))),
-        ("src/lib.rs".to_owned(), fill(include_str!("new/lib.rs.template"))),
-        (format!("tests/{library}.toml"), fill(include_str!("new/test.toml.template"))),
-        ("tests/simulation.rs".to_owned(), fill(include_str!("new/simulation.rs.template"))),
+        (
+            "Cargo.toml".to_owned(),
+            fill(include_str!("new/Cargo.toml.template")),
+        ),
+        (
+            "src/lib.rs".to_owned(),
+            fill(include_str!("new/lib.rs.template")),
+        ),
+        (
+            format!("tests/{library}.toml"),
+            fill(include_str!("new/test.toml.template")),
+        ),
+        (
+            "tests/simulation.rs".to_owned(),
+            fill(include_str!("new/simulation.rs.template")),
+        ),
         (".gitignore".to_owned(), "/target\n".to_owned()),
     ];
     let vendored = SYS_FILES.iter();
-    files.extend(vendored.map(|(path, text)| (format!("vendor/foundationdb-sys/{path}"), (*text).to_owned())));
+    files.extend(vendored.map(|(path, text)| {
+        (
+            format!("vendor/foundationdb-sys/{path}"),
+            (*text).to_owned(),
+        )
+    }));
     files
 }
 

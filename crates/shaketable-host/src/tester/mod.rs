@@ -49,6 +49,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             let orchestra = kernel.spawn(stage.test_system, Priority::DefaultDelay, play);
             drive(&run, &stage, &orchestra);
             run.note_buggified(stage.cluster.as_ref().map(|(cluster, _)| cluster));
+            run.errors.replace(stage.errors());
             // The order matters: the code under test may still be called while tasks and futures are dropped.
             drop(orchestra);
             stage.close();

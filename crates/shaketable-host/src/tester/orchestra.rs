@@ -117,10 +117,9 @@ impl<'a> Test<'a> {
                 .detail("Phases", if spec.check_only { 4 } else { 15 })
                 .detail("TestTimeout", printf::g(spec.timeout_seconds)),
         );
-        let played = run
-            .kernel
-            .timeout(spec.timeout_seconds, self.phases())
-            .await;
+        let played = run.kernel.timeout(spec.timeout_seconds, self.phases());
+        let _ping = self.start_ping();
+        let played = played.await;
         let Some(played) = played else {
             let message = format!(
                 "the test took more than {} simulated seconds",
@@ -173,6 +172,20 @@ impl<'a> Test<'a> {
         }
         run.print(format!("Run test:{} Done.", self.title));
         Some(())
+    }
+
+    /// Watches that the database answers, if the test asks for it.
+    fn start_ping(&self) -> Option<Task<()>> {
+        let seconds = self.run.spec(self.number).database_ping_delay_seconds;
+        let (run, stage) = (self.run.clone(), self.stage.clone());
+        (seconds > 0.0).then(|| {
+            self.run.kernel.spawn(self.stage.test_system, Priority::DefaultDelay, async move {
+                stage.ping(seconds).await;
+                let message = format!("no transaction got through within {seconds} simulated seconds (databasePingDelay)");
+                run.fail(FailureKind::DatabaseUnavailable, None, None, message);
+                run.stop();
+            })
+        })
     }
 
     /// The phases, up to the numbers of clients that passed and failed. `None` if the run must end.

@@ -18,12 +18,9 @@ pub(super) struct Recorded {
 #[derive(Default)]
 struct Counts {
     faults: RefCell<BTreeMap<String, u64>>,
-    errors: RefCell<BTreeMap<i32, u64>>,
     recent: RefCell<VecDeque<TraceEvent>>,
 }
 
-/// The name under which the client records that an error reached the code under test.
-const CLIENT_ERROR: &str = "ClientError";
 /// How many faults are remembered.
 const RECENT_MAX: usize = 400;
 /// How many of them a report shows.
@@ -52,12 +49,6 @@ impl Recorded {
             .map_or(BTreeMap::new(), |counts| counts.faults.borrow().clone())
     }
 
-    pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
-        self.counts
-            .as_ref()
-            .map_or(BTreeMap::new(), |counts| counts.errors.borrow().clone())
-    }
-
     /// The last faults up to a moment.
     pub(super) fn faults_around(&self, time: f64) -> Vec<TraceEvent> {
         let Some(counts) = &self.counts else {
@@ -81,14 +72,6 @@ impl Recorder for Tracer {
         let Some(run) = self.run.upgrade() else {
             return;
         };
-        if let Event::User { name, details } = event
-            && name == CLIENT_ERROR
-        {
-            let code = details.iter().find(|(key, _)| key == "Code");
-            if let Some(code) = code.and_then(|(_, code)| code.parse().ok()) {
-                *self.counts.errors.borrow_mut().entry(code).or_default() += 1;
-            }
-        }
         let Some((event, is_fault)) = describe(&run, time, event) else {
             return;
         };

@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub(super) instances: RefCell<Vec<Rc<RefCell<Workload>>>>,
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
+    /// How often each error reached a workload.
+    pub(super) errors: RefCell<BTreeMap<i32, u64>>,
     console: RefCell<Vec<String>>,
     failures: RefCell<Vec<Failure>>,
     /// The clients, by their process.
@@ -68,6 +70,8 @@ impl Run {
         let mut knobs: Vec<(String, String)> = file_knobs
             .map(|knob| (knob.name.clone(), knob.value.clone()))
             .collect();
+        let test_knobs = plan.file.tests.iter().flat_map(|test| &test.knobs);
+        knobs.extend(test_knobs.map(|knob| (knob.name.clone(), knob.value.clone())));
         knobs.extend(settings.knobs.iter().cloned());
         let libraries = plan
             .file
@@ -98,6 +102,7 @@ impl Run {
             instances: RefCell::default(),
             drawn: RefCell::default(),
             metrics: RefCell::default(),
+            errors: RefCell::default(),
             console: RefCell::default(),
             failures: RefCell::default(),
             clients: RefCell::default(),
@@ -290,7 +295,7 @@ impl Run {
             fingerprint: self.log.fingerprint(),
             drawn: self.drawn.borrow().clone(),
             metrics: self.metrics.borrow().clone(),
-            errors: recorder.errors(),
+            errors: self.errors.take(),
             faults: recorder.faults(),
             notable: self.log.notable(),
             faults_around: around,

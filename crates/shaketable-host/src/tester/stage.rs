@@ -12,6 +12,7 @@ use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_fdbc::Border;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The API version of every database, whatever a library selects: fdbserver opens them with its latest, too.
@@ -93,6 +94,22 @@ impl Stage {
             .await;
     }
 
+    /// Sees to it that a transaction gets through at least every so many seconds; ends when one does not.
+    pub(super) async fn ping(&self, seconds: f64) {
+        loop {
+            let pinged = self.transact(|transaction| async move {
+                transaction
+                    .get(b"\xff".as_slice().into(), false)
+                    .await
+                    .map(drop)
+            });
+            if self.kernel.timeout(seconds, pinged).await.is_none() {
+                return;
+            }
+            self.kernel.sleep(seconds).await;
+        }
+    }
+
     /// Removes everything the workloads wrote.
     pub(super) async fn clear_database(&self) {
         self.transact(|transaction| async move {
@@ -150,6 +167,12 @@ impl Stage {
     pub(super) fn pending_operations(&self) -> usize {
         let border = self.border.borrow();
         border.as_ref().map_or(0, Border::pending_operations)
+    }
+
+    /// How often each error reached a workload.
+    pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
+        let border = self.border.borrow();
+        border.as_ref().map(Border::errors).unwrap_or_default()
     }
 
     /// Cuts the code under test off from everything it still holds.
