@@ -8,7 +8,7 @@ use crate::executor::scope::Scope;
 use crate::executor::{Failure, fdb_spawn, poll_pending_tasks};
 use crate::host::{HostMetrics, HostPromise};
 use crate::metrics::Metrics;
-use crate::phase::{Broken, Client, End, Stage, StageName};
+use crate::phase::{Broken, Client, End, Phase, Stage, StageName};
 use crate::workload::{PhaseOutcome, RustWorkload};
 use crate::{WorkloadContext, details};
 use foundationdb::Database;
@@ -223,18 +223,15 @@ unsafe fn run_phase<W: RustWorkload<R>, R: PhaseOutcome>(
     );
     // SAFETY: no phase runs, so nobody else uses the workload; it is freed after its phase ended.
     let workload: &'static mut W = unsafe { &mut *instance.workload.get() };
-    scope.enter(|| {
-        fdb_spawn(async move {
-            // Declared first, dropped last: after the workload's future and everything it holds.
-            let end = end;
-            let outcome = match stage {
-                StageName::Setup => workload.setup(database).await,
-                StageName::Start => workload.start(database).await,
-                _ => workload.check(database).await,
-            };
-            end.finish(outcome.into_result());
-        });
-    });
+    let body = async move {
+        let outcome = match stage {
+            StageName::Setup => workload.setup(database).await,
+            StageName::Start => workload.start(database).await,
+            _ => workload.check(database).await,
+        };
+        outcome.into_result()
+    };
+    scope.enter(|| fdb_spawn(Phase::new(body, end)));
 }
 
 unsafe extern "C" fn get_metrics<W: RustWorkload<R>, R: PhaseOutcome>(

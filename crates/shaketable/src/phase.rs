@@ -14,9 +14,12 @@ use crate::host::HostPromise;
 use crate::workload::{PhaseResult, SimDatabase};
 use std::cell::{Cell, RefCell};
 use std::error::Error;
+use std::future::Future;
 use std::mem;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// Where in its life a workload is; also the name that reports use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,6 +228,43 @@ impl Client {
 
 /// Deeper than this no reader follows.
 const BACKTRACE_FRAMES_MAX: usize = 16;
+
+/// A phase as a task: the workload's code, and the end that follows it.
+///
+/// They stand side by side, and not one inside the other, because a panic drops what the code holds
+/// while it unwinds; the end must come later, when the panic is caught and reported.
+pub(crate) struct Phase {
+    body: Option<Pin<Box<dyn Future<Output = PhaseResult>>>>,
+    end: Option<End>,
+}
+
+impl Phase {
+    pub(crate) fn new(body: impl Future<Output = PhaseResult> + 'static, end: End) -> Self {
+        Phase {
+            body: Some(Box::pin(body)),
+            end: Some(end),
+        }
+    }
+}
+
+impl Future for Phase {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(());
+        };
+        let Poll::Ready(result) = body.as_mut().poll(context) else {
+            return Poll::Pending;
+        };
+        // Everything the code holds goes before the end looks at what is left.
+        self.body = None;
+        if let Some(end) = self.end.take() {
+            end.finish(result);
+        }
+        Poll::Ready(())
+    }
+}
 
 /// The end of a phase; dropping it *is* the end.
 pub(crate) struct End {

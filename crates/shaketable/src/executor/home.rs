@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One thread that runs tasks.
+#[derive(Default)]
 pub(super) struct Home {
-    thread: String,
     has_mail: AtomicBool,
     mail: Mutex<Mail>,
 }
@@ -33,20 +33,12 @@ enum Letter {
 unsafe impl Send for Letter {}
 
 impl Home {
-    pub(super) fn new() -> Self {
-        Home {
-            thread: thread_name(),
-            has_mail: AtomicBool::new(false),
-            mail: Mutex::default(),
-        }
-    }
-
     /// A wake-up that happened on another thread.
     #[cold]
     pub(super) fn send_wake(&self, task: TaskRef) {
         let sender = thread_name();
         // At once, because the home thread may never run again if nothing else wakes it.
-        eprintln!("shaketable: {}", self.complaint(&sender));
+        eprintln!("shaketable: {}", complaint(&sender));
         self.send(Letter::Wake { task, sender });
     }
 
@@ -79,7 +71,7 @@ impl Home {
         for letter in letters {
             match letter {
                 Letter::Wake { task, sender } => {
-                    task.report(&Failure::ForeignWake(self.complaint(&sender)));
+                    task.report(&Failure::ForeignWake(complaint(&sender)));
                     task.deliver(queue);
                 }
                 Letter::Release(task) => task.release(queue),
@@ -92,10 +84,7 @@ impl Home {
         if mail.closed {
             // The future must not be dropped on this thread, and its own thread is gone.
             std::mem::forget(letter);
-            eprintln!(
-                "shaketable: a task outlived its thread `{}` and is leaked",
-                self.thread
-            );
+            eprintln!("shaketable: a task outlived its thread, and is leaked");
             return;
         }
         mail.letters.push(letter);
@@ -108,15 +97,14 @@ impl Home {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
 
-    fn complaint(&self, sender: &str) -> String {
-        format!(
-            "a task of thread `{}` was woken from thread `{sender}`; a simulation has one thread, \
-             and what other threads do is not reproducible. Run that work on the workload's own \
-             executor (shaketable::spawn), or keep it out of the simulation",
-            self.thread
-        )
-    }
+fn complaint(sender: &str) -> String {
+    format!(
+        "a task was woken from thread `{sender}`, which is not its own; a simulation has one thread, \
+         and what other threads do is not reproducible. Run that work on the workload's own executor \
+         (shaketable::spawn), or keep it out of the simulation"
+    )
 }
 
 fn thread_name() -> String {

@@ -59,7 +59,7 @@ thread_local! {
         }
     };
 
-    static CLOSING: Closing = Closing(Arc::new(Home::new()));
+    static CLOSING: Closing = Closing(Arc::new(Home::default()));
 }
 
 struct Closing(Arc<Home>);
@@ -168,7 +168,7 @@ impl Queue {
         super::panics::install_hook();
         let home = CLOSING.try_with(|closing| Arc::as_ptr(&closing.0));
         // A thread that spawns in its very last moments gets a home that nobody closes.
-        let home = home.unwrap_or_else(|_| Arc::into_raw(Arc::new(Home::new())));
+        let home = home.unwrap_or_else(|_| Arc::into_raw(Arc::new(Home::default())));
         self.home.set(home);
         home
     }

@@ -181,8 +181,13 @@ fn a_panic_is_an_event_with_message_place_and_frames_and_ends_the_phase() {
         .expect_line("client 0 start -> false")
         .expect_line_with(&["trace error WorkloadPhaseSkipped", "Phase=check"])
         .expect_line("client 0 check -> false");
-    let panics = run.lines("WorkloadPanic");
-    assert_eq!(panics.len(), 1, "{run}");
+    assert_eq!(run.lines("WorkloadPanic").len(), 1, "{run}");
+    run.refuse("WorkloadPhaseStuck");
+    let position = |text: &str| run.stdout.lines().position(|line| line.contains(text));
+    assert!(
+        position("WorkloadPanic") < position("start -> false"),
+        "{run}"
+    );
 }
 
 #[test]
@@ -194,6 +199,7 @@ fn a_panic_before_the_first_wait_is_the_same() {
             "Phase=setup",
             "setup is broken",
         ])
+        .refuse("WorkloadPhaseStuck")
         .expect_line("client 0 setup -> false");
 }
 
