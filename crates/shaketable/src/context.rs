@@ -10,6 +10,7 @@ use crate::executor::HomeThread;
 use crate::executor::scope::Scope;
 use crate::host::HostContext;
 use crate::phase::Stage;
+use crate::stderr::complain;
 use crate::trace_event::{c_string, compose};
 use foundationdb::future::FdbFuture;
 use foundationdb::{FdbError, FdbResult};
@@ -286,8 +287,8 @@ impl WorkloadContext {
         } else {
             "after the host had freed the workload"
         };
-        eprintln!(
-            "shaketable: WorkloadContext::{method} of workload `{workload}`, client {client_id}, \
+        complain!(
+            "WorkloadContext::{method} of workload `{workload}`, client {client_id}, \
              was called {why}; the call did nothing"
         );
     }

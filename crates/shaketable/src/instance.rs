@@ -9,6 +9,7 @@ use crate::executor::{Failure, fdb_spawn, poll_pending_tasks};
 use crate::host::{HostMetrics, HostPromise};
 use crate::metrics::Metrics;
 use crate::phase::{Broken, Client, End, Phase, Stage, StageName};
+use crate::stderr::complain;
 use crate::workload::{PhaseOutcome, RustWorkload};
 use crate::{WorkloadContext, details};
 use foundationdb::Database;
@@ -179,15 +180,12 @@ unsafe fn run_phase<W: RustWorkload<R>, R: PhaseOutcome>(
             let complaint = format!("the host passed a broken promise: {why}");
             return match instance {
                 Some(instance) => instance.host_error(stage, &complaint),
-                None => eprintln!("shaketable: {}: {complaint}", stage.as_str()),
+                None => complain!("{}: {complaint}", stage.as_str()),
             };
         }
     };
     let Some(instance) = instance else {
-        eprintln!(
-            "shaketable: the host called {} of a null workload",
-            stage.as_str()
-        );
+        complain!("the host called {} of a null workload", stage.as_str());
         return promise.send(false);
     };
     let client = &instance.client;
@@ -240,7 +238,7 @@ unsafe extern "C" fn get_metrics<W: RustWorkload<R>, R: PhaseOutcome>(
 ) {
     // SAFETY: the host passes what `raw` made.
     let Some(instance) = (unsafe { instance::<W>(inner) }) else {
-        return eprintln!("shaketable: the host called get_metrics of a null workload");
+        return complain!("the host called get_metrics of a null workload");
     };
     if !instance.is_at_rest(StageName::Metrics) {
         return;
@@ -266,7 +264,7 @@ unsafe extern "C" fn get_check_timeout<W: RustWorkload<R>, R: PhaseOutcome>(
 ) -> c_double {
     // SAFETY: the host passes what `raw` made.
     let Some(instance) = (unsafe { instance::<W>(inner) }) else {
-        eprintln!("shaketable: the host called get_check_timeout of a null workload");
+        complain!("the host called get_check_timeout of a null workload");
         return CHECK_TIMEOUT_SECONDS_DEFAULT;
     };
     ask_check_timeout::<W, R>(instance);
@@ -296,7 +294,7 @@ fn ask_check_timeout<W: RustWorkload<R>, R: PhaseOutcome>(instance: &Instance<W>
 
 unsafe extern "C" fn free<W>(inner: *mut OpaqueWorkload) {
     if inner.is_null() {
-        return eprintln!("shaketable: the host freed a null workload");
+        return complain!("the host freed a null workload");
     }
     // SAFETY: the host passes what `raw` made, once, and never uses it again.
     let instance = unsafe { Box::from_raw(inner.cast::<Instance<W>>()) };

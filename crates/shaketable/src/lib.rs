@@ -90,6 +90,7 @@ mod instance;
 mod metrics;
 mod phase;
 mod register;
+mod stderr;
 mod time;
 mod trace_event;
 mod workload;

@@ -3,6 +3,7 @@
 use crate::context::{Severity, WorkloadContext};
 use crate::details;
 use crate::host::HostMetrics;
+use crate::stderr::complain;
 use crate::trace_event::c_string;
 
 /// Where [`get_metrics`](crate::RustWorkload::get_metrics) puts its numbers.
@@ -148,7 +149,7 @@ fn report_format(key: &str, format: &str) {
 
 #[cold]
 fn complain(method: &str) {
-    eprintln!("shaketable: Metrics::{method} was called after get_metrics had returned; ignored");
+    complain!("Metrics::{method} was called after get_metrics had returned; ignored");
 }
 
 #[cfg(test)]

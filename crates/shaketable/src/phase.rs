@@ -11,6 +11,7 @@ use crate::details;
 use crate::executor::Failure;
 use crate::executor::scope::{Observer, Scope};
 use crate::host::HostPromise;
+use crate::stderr::complain;
 use crate::workload::{PhaseResult, SimDatabase};
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -188,7 +189,7 @@ impl Client {
                 .iter()
                 .map(|(k, v)| format!(" {}={}", k.as_ref(), v.as_ref()));
             let details: String = details.collect();
-            eprintln!("shaketable: {name} Phase={}{details}", stage.as_str());
+            complain!("{name} Phase={}{details}", stage.as_str());
             return;
         };
         let client = context.client_id().to_string();

@@ -6,6 +6,7 @@ use crate::executor::{attach, poll_pending_tasks};
 use crate::host::{HostContext, text_from_host};
 use crate::instance::{WrappedWorkload, failed, guard};
 use crate::phase::{Client, StageName};
+use crate::stderr::complain;
 use crate::workload::{PhaseOutcome, SingleRustWorkload};
 use foundationdb::api::FdbApiBuilder;
 use foundationdb::future::CUSTOM_EXECUTOR_HOOK;
@@ -40,7 +41,7 @@ pub unsafe fn create(
     let host = match unsafe { HostContext::new(raw_context) } {
         Ok(host) => host,
         Err(why) => {
-            eprintln!("shaketable: the host passed a broken context: {why}");
+            complain!("the host passed a broken context: {why}");
             return failed(Client::new(None));
         }
     };
@@ -112,8 +113,8 @@ const API_VERSION_ALREADY_SET: i32 = 2201;
 /// Says that the host speaks another ABI, and ends the process: nothing the host reads from us would
 /// make sense to it, and what it would do next is a crash.
 fn refuse_host() -> ! {
-    eprintln!(
-        "shaketable: this workload library speaks the C ABI of FoundationDB 7.4.6 and later, but the \
+    complain!(
+        "this workload library speaks the C ABI of FoundationDB 7.4.6 and later, but the \
          host speaks the older one of FoundationDB 7.4.0 to 7.4.5: run it with fdbserver 7.4.6 or \
          later"
     );
@@ -158,8 +159,8 @@ pub unsafe fn create_cpp(logger: *mut c_void, make: Factory) -> *mut c_void {
     #[cfg(not(feature = "cpp-abi"))]
     {
         let _ = (logger, make);
-        eprintln!(
-            "shaketable: this workload library speaks the C ABI only, but the host asked for the C++ \
+        complain!(
+            "this workload library speaks the C ABI only, but the host asked for the C++ \
              one: say `useCAPI = true` in the test file (FoundationDB 7.4.6 and later), or build the \
              library with the feature fdb-7_1 or fdb-7_3 for an older host"
         );

@@ -8,6 +8,7 @@
 use super::Failure;
 use super::queue::{self, Queue};
 use super::task::TaskRef;
+use crate::stderr::complain;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,7 +39,7 @@ impl Home {
     pub(super) fn send_wake(&self, task: TaskRef) {
         let sender = thread_name();
         // At once, because the home thread may never run again if nothing else wakes it.
-        eprintln!("shaketable: {}", complaint(&sender));
+        complain!("{}", complaint(&sender));
         self.send(Letter::Wake { task, sender });
     }
 
@@ -84,7 +85,7 @@ impl Home {
         if mail.closed {
             // The future must not be dropped on this thread, and its own thread is gone.
             std::mem::forget(letter);
-            eprintln!("shaketable: a task outlived its thread, and is leaked");
+            complain!("a task outlived its thread, and is leaked");
             return;
         }
         mail.letters.push(letter);

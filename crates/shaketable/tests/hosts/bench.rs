@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 /// What a run wrote, and how it ended.
@@ -117,6 +117,21 @@ impl Host {
 
     /// Runs the host on a library.
     pub fn run<A: AsRef<OsStr>>(&self, library: &Path, arguments: &[A]) -> Run {
+        self.run_with_stderr(library, arguments, Stdio::piped())
+    }
+
+    /// Runs the host with a stderr to which nothing can be written.
+    pub fn run_with_full_stderr<A: AsRef<OsStr>>(&self, library: &Path, arguments: &[A]) -> Run {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        self.run_with_stderr(library, arguments, full.expect("/dev/full").into())
+    }
+
+    fn run_with_stderr<A: AsRef<OsStr>>(
+        &self,
+        library: &Path,
+        arguments: &[A],
+        stderr: Stdio,
+    ) -> Run {
         let mut command = if env::var_os("SHAKETABLE_VALGRIND").is_some() {
             let mut command = Command::new("valgrind");
             command.args([
@@ -135,6 +150,7 @@ impl Host {
             .arg(library)
             .args(arguments)
             .env("LD_LIBRARY_PATH", bench())
+            .stderr(stderr)
             .output()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         Run {

@@ -342,6 +342,14 @@ fn a_context_that_outlives_its_workload_is_dead_and_says_so() {
 }
 
 #[test]
+fn a_stderr_that_takes_nothing_does_not_end_the_run() {
+    for workload in ["KeepContext", "KeepMetrics", "ForeignWake"] {
+        HOST.run_with_full_stderr(&PROBE, &[workload])
+            .expect_sound();
+    }
+}
+
+#[test]
 fn metrics_that_outlive_get_metrics_do_nothing() {
     run(&["KeepMetrics"])
         .expect_sound()

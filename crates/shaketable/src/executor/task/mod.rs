@@ -31,6 +31,7 @@ use super::home::Home;
 use super::join::JoinError;
 use super::queue::{self, Queue};
 use super::scope::Scope;
+use crate::stderr::complain;
 use cell::{Table, allocate};
 use references::{release, release_at_home, retain, waker};
 use std::cell::{Cell, UnsafeCell};
@@ -287,7 +288,7 @@ impl TaskRef {
         let joined = self.header().flags.get() & JOINABLE != 0;
         match scope {
             Some(scope) => scope.report(failure, joined),
-            None => eprintln!("shaketable: {failure}"),
+            None => complain!("{failure}"),
         }
     }
 }
