@@ -70,10 +70,16 @@ impl Context {
     ) -> Result<Rc<ShardLocation>, Error> {
         // There is nothing at the end of the key space, only before it.
         let backward = backward || *key >= ALL_END;
+        let known = self.locations.borrow().find(key, backward);
+        match known {
+            Some(shard) => Ok(shard),
+            // In a box, because every read carries the room for this and few need it.
+            None => Box::pin(self.look_up(key, backward)).await,
+        }
+    }
+
+    async fn look_up(&self, key: &Key, backward: bool) -> Result<Rc<ShardLocation>, Error> {
         loop {
-            if let Some(shard) = self.locations.borrow().find(key, backward) {
-                return Ok(shard);
-            }
             let range = if backward {
                 KeyRange {
                     begin: Bytes::new(),
@@ -87,6 +93,9 @@ impl Context {
             };
             for shard in self.ask_for_locations(range, backward).await? {
                 self.locations.borrow_mut().insert(Rc::new(shard));
+            }
+            if let Some(shard) = self.locations.borrow().find(key, backward) {
+                return Ok(shard);
             }
         }
     }

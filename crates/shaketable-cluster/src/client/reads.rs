@@ -44,7 +44,7 @@ impl Context {
             };
             match self.ask(&shard, |server| &server.get_value, question).await {
                 Ok(value) => return Ok(value),
-                Err(failure) => self.relocate(&shard, failure).await?,
+                Err(failure) => Box::pin(self.relocate(&shard, failure)).await?,
             }
         }
     }
@@ -76,7 +76,7 @@ impl Context {
                     offset: 0,
                 }) => return Ok(key),
                 Ok(rest) => selector = rest,
-                Err(failure) => self.relocate(&shard, failure).await?,
+                Err(failure) => Box::pin(self.relocate(&shard, failure)).await?,
             }
         }
     }
@@ -185,7 +185,7 @@ impl Context {
                     total += bytes;
                     begin = end;
                 }
-                Err(failure) => self.relocate(&shard, failure).await?,
+                Err(failure) => Box::pin(self.relocate(&shard, failure)).await?,
             }
         }
         Ok(total)
@@ -221,7 +221,7 @@ impl Context {
                     points.extend(inner);
                     begin = end;
                 }
-                Err(failure) => self.relocate(&shard, failure).await?,
+                Err(failure) => Box::pin(self.relocate(&shard, failure)).await?,
             }
         }
         if points.last() != Some(&range.end) {
@@ -248,7 +248,9 @@ impl Context {
             .await
         {
             Ok(changed) => Ok(Some(changed)),
-            Err(failure) => self.relocate(&shard, failure).await.map(|()| None),
+            Err(failure) => Box::pin(self.relocate(&shard, failure))
+                .await
+                .map(|()| None),
         }
     }
 
@@ -349,7 +351,7 @@ impl Context {
                 Err(Failure::Code(error)) => return Err(error),
                 Err(Failure::Moved) => {
                     self.forget_location(&shard);
-                    return self.read_resolved(read, ask).await;
+                    return Box::pin(self.read_resolved(read, ask)).await;
                 }
             };
             rows.iter().for_each(|row| limits.decrement(row.row()));
@@ -372,7 +374,7 @@ impl Context {
             let next = match output.rows.last() {
                 Some(last) if more && reverse => last.row().key.clone(),
                 Some(last) if more => key_after(&last.row().key),
-                _ if is_empty => return self.read_resolved(read, ask).await,
+                _ if is_empty => return Box::pin(self.read_resolved(read, ask)).await,
                 _ => edge,
             };
             *if reverse { &mut end } else { &mut begin } =
@@ -417,7 +419,7 @@ impl Context {
             let (rows, mut more) = match ask(&shard, &question).await {
                 Ok(reply) => reply,
                 Err(failure) => {
-                    self.relocate(&shard, failure).await?;
+                    Box::pin(self.relocate(&shard, failure)).await?;
                     continue;
                 }
             };

@@ -70,7 +70,7 @@ impl Transaction {
         Transaction(Rc::new(Handle(inner)))
     }
 
-    pub(super) fn inner(&self) -> &Rc<Inner> {
+    pub(crate) fn inner(&self) -> &Rc<Inner> {
         &self.0.0
     }
 

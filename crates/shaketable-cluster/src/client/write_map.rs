@@ -17,7 +17,7 @@ use super::atomic;
 use super::chunks::{Chunks, Keyed, Position};
 use super::key::{AFTER_ALL, ALL_END, KeyBound, is_key_after};
 use crate::error::Error;
-use crate::proto::{Key, MutationKind, Value};
+use crate::proto::{Key, KeyRange, MutationKind, Value};
 use bytes::Bytes;
 
 /// The writes of a transaction.
@@ -253,41 +253,23 @@ impl WriteMap {
     }
 
     /// The write conflict ranges, each as long as it can be.
-    pub(crate) fn conflict_ranges(&self, begin: &[u8], end: &[u8]) -> Vec<(Key, Key)> {
-        self.runs(begin, end, |segment| segment.is_conflict())
-    }
-
-    /// The cleared ranges, each as long as it can be.
-    pub(crate) fn cleared_ranges(&self, begin: &[u8], end: &[u8]) -> Vec<(Key, Key)> {
-        self.runs(begin, end, |segment| segment.is_cleared_range())
-    }
-
-    fn runs(
-        &self,
-        begin: &[u8],
-        end: &[u8],
-        belongs: impl Fn(&WriteCursor<'_>) -> bool,
-    ) -> Vec<(Key, Key)> {
-        let mut runs = Vec::new();
-        let mut start: Option<Key> = None;
-        let mut cursor = self.cursor(begin);
-        while cursor.begin_key() < KeyBound::new(end) {
-            match (belongs(&cursor), &start) {
-                (true, None) => {
-                    start = Some(cursor.begin_key().max(KeyBound::new(begin)).to_key());
+    pub(crate) fn conflict_ranges(&self) -> Vec<KeyRange> {
+        let mut ranges: Vec<KeyRange> = Vec::new();
+        let mut cursor = self.cursor(&[]);
+        while cursor.begin_key() < KeyBound::new(&ALL_END) {
+            if cursor.is_conflict() {
+                let (begin, end) = (cursor.begin_key(), cursor.end_key().to_key());
+                match ranges.last_mut() {
+                    Some(last) if KeyBound::new(&last.end) == begin => last.end = end,
+                    _ => ranges.push(KeyRange {
+                        begin: begin.to_key(),
+                        end,
+                    }),
                 }
-                (false, Some(from)) => {
-                    runs.push((from.clone(), cursor.begin_key().to_key()));
-                    start = None;
-                }
-                _ => {}
             }
             cursor.next();
         }
-        if let Some(from) = start {
-            runs.push((from, Bytes::copy_from_slice(end)));
-        }
-        runs
+        ranges
     }
 
     /// Takes out the entries of a range, sparing the entry at `begin` and including the one at `end` on demand.

@@ -174,7 +174,7 @@ impl Inner {
 
     /// Sends the transaction and finds out what became of it.
     async fn send_commit(&self, read_snapshot: Version) -> Result<Versionstamp, Error> {
-        let (commit, risky) = {
+        let (commit, common) = {
             let mut state = self.state_mut();
             let risky = state.options.causal_write_risky;
             let first_in_batch = state.options.first_in_batch;
@@ -189,27 +189,30 @@ impl Inner {
             if let Some(id) = &idempotency_id {
                 transaction.conflict_with_itself([SELF_CONFLICT_PREFIX, id].concat().into());
             }
-            if !risky && transaction.common_key().is_none() {
+            let mut common = transaction.common_key();
+            if !risky && common.is_none() {
                 let random = &self.context.random;
                 let id = [
                     random.next_u64().to_be_bytes(),
                     random.next_u64().to_be_bytes(),
                 ]
                 .concat();
-                transaction.conflict_with_itself([SELF_CONFLICT_PREFIX, &id].concat().into());
+                let key = Key::from([SELF_CONFLICT_PREFIX, &id].concat());
+                transaction.conflict_with_itself(key.clone());
+                common = Some(key);
             }
+            let settles = !risky || idempotency_id.is_some();
+            let common = common.filter(|_| settles);
             (
                 Commit {
                     transaction,
                     first_in_batch,
                     idempotency_id,
                 },
-                risky,
+                common,
             )
         };
         let id = commit.idempotency_id.clone();
-        let settles = !risky || id.is_some();
-        let common = settles.then(|| commit.transaction.common_key()).flatten();
         let read_ranges = commit
             .transaction
             .report_conflicting_keys
@@ -238,13 +241,11 @@ impl Inner {
             Err(MaybeDelivered) => {}
         }
         if let Some(key) = common {
-            self.context.commit_dummy(key).await;
+            Box::pin(self.context.commit_dummy(key)).await;
         }
         match id {
             None => Err(Error::COMMIT_UNKNOWN_RESULT),
-            Some(id) => self
-                .context
-                .find_idempotency_id(read_snapshot, &id)
+            Some(id) => Box::pin(self.context.find_idempotency_id(read_snapshot, &id))
                 .await?
                 .ok_or(Error::TRANSACTION_TOO_OLD),
         }
@@ -398,28 +399,24 @@ impl CommitTransaction {
 
     /// A key that is both read and written, if there is one.
     fn common_key(&self) -> Option<Key> {
-        let sorted = |ranges: &[KeyRange]| {
-            let mut sorted: Vec<_> = ranges
-                .iter()
-                .map(|range| (range.begin.clone(), range.end.clone()))
-                .collect();
-            if !sorted.is_sorted() {
-                sorted.sort();
+        let sorted = |ranges: &'_ [KeyRange]| {
+            let mut sorted: Vec<usize> = (0..ranges.len()).collect();
+            if !ranges.is_sorted_by_key(|range| &range.begin) {
+                sorted.sort_by_key(|index| &ranges[*index].begin);
             }
             sorted
         };
-        let (reads, writes) = (
-            sorted(&self.read_conflict_ranges),
-            sorted(&self.write_conflict_ranges),
-        );
+        let (all_reads, all_writes) = (&self.read_conflict_ranges, &self.write_conflict_ranges);
+        let (reads, writes) = (sorted(all_reads), sorted(all_writes));
         let (mut read, mut write) = (0, 0);
-        while let (Some(r), Some(w)) = (reads.get(read), writes.get(write)) {
-            if r.1 <= w.0 {
+        while read < reads.len() && write < writes.len() {
+            let (r, w) = (&all_reads[reads[read]], &all_writes[writes[write]]);
+            if r.end <= w.begin {
                 read += 1;
-            } else if w.1 <= r.0 {
+            } else if w.end <= r.begin {
                 write += 1;
             } else {
-                return Some(r.0.clone().max(w.0.clone()));
+                return Some((&r.begin).max(&w.begin).clone());
             }
         }
         None

@@ -2,7 +2,7 @@
 
 use super::Inner;
 use crate::client::conflicts::RANGE_BYTES;
-use crate::client::key::{ALL_END, key_after};
+use crate::client::key::key_after;
 use crate::client::range_set::RangeSet;
 use crate::client::special_keys::{self, ClusterDescription, Host};
 use crate::client::versionstamp;
@@ -55,11 +55,7 @@ impl Host for Inner {
                 .cloned()
                 .collect()
         } else {
-            let ranges = state.writes.conflict_ranges(&[], &ALL_END);
-            ranges
-                .into_iter()
-                .map(|(begin, end)| KeyRange { begin, end })
-                .collect()
+            state.writes.conflict_ranges()
         };
         let stamp = state.native.versionstamp.peek().and_then(Result::ok);
         for key in &state.stamped_keys {

@@ -10,7 +10,7 @@ use crate::client::key::{
     KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, cut_to_limit, key_after, max_key_bytes,
     max_write_key_bytes,
 };
-use crate::client::write_map::{Operation, WriteMap};
+use crate::client::write_map::Operation;
 use crate::client::{atomic, special_keys, versionstamp};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
@@ -258,42 +258,55 @@ impl State {
     /// Hands the writes of a range over to the commit: clears first, because a key may be cleared and then set.
     pub(super) fn hand_over(&mut self, begin: &[u8], end: &[u8]) {
         let State { writes, native, .. } = self;
-        for (begin, end) in writes.cleared_ranges(begin, end) {
+        let mut operations = Vec::new();
+        let (mut cleared, mut conflict) = (Run::default(), Run::default());
+        let mut cursor = writes.cursor(begin);
+        while cursor.begin_key() < KeyBound::new(end) {
+            let from = cursor.begin_key().max(KeyBound::new(begin));
+            if let Some((begin, end)) = cleared.step(cursor.is_cleared_range(), from) {
+                native.clear(begin, end, false);
+            }
+            if let Some((begin, end)) = conflict.step(cursor.is_conflict(), from) {
+                native
+                    .commit
+                    .write_conflict_ranges
+                    .push(KeyRange { begin, end });
+            }
+            if let Some(stack) = cursor.operations() {
+                operations.extend(stack.iter().map(|operation| (cursor.key(), operation)));
+            }
+            cursor.next();
+        }
+        if let Some((begin, end)) = cleared.step(false, KeyBound::new(end)) {
             native.clear(begin, end, false);
         }
-        for (begin, end) in writes.conflict_ranges(begin, end) {
+        if let Some((begin, end)) = conflict.step(false, KeyBound::new(end)) {
             native
                 .commit
                 .write_conflict_ranges
                 .push(KeyRange { begin, end });
         }
-        hand_over_operations(writes, native, begin, end);
+        for (key, operation) in operations {
+            match &operation.value {
+                Some(value) => native.write(operation.kind, key.clone(), value.clone(), false),
+                None => native.clear(key.clone(), key_after(key), false),
+            }
+        }
     }
 }
 
-fn hand_over_operations(
-    writes: &WriteMap,
-    native: &mut super::state::Native,
-    begin: &[u8],
-    end: &[u8],
-) {
-    let mut cursor = writes.cursor(begin);
-    while cursor.begin_key() < KeyBound::new(end) {
-        for operation in cursor
-            .operations()
-            .into_iter()
-            .flat_map(|stack| stack.iter())
-        {
-            let key = cursor.key().clone();
-            match &operation.value {
-                Some(value) => native.write(operation.kind, key, value.clone(), false),
-                None => {
-                    let end = key_after(&key);
-                    native.clear(key, end, false);
-                }
-            }
+/// Joins segments that belong together into ranges as long as they can be.
+#[derive(Default)]
+struct Run(Option<Key>);
+
+impl Run {
+    /// Goes on at `key` with a segment that belongs or not. Gives the range that ends there.
+    fn step(&mut self, belongs: bool, key: KeyBound<'_>) -> Option<(Key, Key)> {
+        if belongs {
+            self.0.get_or_insert_with(|| key.to_key());
+            return None;
         }
-        cursor.next();
+        self.0.take().map(|begin| (begin, key.to_key()))
     }
 }
 
