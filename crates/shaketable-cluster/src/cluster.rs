@@ -2,15 +2,16 @@
 
 use crate::checker::History;
 use crate::client::{Connection, Database};
+use crate::kill::Losses;
 use crate::knobs::Knobs;
 use crate::proto::OpenDatabase;
-use crate::server::controller::{self, Controller, Surroundings};
+use crate::server::controller::{Controller, Surroundings};
 use crate::server::coordinator::{self, Coordinators};
+use crate::server::election;
 use crate::server::env::Env;
-use crate::server::layout::{Fitness, Layout, LayoutOptions};
+use crate::server::layout::{Layout, LayoutOptions};
 use crate::server::worker::{self, LeaderVar};
 use shaketable_kernel::{AsyncVar, Endpoint, Kernel, ProcessId};
-use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What a cluster is to be.
@@ -69,8 +70,8 @@ pub struct Cluster(Rc<Inner>);
 
 struct Inner {
     around: Surroundings,
-    controller: RefCell<Option<Controller>>,
     knobs: Rc<Knobs>,
+    losses: Losses,
 }
 
 impl Cluster {
@@ -84,12 +85,13 @@ impl Cluster {
             .iter()
             .map(|spec| kernel.add_process(spec.clone()))
             .collect();
-        let coordinators = config
+        let coordinators: Rc<[ProcessId]> = config
             .layout
             .coordinators
             .iter()
             .map(|index| servers[*index])
             .collect();
+        let losses = Losses::new(kernel, &coordinators);
         let leader: LeaderVar = AsyncVar::new(None);
         let client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>> = AsyncVar::new(None);
         let cluster = Cluster(Rc::new(Inner {
@@ -100,27 +102,23 @@ impl Cluster {
                 coordinators: Coordinators::new(kernel, coordinators),
                 leader,
                 client_leader,
+                controller: Rc::default(),
             },
-            controller: RefCell::default(),
             knobs: Rc::new(config.knobs),
+            losses,
         }));
         for process in servers.iter() {
             let around = cluster.0.around.clone();
             let boot = move |_: &Kernel, process: ProcessId| {
                 if around.coordinators.processes.contains(&process) {
                     coordinator::start(&around.env, process);
+                    election::start(&around, process);
                 }
-                worker::start(&around.env, process, &around.leader);
+                worker::start(&around, process);
             };
             kernel.set_boot(*process, Rc::new(boot));
             kernel.boot(*process);
         }
-        let best = servers
-            .iter()
-            .min_by_key(|process| Fitness::Stateless.of(&kernel.process(**process).class))
-            .expect("a cluster has a process");
-        let controller = controller::start(cluster.0.around.clone(), *best);
-        cluster.0.controller.replace(Some(controller));
         cluster
     }
 
@@ -153,6 +151,32 @@ impl Cluster {
     /// Where clients find the cluster controller.
     pub fn leader(&self) -> AsyncVar<Option<Endpoint<OpenDatabase>>> {
         self.0.around.client_leader.clone()
+    }
+
+    /// The kernel it lives in.
+    pub fn kernel(&self) -> &Kernel {
+        self.0.around.env.kernel()
+    }
+
+    /// Whether faults are on.
+    pub fn faults_enabled(&self) -> bool {
+        self.0.around.env.faults_enabled()
+    }
+
+    /// Switches faults on or off, in the cluster and in the network. They are off at the beginning. While they
+    /// are off clogs are ignored, nothing is killed, and the cluster heals.
+    pub fn set_faults_enabled(&self, enabled: bool) {
+        self.0.around.env.set_faults_enabled(enabled);
+        self.kernel().set_faults_enabled(enabled);
+    }
+
+    /// Whoever leads at the moment, if anybody does.
+    pub(crate) fn controller(&self) -> Option<Controller> {
+        self.0.around.controller.borrow().clone()
+    }
+
+    pub(crate) fn losses(&self) -> &Losses {
+        &self.0.losses
     }
 
     /// The layout it was built from.

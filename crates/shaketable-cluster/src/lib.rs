@@ -4,7 +4,8 @@
 //! * [`proto`] is the border: the messages that client and servers exchange, and nothing else.
 //! * [`checker`] proves from the true commit order that a run was strictly serializable.
 //! * [`client`] is what a binding sees of a transaction.
-//! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers.
+//! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
+//!   [`kill`] destroys parts of it, but never what it could not survive.
 //! * [`error`] holds FoundationDB's error codes.
 //!
 //! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe` code.
@@ -15,6 +16,7 @@ pub mod client;
 pub mod cluster;
 pub mod error;
 pub mod idempotency;
+pub mod kill;
 pub mod knobs;
 pub mod proto;
 pub mod server;

@@ -6,7 +6,7 @@
 
 use crate::client::shared::{First, first_of};
 use crate::proto::{ClientDbInfo, OpenDatabase};
-use crate::server::coordinator::Coordinators;
+use crate::server::coordinator::{Coordinators, CoreState};
 use crate::server::env::Env;
 use crate::server::layout::Layout;
 use crate::server::messages::{GetServerDbInfo, ServerDbInfo};
@@ -37,6 +37,8 @@ pub struct Surroundings {
     pub leader: LeaderVar,
     /// Where clients find it.
     pub client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+    /// The controller itself, for those who make trouble on purpose.
+    pub controller: Rc<RefCell<Option<Controller>>>,
 }
 
 /// A controller, for those who make trouble on purpose.
@@ -47,6 +49,7 @@ struct Inner {
     role: Role,
     around: Surroundings,
     generation: RefCell<Option<Rc<Generation>>>,
+    core: RefCell<Rc<CoreState>>,
     revision: RefCell<u64>,
     server_info: RefCell<Option<Rc<ServerDbInfo>>>,
     clients: RefCell<Vec<(u64, Reply<ClientDbInfo>)>>,
@@ -55,12 +58,13 @@ struct Inner {
 }
 
 /// Starts the controller on a process and lets everybody know.
-pub fn start(around: Surroundings, process: ProcessId) -> Controller {
+pub fn start(around: &Surroundings, process: ProcessId) {
     let role = Role::new(&around.env, process, Priority::ClusterController);
     let controller = Controller(Rc::new(Inner {
         role: role.clone(),
         around: around.clone(),
         generation: RefCell::default(),
+        core: RefCell::default(),
         revision: RefCell::default(),
         server_info: RefCell::default(),
         clients: RefCell::default(),
@@ -84,19 +88,32 @@ pub fn start(around: Surroundings, process: ProcessId) -> Controller {
             .push((request.known_revision, reply));
         for_servers.answer();
     });
+    let incarnation = around.env.kernel().incarnation(process);
     around.leader.replace(Some(Leader {
         process,
+        incarnation,
         server_info,
     }));
     around.client_leader.replace(Some(open_database));
+    let replaced = around.leader.on_change();
+    let stopping = role.clone();
+    role.spawn(async move {
+        replaced.await;
+        stopping.stop();
+    });
     role.spawn(async move { runner.run().await });
-    controller
+    around.controller.replace(Some(controller));
 }
 
 impl Controller {
     /// The current generation, once recovered.
     pub fn generation(&self) -> Option<Rc<Generation>> {
         self.0.generation.borrow().clone()
+    }
+
+    /// What the coordinators know, as far as this controller does.
+    pub fn core(&self) -> Rc<CoreState> {
+        self.0.core.borrow().clone()
     }
 
     /// The process it runs on.
@@ -107,11 +124,6 @@ impl Controller {
     /// Ends the current generation although nothing has failed.
     pub fn trigger_recovery(&self) {
         self.0.recover.notify_all();
-    }
-
-    /// Ends this controller: another one leads.
-    pub fn stop(&self) {
-        self.0.role.stop();
     }
 
     async fn run(&self) {
@@ -125,6 +137,7 @@ impl Controller {
                 continue;
             };
             let generation = Rc::new(generation);
+            self.0.core.replace(generation.core.clone());
             self.publish(generation.clone());
             let triggered = self.0.recover.notified();
             if let First::Left(()) = first_of(self.any_failure(&generation), triggered).await {

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What must outlive every recovery.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CoreState {
     /// The logs of the current generation: identity and process.
     pub logs: Vec<(u64, ProcessId)>,
@@ -27,8 +27,8 @@ pub struct CoreState {
     pub began_with: Version,
     /// When it began.
     pub began_at: Time,
-    /// The next identity of a log or storage server.
-    pub next_id: u64,
+    /// The identity of the next storage server.
+    pub next_tag: Tag,
 }
 
 /// Asks for the state, and for the right to write it.
@@ -40,7 +40,9 @@ pub struct ReadState {
 /// What a coordinator knows.
 #[derive(Clone, Debug)]
 pub struct ReadStateReply {
-    /// The highest ballot it has seen; the right is granted if it is the asker's.
+    /// Whether the asker now has the right to write: only if its ballot is greater than every one before.
+    pub granted: bool,
+    /// The highest ballot it has seen.
     pub promised: u64,
     /// The ballot of the state.
     pub written: u64,
@@ -79,8 +81,10 @@ pub fn start(env: &Env, process: ProcessId) {
     let reader = register.clone();
     role.serve_well_known("coordinator read", move |ReadState { ballot }, reply| {
         let mut register = reader.borrow_mut();
+        let granted = ballot > register.promised;
         register.promised = ballot.max(register.promised);
         reply.send(ReadStateReply {
+            granted,
             promised: register.promised,
             written: register.written,
             state: register.state.clone(),
@@ -146,13 +150,9 @@ impl Coordinators {
             if replies.len() < self.majority() {
                 return Err(Outvoted);
             }
-            let highest = replies
-                .iter()
-                .map(|reply| reply.promised)
-                .max()
-                .unwrap_or(ballot);
-            if highest > ballot {
-                ballot = highest + 1;
+            if replies.iter().any(|reply| !reply.granted) {
+                let highest = replies.iter().map(|reply| reply.promised).max();
+                ballot = highest.unwrap_or(ballot) + 1;
                 continue;
             }
             let newest = replies.into_iter().max_by_key(|reply| reply.written);

@@ -29,8 +29,6 @@ pub struct GrvProxySpec {
     pub sequencer: SequencerInterface,
     /// Who proves that the generation lives.
     pub logs: Rc<[LogInterface]>,
-    /// How many of them must.
-    pub log_replicas: usize,
     /// Who makes the logs learn of versions.
     pub commit_empty_batch: Endpoint<CommitEmptyBatch>,
 }
@@ -149,10 +147,9 @@ impl GrvProxy {
             return Ok(());
         }
         let process = self.role.process();
-        // A recovery locks all but `log_replicas - 1` logs at least, so as many proofs as that
-        // cannot all come from logs it has missed.
-        let asked = self.spec.logs.iter().take(self.spec.log_replicas);
-        let proofs: Vec<_> = asked
+        // A recovery may have missed some logs: all must answer, so that one it has locked is among them.
+        let logs = self.spec.logs.iter();
+        let proofs: Vec<_> = logs
             .map(|log| log.confirm.request(process, ConfirmEpochLive))
             .collect();
         for proof in proofs {

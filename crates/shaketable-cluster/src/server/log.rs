@@ -259,6 +259,7 @@ impl Log {
         self.unsynced.clear();
         self.subscribers.clear();
         Some(LockedLog {
+            id: disk.id,
             durable: disk.durable,
             known_committed: disk.known_committed,
             batches: disk.batches.iter().cloned().collect(),

@@ -241,6 +241,8 @@ pub struct LockLog {
 /// What a locked log holds.
 #[derive(Clone, Debug)]
 pub struct LockedLog {
+    /// The log.
+    pub id: u64,
     /// The newest version it has on disk.
     pub durable: Version,
     /// A version it knows to be on all logs.

@@ -14,6 +14,7 @@ pub mod conflict_set;
 pub mod controller;
 pub mod coordinator;
 pub mod distribution;
+pub mod election;
 pub mod env;
 pub mod grv_proxy;
 pub mod layout;
@@ -21,6 +22,8 @@ pub mod log;
 pub mod messages;
 pub mod metadata;
 pub mod recovery;
+#[cfg(test)]
+mod recovery_tests;
 pub mod resolver;
 pub mod role;
 pub mod sequencer;

@@ -15,13 +15,14 @@ use crate::server::coordinator::CoreState;
 use crate::server::distribution;
 use crate::server::grv_proxy::GrvProxySpec;
 use crate::server::layout::{Configuration, Fitness};
-use crate::server::messages::{Epoch, LockLog, LockedLog, LogBatch, LogInterface, Payload};
+use crate::server::messages::{Epoch, LockLog, LockedLog, LogBatch, LogInterface, Payload, Tag};
 use crate::server::metadata::Metadata;
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::WaitFailure;
 use crate::server::storage;
 use crate::server::worker::{Recruit, Recruited, lock_log_endpoint, recruit_endpoint};
 use shaketable_kernel::{Endpoint, Priority, ProcessId, channel};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// How long a recovery that has locked enough logs waits for the others, in seconds.
@@ -33,6 +34,8 @@ const LOCK_RETRY: f64 = 0.5;
 pub struct Generation {
     /// Its number.
     pub epoch: Epoch,
+    /// How many there are of each role.
+    pub configuration: Configuration,
     /// What the coordinators know of it.
     pub core: Rc<CoreState>,
     /// What clients know of it.
@@ -172,9 +175,19 @@ impl Recovery<'_> {
                     })
             })
             .collect();
-        let enough = old.logs.len() + 1 - old.log_replicas.min(old.logs.len());
+        // Enough are locked when the zones of the missing ones are fewer than the replicas.
+        let enough = |locked: &[LockedLog]| {
+            let missing = old
+                .logs
+                .iter()
+                .filter(|(id, _)| locked.iter().all(|log| log.id != *id));
+            let zones: BTreeSet<String> = missing
+                .map(|(_, process)| kernel.process(*process).zone.clone())
+                .collect();
+            zones.len() < old.log_replicas
+        };
         let mut locked: Vec<LockedLog> = Vec::new();
-        while locked.len() < enough {
+        while locked.is_empty() || !enough(&locked) {
             locked.extend(receiver.recv().await);
         }
         let grace = kernel.now().after(LOCK_GRACE);
@@ -224,7 +237,7 @@ impl Recovery<'_> {
         let core = CoreState {
             logs: Vec::new(),
             log_replicas: 0,
-            next_id: storages.len() as u64 + 1,
+            next_tag: storages.len() as Tag + 1,
             recoveries: Vec::new(),
             began_with: 0,
             began_at: env.kernel().now(),
@@ -233,6 +246,7 @@ impl Recovery<'_> {
         let left = LockedLog {
             durable: first.version,
             known_committed: first.version,
+            id: 0,
             metadata: Metadata::default(),
             popped: storages.iter().map(|(tag, _)| (*tag, 0)).collect(),
             batches: vec![Rc::new(first)],
@@ -250,7 +264,6 @@ impl Recovery<'_> {
     ) -> Result<Generation, Interrupted> {
         let epoch = self.epoch;
         let kernel = self.around.env.kernel();
-        let mut next_id = old.next_id;
         let mut failures = Vec::new();
         let mut roles = Vec::new();
 
@@ -266,9 +279,11 @@ impl Recovery<'_> {
         let places = self.log_places(configuration)?;
         let requests: Vec<_> = places
             .iter()
-            .map(|place| {
-                next_id += 1;
-                let recruit = Recruit::Log(epoch, next_id, version, left.clone());
+            .zip(0..)
+            .map(|(place, number)| {
+                // Unique although an earlier attempt may have left logs behind.
+                let id = epoch << 16 | number;
+                let recruit = Recruit::Log(epoch, id, version, left.clone());
                 recruit_endpoint(kernel, *place).request(self.from, recruit)
             })
             .collect();
@@ -329,7 +344,6 @@ impl Recovery<'_> {
         let spec = GrvProxySpec {
             sequencer,
             logs: logs.clone(),
-            log_replicas: configuration.log_replicas.min(logs.len()),
             commit_empty_batch: commit_proxies[0].commit_empty_batch.clone(),
         };
         let mut grv_proxies = Vec::new();
@@ -349,11 +363,11 @@ impl Recovery<'_> {
         let core = CoreState {
             logs: log_ids,
             log_replicas: configuration.log_replicas.min(logs.len()),
-            next_id,
             ..old.clone()
         };
         Ok(Generation {
             epoch,
+            configuration: *configuration,
             core: Rc::new(core),
             client_info: ClientDbInfo {
                 generation: epoch,

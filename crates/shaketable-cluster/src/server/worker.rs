@@ -7,6 +7,7 @@
 use crate::client::shared::{First, first_of};
 use crate::proto::{GrvProxyInterface, Version};
 use crate::server::commit_proxy::{self, CommitProxyHandle, CommitProxySpec};
+use crate::server::controller::{self, Surroundings};
 use crate::server::env::Env;
 use crate::server::grv_proxy::{self, GrvProxySpec};
 use crate::server::log::{self, LogDisk, LogHandle};
@@ -30,8 +31,17 @@ pub type LeaderVar = AsyncVar<Option<Leader>>;
 pub struct Leader {
     /// Its process.
     pub process: ProcessId,
+    /// The life of that process in which it leads.
+    pub incarnation: u32,
     /// Generations.
     pub server_info: Endpoint<GetServerDbInfo>,
+}
+
+/// Asks a worker to be the cluster controller.
+#[derive(Debug)]
+pub struct Lead;
+impl Request for Lead {
+    type Reply = ();
 }
 
 /// Asks a worker to play a role.
@@ -87,7 +97,8 @@ struct Worker {
 }
 
 /// Starts the worker of a process: called at every boot.
-pub fn start(env: &Env, process: ProcessId, leader: &LeaderVar) {
+pub fn start(around: &Surroundings, process: ProcessId) {
+    let env = &around.env;
     let worker = Rc::new(Worker {
         env: env.clone(),
         process,
@@ -119,7 +130,12 @@ pub fn start(env: &Env, process: ProcessId, leader: &LeaderVar) {
             reply.send(locked);
         }
     });
-    role.spawn(worker.follow(leader.clone()));
+    let for_lead = around.clone();
+    role.serve_well_known("worker lead", move |Lead, reply| {
+        controller::start(&for_lead, process);
+        reply.send(());
+    });
+    role.spawn(worker.follow(around.leader.clone()));
 }
 
 impl Worker {

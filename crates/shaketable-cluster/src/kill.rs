@@ -1,0 +1,195 @@
+//! Killing parts of a cluster, and what stops one from killing too much.
+//!
+//! FoundationDB's simulator never destroys data that no database could be expected to keep. Before it kills it asks
+//! whether what is left still holds a copy of everything, and if not, it reboots instead. So does this:
+//!
+//! * a majority of the coordinators is protected for the whole run;
+//! * the zones that have lost their disks, and whose data has not been copied elsewhere yet, stay fewer than
+//!   the replicas;
+//! * so many zones stay alive that all replicas find a place;
+//! * while faults are off nothing is killed, except that a single process may be rebooted.
+
+use crate::cluster::Cluster;
+use crate::server::layout::Configuration;
+use crate::server::messages::{Epoch, Tag};
+use shaketable_kernel::{Kernel, KillKind, ProcessId, Stream};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is to be killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One process.
+    Process(ProcessId),
+    /// All processes of a zone.
+    Zone(String),
+    /// All processes of a datacenter.
+    Datacenter(String),
+}
+
+/// What has been killed so far.
+pub(crate) struct Losses {
+    stream: Stream,
+    /// Coordinators that must stay.
+    protected: Vec<ProcessId>,
+    /// Zones that will never come back.
+    dead_zones: RefCell<BTreeSet<String>>,
+    /// Zones whose disks were lost: the storage servers that were there, and the generation at that time.
+    lost_zones: RefCell<BTreeMap<String, (Vec<Tag>, Epoch)>>,
+}
+
+impl Losses {
+    pub(crate) fn new(kernel: &Kernel, coordinators: &[ProcessId]) -> Losses {
+        let stream = kernel.stream("kills");
+        let mut protected = coordinators.to_vec();
+        stream.shuffle(&mut protected);
+        protected.truncate(coordinators.len() / 2 + 1);
+        Losses {
+            stream,
+            protected,
+            dead_zones: RefCell::default(),
+            lost_zones: RefCell::default(),
+        }
+    }
+}
+
+impl Cluster {
+    /// Kills, or does what is left of it; says what really happened to whom. Nothing may have.
+    pub fn kill(&self, target: &Target, kind: KillKind) -> Vec<(ProcessId, KillKind)> {
+        let victims = self.processes_of(target);
+        let one_process = matches!(target, Target::Process(_));
+        if victims.is_empty() || !(self.faults_enabled() || one_process && kind.reboots()) {
+            return Vec::new();
+        }
+        let loses_disks = kind.deletes() || !kind.reboots();
+        let kind = if loses_disks && !self.can_lose(&victims, !kind.reboots()) {
+            match target {
+                Target::Process(_) => KillKind::RebootProcess,
+                _ => KillKind::Reboot,
+            }
+        } else {
+            kind
+        };
+        if kind.deletes() || !kind.reboots() {
+            self.note_loss(&victims, !kind.reboots());
+        }
+        let kernel = self.kernel();
+        let knobs = self.knobs();
+        let stream = &self.losses().stream;
+        let machine_delay = if one_process {
+            0.0
+        } else {
+            stream.uniform() * 10.0
+        };
+        victims
+            .into_iter()
+            .map(|process| {
+                let back = stream.range(knobs.min_reboot_time, knobs.max_reboot_time);
+                if kind.reboots() {
+                    kernel.reboot(process, kind, back + machine_delay);
+                } else {
+                    kernel.kill(process, kind);
+                }
+                (process, kind)
+            })
+            .collect()
+    }
+
+    /// The zones of the servers, sorted, except those that will never come back.
+    pub fn zones(&self) -> Vec<String> {
+        let kernel = self.kernel();
+        let dead = self.losses().dead_zones.borrow();
+        let mut zones: Vec<String> = self
+            .servers()
+            .iter()
+            .map(|process| kernel.process(*process).zone.clone())
+            .filter(|zone| !dead.contains(zone))
+            .collect();
+        zones.sort();
+        zones.dedup();
+        zones
+    }
+
+    fn processes_of(&self, target: &Target) -> Vec<ProcessId> {
+        let kernel = self.kernel();
+        let is_meant = |process: &ProcessId| {
+            let spec = kernel.process(*process);
+            match target {
+                Target::Process(one) => one == process,
+                Target::Zone(zone) => spec.zone == *zone,
+                Target::Datacenter(datacenter) => spec.datacenter == *datacenter,
+            }
+        };
+        self.servers().iter().copied().filter(is_meant).collect()
+    }
+
+    fn zones_of(&self, processes: &[ProcessId]) -> BTreeSet<String> {
+        processes
+            .iter()
+            .map(|process| self.kernel().process(*process).zone.clone())
+            .collect()
+    }
+
+    /// Whether everything would still have a copy, and a place for all its copies.
+    fn can_lose(&self, victims: &[ProcessId], for_good: bool) -> bool {
+        let losses = self.losses();
+        if victims
+            .iter()
+            .any(|process| losses.protected.contains(process))
+        {
+            return false;
+        }
+        let Some(controller) = self.controller() else {
+            return false;
+        };
+        let Some(generation) = controller.generation() else {
+            return false;
+        };
+        // What was copied elsewhere since, and is no longer in the logs' generation, is not at risk.
+        losses.lost_zones.borrow_mut().retain(|_, (tags, epoch)| {
+            let core = controller.core();
+            generation.epoch <= *epoch || core.storages.iter().any(|(tag, _)| tags.contains(tag))
+        });
+        let Configuration {
+            storage_replicas,
+            log_replicas,
+            ..
+        } = generation.configuration;
+        let mut lost: BTreeSet<String> = losses.lost_zones.borrow().keys().cloned().collect();
+        let doomed = self.zones_of(victims);
+        lost.extend(doomed.iter().cloned());
+        if lost.len() >= storage_replicas.min(log_replicas) {
+            return false;
+        }
+        let left = self
+            .zones()
+            .into_iter()
+            .filter(|zone| !(for_good && doomed.contains(zone)));
+        left.count() > storage_replicas.max(log_replicas)
+    }
+
+    fn note_loss(&self, victims: &[ProcessId], for_good: bool) {
+        let Some(controller) = self.controller() else {
+            return;
+        };
+        let epoch = controller
+            .generation()
+            .map_or(0, |generation| generation.epoch);
+        let core = controller.core();
+        let losses = self.losses();
+        for zone in self.zones_of(victims) {
+            let tags = core
+                .storages
+                .iter()
+                .filter(|(_, process)| victims.contains(process))
+                .map(|(tag, _)| *tag);
+            losses
+                .lost_zones
+                .borrow_mut()
+                .insert(zone.clone(), (tags.collect(), epoch));
+            if for_good {
+                losses.dead_zones.borrow_mut().insert(zone);
+            }
+        }
+    }
+}

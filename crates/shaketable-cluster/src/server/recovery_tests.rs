@@ -1,0 +1,212 @@
+//! What survives when parts of a cluster die: everything that was acknowledged, once.
+
+use crate::client::{Database, RangeLimits};
+use crate::cluster::{Cluster, ClusterConfig};
+use crate::kill::Target;
+use crate::proto::KeySelector;
+use crate::server::layout::LayoutOptions;
+use bytes::Bytes;
+use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessSpec};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+const ADD: i32 = 2;
+
+/// A client that numbers its transactions. Each writes its own key and counts itself; a transaction whose fate is
+/// unknown looks for its key before it tries again.
+async fn count(
+    kernel: Kernel,
+    database: Database,
+    client: usize,
+    until: f64,
+    acknowledged: Rc<RefCell<BTreeSet<String>>>,
+) {
+    let random = kernel.stream("workload");
+    for number in 0.. {
+        if kernel.now().as_secs() > until {
+            return;
+        }
+        kernel.sleep(random.uniform() * 0.3).await;
+        let id = format!("id/{client}/{number:06}");
+        let transaction = database.create_transaction();
+        loop {
+            let result = async {
+                let done = transaction.get(Bytes::from(id.clone()), false).await?;
+                if done.is_none() {
+                    transaction.set(Bytes::from(id.clone()), Bytes::from_static(b"x"));
+                    let one = Bytes::copy_from_slice(&1_u64.to_le_bytes());
+                    transaction.atomic_op(Bytes::from_static(b"counter"), one, ADD);
+                    transaction.commit().await?;
+                }
+                Ok(())
+            };
+            match result.await {
+                Ok(()) => break,
+                Err(error) => transaction
+                    .on_error(error)
+                    .await
+                    .expect("only retryable errors"),
+            }
+        }
+        acknowledged.borrow_mut().insert(id);
+    }
+}
+
+async fn read_all(database: &Database) -> (BTreeSet<String>, u64) {
+    let transaction = database.create_transaction();
+    loop {
+        let at = |text: &'static str| KeySelector {
+            key: Bytes::from_static(text.as_bytes()),
+            or_equal: false,
+            offset: 1,
+        };
+        let result = async {
+            let counter = transaction
+                .get(Bytes::from_static(b"counter"), false)
+                .await?;
+            let counter =
+                counter.map_or(0, |value| u64::from_le_bytes((*value).try_into().unwrap()));
+            let mut ids = BTreeSet::new();
+            let mut begin = at("id/");
+            loop {
+                let part = transaction
+                    .get_range(begin, at("id0"), RangeLimits::rows(1000), false, false)
+                    .await?;
+                let name = |key: &Bytes| String::from_utf8(key.to_vec()).unwrap();
+                ids.extend(part.rows.iter().map(|row| name(&row.key)));
+                let Some(last) = part.rows.last().filter(|_| part.more) else {
+                    return Ok((ids, counter));
+                };
+                begin = KeySelector {
+                    key: last.key.clone(),
+                    or_equal: true,
+                    offset: 1,
+                };
+            }
+        };
+        match result.await {
+            Ok(result) => return result,
+            Err(error) => transaction
+                .on_error(error)
+                .await
+                .expect("only retryable errors"),
+        }
+    }
+}
+
+/// Runs clients for a minute while `trouble` does its work, then lets the cluster heal and looks.
+fn survive<F: Future<Output = ()> + 'static>(
+    seed: u64,
+    buggify: bool,
+    trouble: impl FnOnce(Kernel, Cluster) -> F,
+) -> u64 {
+    let kernel = Kernel::simulation(seed);
+    let config = ClusterConfig::simulation(&kernel, &LayoutOptions::default(), buggify).unwrap();
+    let cluster = Cluster::start(&kernel, config);
+    cluster.set_faults_enabled(true);
+    let acknowledged = Rc::new(RefCell::new(BTreeSet::new()));
+    let mut databases = Vec::new();
+    let tasks: Vec<_> = (0..4)
+        .map(|client| {
+            let process = kernel.add_process(ProcessSpec {
+                name: format!("client {client}"),
+                address: Address::v4(3, 4, 3, client as u8, 1),
+                ..ProcessSpec::default()
+            });
+            let database = cluster.open_database(process, 740);
+            databases.push(database.clone());
+            let body = count(kernel.clone(), database, client, 60.0, acknowledged.clone());
+            kernel.spawn(process, Priority::DefaultEndpoint, body)
+        })
+        .collect();
+    let trouble = trouble(kernel.clone(), cluster.clone());
+    let run = async {
+        trouble.await;
+        kernel.sleep((60.0 - kernel.now().as_secs()).max(0.0)).await;
+        cluster.set_faults_enabled(false);
+        for task in tasks {
+            task.join().await;
+        }
+        let (ids, counter) = read_all(&databases[0]).await;
+        let lost: Vec<_> = acknowledged.borrow().difference(&ids).cloned().collect();
+        assert!(
+            lost.is_empty(),
+            "seed {seed} ({}): lost {lost:?}",
+            cluster.layout()
+        );
+        assert_eq!(
+            counter,
+            ids.len() as u64,
+            "seed {seed} ({})",
+            cluster.layout()
+        );
+        assert!(
+            ids.len() > 50,
+            "seed {seed}: only {} transactions in a minute",
+            ids.len()
+        );
+    };
+    let limited = kernel.timeout(2000.0, run);
+    let done = kernel.block_on(limited).unwrap();
+    assert!(
+        done.is_some(),
+        "seed {seed} ({}): no progress",
+        cluster.layout()
+    );
+    let fingerprint = kernel.fingerprint();
+    kernel.shutdown();
+    fingerprint
+}
+
+/// Kills a zone or a process every few seconds, in all ways the cluster allows.
+async fn kill_at_random(kernel: Kernel, cluster: Cluster) {
+    let random = kernel.stream("test trouble");
+    kernel.sleep(5.0).await;
+    while kernel.now().as_secs() < 55.0 {
+        kernel.sleep(random.uniform() * 10.0).await;
+        let kinds = [
+            KillKind::Reboot,
+            KillKind::RebootProcess,
+            KillKind::KillInstantly,
+            KillKind::RebootAndDelete,
+        ];
+        let kind = *random.pick(&kinds);
+        let target = if kind == KillKind::RebootProcess {
+            Target::Process(*random.pick(cluster.servers()))
+        } else {
+            Target::Zone(random.pick(&cluster.zones()).clone())
+        };
+        cluster.kill(&target, kind);
+    }
+}
+
+#[test]
+fn acknowledged_writes_survive_reboots_of_everything() {
+    for seed in 0..20 {
+        survive(seed, false, |kernel, cluster| async move {
+            let random = kernel.stream("test trouble");
+            kernel.sleep(5.0).await;
+            for _ in 0..6 {
+                kernel.sleep(random.uniform() * 10.0).await;
+                cluster.kill(
+                    &Target::Process(*random.pick(cluster.servers())),
+                    KillKind::RebootProcess,
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn acknowledged_writes_survive_every_kind_of_kill() {
+    for seed in 0..20 {
+        survive(seed, seed % 2 == 1, kill_at_random);
+    }
+}
+
+#[test]
+fn the_same_seed_dies_the_same_way() {
+    let run = |seed| survive(seed, true, kill_at_random);
+    assert_eq!(run(5), run(5));
+}
