@@ -5,6 +5,7 @@
 //! all are freed. Within a client the workloads of a test are called in the order of the file, in one go, and then run side by side.
 
 use super::client::ClientHost;
+use super::faults::{self, Fault, Scene};
 use super::metrics;
 use super::run::{Run, pack_owner, workload_name};
 use super::stage::{Client, Stage};
@@ -86,6 +87,7 @@ struct Test<'a> {
     number: usize,
     title: String,
     cast: RefCell<Vec<Rc<Cast>>>,
+    faults: RefCell<Vec<Fault>>,
 }
 
 /// The workloads of one client.
@@ -102,6 +104,7 @@ impl<'a> Test<'a> {
             number,
             title: run.spec(number).title.clone(),
             cast: RefCell::default(),
+            faults: RefCell::default(),
         }
     }
 
@@ -193,6 +196,7 @@ impl<'a> Test<'a> {
         let run = self.run;
         let spec = run.spec(self.number);
         self.create().await?;
+        self.read_faults()?;
         if spec.run_setup && !spec.check_only {
             self.announce(Phase::Setup, "setting up test", "TestSetupStart");
             for _ in self.stage.clients.iter() {
@@ -202,7 +206,11 @@ impl<'a> Test<'a> {
         }
         if !spec.check_only {
             self.announce(Phase::Start, "running test", "TestStarting");
+            let faults = self.start_faults();
             self.phase(Phase::Start).await?;
+            for fault in faults {
+                fault.await;
+            }
             let names: Vec<&str> = spec
                 .workloads
                 .iter()
@@ -263,6 +271,67 @@ impl<'a> Test<'a> {
             }
         }
         complete.then_some(())
+    }
+
+    /// Reads the fault workloads of the file, and draws those that the seed adds.
+    fn read_faults(&self) -> Option<()> {
+        let run = self.run;
+        let spec = run.spec(self.number);
+        let random = run.kernel.stream("fault options");
+        let mut faults = Vec::new();
+        for (number, workload) in spec.workloads.iter().enumerate() {
+            if workload.name == EXTERNAL {
+                continue;
+            }
+            match Fault::read(workload, &random) {
+                Ok(fault) => faults.push(fault),
+                Err(reason) => {
+                    run.fail(FailureKind::NotCreated, None, Some(number), reason);
+                    return None;
+                }
+            }
+        }
+        let added = faults::injected(spec, &faults, &run.kernel.stream("fault injection"));
+        let mut drawn = run.drawn.borrow_mut();
+        drawn
+            .faults
+            .extend(faults.iter().map(|fault| fault.name().to_owned()));
+        for fault in &added {
+            run.trace(
+                run.event(Severity::Info, "AddFailureInjectionWorkload")
+                    .detail("Name", fault.name()),
+            );
+            drawn.faults.push(format!("{} (added)", fault.name()));
+        }
+        faults.extend(added);
+        self.faults.replace(faults);
+        Some(())
+    }
+
+    /// Starts the fault workloads, on client 0.
+    fn start_faults(&self) -> Vec<Task<()>> {
+        let run = self.run;
+        let Some((cluster, _)) = &self.stage.cluster else {
+            return Vec::new();
+        };
+        let faults = self.faults.take().into_iter().enumerate();
+        faults
+            .map(|(number, fault)| {
+                let scene = Scene {
+                    run: run.clone(),
+                    stage: self.stage.clone(),
+                    cluster: cluster.clone(),
+                    random: run.kernel.stream(&format!(
+                        "fault {} {number} {}",
+                        self.number,
+                        fault.name()
+                    )),
+                };
+                let process = self.stage.clients[0].process;
+                run.kernel
+                    .spawn(process, Priority::DefaultDelay, fault.start(scene))
+            })
+            .collect()
     }
 
     /// Runs one phase on all clients and answers on how many it failed. `None` if a promise was broken.

@@ -8,6 +8,7 @@ use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::KnobError;
+use shaketable_cluster::proto::Mutation;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_fdbc::Border;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec};
@@ -115,6 +116,20 @@ impl Stage {
         self.transact(|transaction| async move {
             transaction.clear_range(b"".as_slice().into(), b"\xff".as_slice().into());
             transaction.commit().await
+        })
+        .await;
+    }
+
+    /// Writes keys of the system.
+    pub(super) async fn write_system_keys(&self, mutations: Vec<Mutation>) {
+        /// `FDB_TR_OPTION_ACCESS_SYSTEM_KEYS`.
+        const ACCESS_SYSTEM_KEYS: i32 = 301;
+        self.transact(|transaction| {
+            transaction.set_option(ACCESS_SYSTEM_KEYS, None);
+            for mutation in &mutations {
+                transaction.set(mutation.param1.clone(), mutation.param2.clone());
+            }
+            async move { transaction.commit().await }
         })
         .await;
     }
