@@ -167,6 +167,7 @@ Workload workloadCFactory(const char *name, Context context) {
     option(context, "where", "start", self->where, sizeof self->where);
     option(context, "onClient", "-1", number, sizeof number);
     self->on_client = atoi(number);
-    if (!strcmp(self->where, "factory") && !strcmp(self->what, "segfault")) *(volatile int *)8 = 1;
+    bool mine = self->on_client == context.vt->clientId(context.inner);
+    if (mine && !strcmp(self->where, "factory") && !strcmp(self->what, "segfault")) *(volatile int *)8 = 1;
     return (Workload){ 1, self, &table };
 }

@@ -78,28 +78,21 @@ pub(super) fn injected(test: &TestSpec, named: &[Fault], random: &Stream) -> Vec
         let all = named.iter().chain(added);
         all.filter(|fault| fault.name() == name).count()
     };
-    type Draw = fn(&Stream) -> Fault;
-    let kinds: [(&str, fn(usize) -> f64, Draw); 3] = [
-        (
-            "Attrition",
-            |n| 1.0 / (2.0 + n as f64),
-            |_| Fault::Attrition(attrition::Attrition::injected()),
-        ),
-        (
-            "RandomClogging",
-            |n| 0.25 / (1.0 + n as f64),
-            |random| Fault::RandomClogging(random_clogging::RandomClogging::injected(random)),
-        ),
-        (
-            "Rollback",
-            |n| if n < 3 { 0.1 / (1.0 + n as f64) } else { 0.0 },
-            |random| Fault::Rollback(rollback::Rollback::injected(random)),
-        ),
-    ];
-    for (name, chance, draw) in kinds {
-        while !is_disabled(test, name) && random.chance(chance(count(&added, name))) {
-            added.push(draw(random));
-        }
+    let may_add = |added: &[Fault], name: &str, chance: fn(f64) -> f64| {
+        !is_disabled(test, name) && random.chance(chance(count(added, name) as f64))
+    };
+    while may_add(&added, "Attrition", |n| 1.0 / (2.0 + n)) {
+        added.push(Fault::Attrition(attrition::Attrition::injected()));
+    }
+    while may_add(&added, "RandomClogging", |n| 0.25 / (1.0 + n)) {
+        added.push(Fault::RandomClogging(
+            random_clogging::RandomClogging::injected(random),
+        ));
+    }
+    while may_add(&added, "Rollback", |n| {
+        if n < 3.0 { 0.1 / (1.0 + n) } else { 0.0 }
+    }) {
+        added.push(Fault::Rollback(rollback::Rollback::injected(random)));
     }
     added
 }
