@@ -16,6 +16,12 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.db = fdb.open()
         self.prefix = self.id().encode() + b"/"
+        self.kept = []
+
+    def transaction(self):
+        """A transaction that lives as long as the test: one that is dropped cancels what it was asked."""
+        self.kept.append(self.db.create_transaction())
+        return self.kept[-1]
 
     def key(self, name):
         return self.prefix + name

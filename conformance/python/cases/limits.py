@@ -7,10 +7,10 @@ from . import Case
 
 class Timeouts(Case):
     def expired(self, transaction):
-        """Lets a time-out of one millisecond expire, on a watch that would wait for ever."""
+        """Lets a time-out of one millisecond expire, on the stamp of a commit that never comes."""
         transaction.options.set_timeout(1)
         with self.fails_with(1031):
-            self.wait(transaction.watch(self.key(b"k")))
+            self.wait(transaction.get_versionstamp())
 
     def test_a_transaction_that_timed_out_answers_nothing(self):
         transaction = self.db.create_transaction()
@@ -42,14 +42,14 @@ class Timeouts(Case):
         transaction.options.set_timeout(200)
         transaction.on_error(fdb.FDBError(1020)).wait()
         with self.fails_with(1031):
-            self.wait(transaction.watch(self.key(b"k")))
+            self.wait(transaction.get_versionstamp())
 
     def test_a_database_hands_its_timeout_to_its_transactions(self):
         database = self.another_handle()
         database.options.set_transaction_timeout(100)
         transaction = database.create_transaction()
         with self.fails_with(1031):
-            self.wait(transaction.watch(self.key(b"k")))
+            self.wait(transaction.get_versionstamp())
 
     def test_a_timeout_below_zero_is_refused(self):
         transaction = self.db.create_transaction()
@@ -144,7 +144,7 @@ class Options(Case):
 
     def test_an_unknown_option_is_refused_at_once(self):
         with self.fails_with(2007):
-            self.db.create_transaction()._set_option(123456, None, 0)
+            self.transaction()._set_option(123456, None, 0)
         with self.fails_with(2007):
             self.db._set_option(123456, None, 0)
 

@@ -98,13 +98,13 @@ class Ranges(Case):
         for index in range(1000):
             transaction[self.key(b"%06d" % index)] = b"v" * 1000
         transaction.commit().wait()
-        size = self.db.create_transaction().get_estimated_range_size_bytes(*self.everything()).wait()
+        size = self.transaction().get_estimated_range_size_bytes(*self.everything()).wait()
         self.assertGreater(size, 0)
 
     def test_split_points_begin_and_end_with_the_range(self):
         self.fill(100)
         begin, end = self.everything()
-        points = self.db.create_transaction().get_range_split_points(begin, end, 10_000_000).wait()
+        points = self.transaction().get_range_split_points(begin, end, 10_000_000).wait()
         self.assertEqual((points[0], points[-1]), (begin, end))
         self.assertEqual(points, sorted(points))
 
@@ -116,7 +116,7 @@ class Selectors(Case):
         self.keys = [key for key, _ in self.rows]
 
     def resolve(self, selector):
-        return bytes(self.db.create_transaction().get_key(selector))
+        return bytes(self.transaction().get_key(selector))
 
     def test_the_four_selectors_find_their_neighbours(self):
         self.assertEqual(self.resolve(KeySelector.last_less_than(self.keys[2])), self.keys[1])

@@ -9,7 +9,7 @@ from . import Case
 
 class Reading(Case):
     def test_a_key_that_was_never_written_is_absent(self):
-        value = self.db.create_transaction()[self.key(b"absent")]
+        value = self.transaction()[self.key(b"absent")]
         self.assertFalse(value.present())
         self.assertTrue(value == None)  # noqa: E711 (the value is a future that compares itself)
 
@@ -60,7 +60,7 @@ class Reading(Case):
 
     def test_a_transaction_can_read_at_the_version_of_another(self):
         self.db[self.key(b"k")] = b"old"
-        version = self.db.create_transaction().get_read_version().wait()
+        version = self.transaction().get_read_version().wait()
         self.db[self.key(b"k")] = b"new"
         transaction = self.db.create_transaction()
         transaction.set_read_version(version)
@@ -83,7 +83,7 @@ class Committing(Case):
         transaction.commit().wait()
         committed = transaction.get_committed_version()
         self.assertGreater(committed, read)
-        self.assertGreaterEqual(self.db.create_transaction().get_read_version().wait(), committed)
+        self.assertGreaterEqual(self.transaction().get_read_version().wait(), committed)
 
     def test_a_commit_that_wrote_nothing_has_no_version(self):
         transaction = self.db.create_transaction()
@@ -370,14 +370,14 @@ class Refusals(Case):
             transaction[self.key(b"k")].wait()
 
     def test_a_version_of_long_ago_is_too_old(self):
-        self.db.create_transaction().get_read_version().wait()
+        self.transaction().get_read_version().wait()
         transaction = self.db.create_transaction()
         transaction.set_read_version(1)
         with self.fails_with(1007):
             transaction[self.key(b"k")].wait()
 
     def test_a_version_of_the_far_future_is_not_there_yet(self):
-        self.db.create_transaction().get_read_version().wait()
+        self.transaction().get_read_version().wait()
         transaction = self.db.create_transaction()
         transaction.set_read_version(1 << 62)
         with self.fails_with(1009):

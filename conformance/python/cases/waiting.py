@@ -10,13 +10,13 @@ from . import PATIENCE_SECONDS, Case
 class Futures(Case):
     def test_a_future_calls_back_when_it_is_ready(self):
         ready = threading.Event()
-        future = self.db.create_transaction().get_read_version()
+        future = self.transaction().get_read_version()
         future.on_ready(lambda it: ready.set())
         self.assertTrue(ready.wait(PATIENCE_SECONDS))
         self.assertTrue(future.is_ready())
 
     def test_a_ready_future_calls_back_at_once(self):
-        future = self.db.create_transaction().get_read_version()
+        future = self.transaction().get_read_version()
         future.wait()
         called = []
         future.on_ready(called.append)
@@ -36,7 +36,7 @@ class Futures(Case):
 
     def test_a_value_can_be_read_by_many_threads_at_once(self):
         self.db[self.key(b"k")] = b"v"
-        value = self.db.create_transaction()[self.key(b"k")]
+        value = self.transaction()[self.key(b"k")]
         found = []
         threads = [threading.Thread(target=lambda: found.append(bytes(value))) for _ in range(8)]
         for thread in threads:
@@ -57,7 +57,7 @@ class Futures(Case):
         transaction = self.db.create_transaction()
         pending = transaction.watch(self.key(b"k"))
         transaction.commit().wait()
-        ready = self.db.create_transaction().get_read_version()
+        ready = self.transaction().get_read_version()
         self.assertEqual(fdb.Future.wait_for_any(pending, ready), 1)
 
     def test_futures_that_nobody_waits_for_do_no_harm(self):
