@@ -6,11 +6,12 @@
 
 use crate::network::ClusterName;
 use crate::universe::Universe;
-use rustix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_gettime};
 use shaketable_cluster::client::{Connection, Database};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A cluster and the process that its clients speak as.
 #[derive(Clone)]
@@ -97,6 +98,6 @@ fn sample(kernel: &Kernel, since: Time, cpu: f64, report: impl Fn(f64) + 'static
 
 /// How long the calling thread has worked.
 fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }

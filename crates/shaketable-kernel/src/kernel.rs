@@ -354,6 +354,8 @@ impl Kernel {
         drop(timers);
         let network = self.0.network.borrow_mut().clear();
         drop(network);
+        let processes = self.forget_processes();
+        drop(processes);
         self.set_recorder(None);
     }
 

@@ -250,6 +250,20 @@ impl Kernel {
         drop(tasks);
     }
 
+    /// Forgets how processes start and what is on their disks; both may hold the kernel. The caller drops them.
+    pub(crate) fn forget_processes(&self) -> Vec<(Option<Boot>, Disk)> {
+        let nothing = Disk::new(self);
+        self.0
+            .processes
+            .borrow_mut()
+            .iter_mut()
+            .map(|state| {
+                let disk = std::mem::replace(&mut state.disk, nothing.clone());
+                (state.boot.take(), disk)
+            })
+            .collect()
+    }
+
     pub(crate) fn set_well_known(
         &self,
         process: ProcessId,

@@ -227,3 +227,22 @@ fn deaths_and_boots_are_recorded() {
     ];
     assert_eq!(last.events(), expected);
 }
+
+#[test]
+fn after_the_shutdown_nothing_is_held_by_boot_functions_and_disks() {
+    let kernel = Kernel::simulation(1);
+    let process = kernel.add_process(ProcessSpec::default());
+    let held = Rc::new(());
+    let captured = (kernel.clone(), held.clone());
+    kernel.set_boot(
+        process,
+        Rc::new(move |_: &Kernel, _| {
+            let _ = &captured;
+        }),
+    );
+    let on_disk = (kernel.clone(), held.clone());
+    kernel.disk(process).open("all", || on_disk);
+    assert_eq!(Rc::strong_count(&held), 3);
+    kernel.shutdown();
+    assert_eq!(Rc::strong_count(&held), 1);
+}
