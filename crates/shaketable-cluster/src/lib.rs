@@ -6,6 +6,7 @@
 //! * [`client`] is what a binding sees of a transaction.
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
 //!   [`kill`] destroys parts of it, but never what it could not survive.
+//! * [`time_keeper`] maps time to versions for clients that look there.
 //! * [`error`] holds FoundationDB's error codes.
 //!
 //! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe` code.
@@ -20,3 +21,4 @@ pub mod kill;
 pub mod knobs;
 pub mod proto;
 pub mod server;
+pub mod time_keeper;

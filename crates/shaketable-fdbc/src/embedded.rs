@@ -9,6 +9,7 @@ use crate::universe::Universe;
 use nix::time::{ClockId, clock_gettime};
 use shaketable_cluster::client::{Connection, Database};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_cluster::time_keeper;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
 use std::rc::Rc;
 use std::time::Duration;
@@ -62,6 +63,8 @@ pub(crate) fn open_database(
 
 /// What the cluster file would say if there were one.
 const CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
+/// What the cluster's own client speaks.
+const NEWEST_API_VERSION: i32 = 740;
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 
 impl EmbeddedCluster {
@@ -78,6 +81,8 @@ impl EmbeddedCluster {
             ..ProcessSpec::default()
         });
         kernel.boot(client);
+        let keeper = cluster.open_database(client, NEWEST_API_VERSION);
+        time_keeper::start(kernel, client, keeper, unix_seconds());
         EmbeddedCluster { cluster, client }
     }
 }
@@ -94,6 +99,11 @@ fn sample(kernel: &Kernel, since: Time, cpu: f64, report: impl Fn(f64) + 'static
         report(((cpu_now - cpu) / passed).clamp(0.0, 1.0));
         sample(kernel, now, cpu_now, report);
     });
+}
+
+/// The machine's calendar.
+fn unix_seconds() -> u64 {
+    clock_gettime(ClockId::Realtime).tv_sec as u64
 }
 
 /// How long the calling thread has worked.

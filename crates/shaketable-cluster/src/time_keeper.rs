@@ -1,0 +1,102 @@
+//! The map from time to versions that every cluster keeps for its clients.
+//!
+//! Every ten seconds one row under `\xff\x02/timeKeeper/map/` says which version belongs to which second: key and value are
+//! tuples of one integer, the seconds since 1970 and the version. Clients look there for the version of a moment. The
+//! cluster has no calendar of its own; whoever starts the keeper says what time it is.
+
+use crate::client::{Database, tuple};
+use crate::proto::Key;
+use shaketable_kernel::{Kernel, Priority, ProcessId};
+
+const PREFIX: &[u8] = b"\xff\x02/timeKeeper/map/";
+/// Transaction options, by FoundationDB's numbers.
+const ACCESS_SYSTEM_KEYS: i32 = 301;
+const LOCK_AWARE: i32 = 700;
+const SECONDS_BETWEEN_ROWS: f64 = 10.0;
+
+/// Keeps the map as a client on `process`, for ever. `unix_seconds_now` is the time at this call.
+pub fn start(kernel: &Kernel, process: ProcessId, database: Database, unix_seconds_now: u64) {
+    let began = kernel.now();
+    let for_ever = {
+        let kernel = kernel.clone();
+        async move {
+            loop {
+                let seconds = unix_seconds_now + kernel.now().since(began) as u64;
+                write_row(&database, seconds).await;
+                kernel.sleep(SECONDS_BETWEEN_ROWS).await;
+            }
+        }
+    };
+    kernel
+        .spawn(process, Priority::DefaultEndpoint, for_ever)
+        .detach();
+}
+
+/// Writes one row, however often it takes.
+async fn write_row(database: &Database, seconds: u64) {
+    let transaction = database.create_transaction();
+    loop {
+        transaction.set_option(ACCESS_SYSTEM_KEYS, None);
+        transaction.set_option(LOCK_AWARE, None);
+        let attempt = async {
+            let version = transaction.get_read_version().await?;
+            let key: Key = [PREFIX, &tuple::encode_integer(seconds)].concat().into();
+            let value = tuple::encode_integer(version as u64).into();
+            transaction.set(key, value);
+            transaction.commit().await
+        };
+        match attempt.await {
+            Ok(()) => return,
+            Err(error) => {
+                // What cannot be retried leaves a gap in the map, which is what it would do in a real cluster too.
+                if transaction.on_error(error).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::RangeLimits;
+    use crate::cluster::{Cluster, ClusterConfig};
+    use crate::proto::KeySelector;
+    use shaketable_kernel::ProcessSpec;
+
+    const READ_SYSTEM_KEYS: i32 = 302;
+
+    #[test]
+    fn a_row_every_ten_seconds_maps_the_second_to_a_version() {
+        let kernel = Kernel::simulation(1);
+        let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
+        let client = kernel.add_process(ProcessSpec::default());
+        kernel.boot(client);
+        let database = cluster.open_database(client, 740);
+        start(&kernel, client, database.clone(), 1_000_000);
+        let rows = kernel
+            .block_on(async {
+                kernel.sleep(35.0).await;
+                let transaction = database.create_transaction();
+                transaction.set_option(READ_SYSTEM_KEYS, None);
+                let at = |key: &[u8]| KeySelector {
+                    key: Key::copy_from_slice(key),
+                    or_equal: false,
+                    offset: 1,
+                };
+                let (begin, end) = (at(PREFIX), at(b"\xff\x02/timeKeeper/map0"));
+                transaction
+                    .get_range(begin, end, RangeLimits::rows(100), false, false)
+                    .await
+            })
+            .expect("the cluster answers")
+            .expect("the map can be read")
+            .rows;
+        let keys: Vec<_> = rows.iter().map(|row| row.key.clone()).collect();
+        assert_eq!(keys.len(), 4, "{keys:?}");
+        assert_eq!(keys[0], [PREFIX, &[0x17, 0x0f, 0x42, 0x40]].concat());
+        assert!(keys.is_sorted());
+        assert!(rows.is_sorted_by_key(|row| (row.value.len(), row.value.clone())));
+    }
+}
