@@ -331,6 +331,70 @@ fn a_run_that_depends_on_addresses_is_found_out() {
 }
 
 #[test]
+fn phases_are_barriers_for_all_clients_and_workloads_of_a_test() {
+    let workload = format!(
+        "[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'log'\n",
+        libraries().display()
+    );
+    let bench = Bench::misbehaving("phases", "nothing", "start");
+    let test = |title: &str| format!("[[test]]\ntestTitle = '{title}'\nuseDB = false\n{workload}");
+    let text_of_file = format!("{}{workload}{}", test("Two workloads"), test("Second"));
+    fs::write(bench.folder.join("bench.toml"), text_of_file).unwrap();
+    let output = bench.run(&[
+        "replay",
+        "bench.toml",
+        "--seed",
+        "5",
+        "--no-build",
+        "--clients",
+        "3",
+        "--trace-dir",
+        ".",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("2 tests passed; 0 tests failed."),
+        "{}",
+        text(&output.stdout)
+    );
+
+    let trace = fs::read_to_string(bench.folder.join("bench-5.json")).unwrap();
+    let calls: Vec<String> = trace
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|event| event["Type"] == "Called")
+        .map(|event| event["What"].as_str().unwrap().to_owned())
+        .collect();
+    let phases: Vec<&str> = calls
+        .iter()
+        .map(|call| call.split(' ').next().unwrap())
+        .collect();
+    let expected: Vec<&str> = [
+        ("setup", 6),
+        ("start", 6),
+        ("check", 6),
+        ("setup", 3),
+        ("start", 3),
+        ("check", 3),
+    ]
+    .into_iter()
+    .flat_map(|(phase, count)| std::iter::repeat_n(phase, count))
+    .collect();
+    assert_eq!(phases, expected, "{calls:?}");
+    let shared = |call: &String| call.rsplit(' ').next().unwrap().to_owned();
+    let (first, second) = (shared(&calls[0]), shared(&calls[18]));
+    assert!(
+        calls[..18].iter().all(|call| shared(call) == first),
+        "one number for a test: {calls:?}"
+    );
+    assert!(
+        calls[18..].iter().all(|call| shared(call) == second),
+        "one number for a test: {calls:?}"
+    );
+    assert_ne!(first, second, "another number for another test");
+}
+
+#[test]
 fn json_messages_tell_every_run_and_the_summary() {
     let bench = Bench::misbehaving("json", "error", "check");
     let output = bench.run(&[

@@ -140,6 +140,13 @@ static bool misbehave(Self *self, Promise done) {
 
 static void phase(Self *self, const char *where, Promise done) {
     int client = self->context.vt->clientId(self->context.inner);
+    if (!strcmp(self->what, "log")) {
+        char text[64];
+        snprintf(text, sizeof text, "%s client %d of %d shared %ld", where, client,
+                 self->context.vt->clientCount(self->context.inner),
+                 (long)self->context.vt->sharedRandomNumber(self->context.inner));
+        trace(self, 1, "Called", "What", text);
+    }
     bool mine = self->on_client < 0 || self->on_client == client;
     if (mine && !strcmp(self->where, where) && !misbehave(self, done)) return;
     done.vt->send(done.inner, true);
