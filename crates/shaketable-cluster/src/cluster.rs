@@ -1,15 +1,15 @@
 //! A whole cluster: what it is made of, how it starts, how a client comes to it.
 
 use crate::checker::History;
-use crate::client::{Connection, Database};
+use crate::client::Database;
 use crate::kill::Losses;
 use crate::knobs::Knobs;
-use crate::proto::OpenDatabase;
+use crate::proto::{KeyRange, OpenDatabase};
 use crate::server::controller::{Controller, Surroundings};
 use crate::server::coordinator::{self, Coordinators};
 use crate::server::election;
 use crate::server::env::Env;
-use crate::server::layout::{Layout, LayoutOptions};
+use crate::server::layout::{Configuration, Layout, LayoutOptions};
 use crate::server::worker::{self, LeaderVar};
 use shaketable_kernel::{AsyncVar, Endpoint, Kernel, ProcessId};
 use std::rc::Rc;
@@ -70,7 +70,6 @@ pub struct Cluster(Rc<Inner>);
 
 struct Inner {
     around: Surroundings,
-    knobs: Rc<Knobs>,
     losses: Losses,
 }
 
@@ -97,6 +96,7 @@ impl Cluster {
         let cluster = Cluster(Rc::new(Inner {
             around: Surroundings {
                 env: env.clone(),
+                knobs: Rc::new(config.knobs),
                 layout: Rc::new(config.layout),
                 servers: servers.clone(),
                 coordinators: Coordinators::new(kernel, coordinators),
@@ -104,7 +104,6 @@ impl Cluster {
                 client_leader,
                 controller: Rc::default(),
             },
-            knobs: Rc::new(config.knobs),
             losses,
         }));
         for process in servers.iter() {
@@ -124,28 +123,7 @@ impl Cluster {
 
     /// Opens the cluster for the client on a process, which need not be one of the servers'.
     pub fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
-        let around = &self.0.around;
-        let kernel = around.env.kernel();
-        let addresses: Vec<String> = around
-            .coordinators
-            .processes
-            .iter()
-            .map(|process| kernel.process(*process).address.to_string())
-            .collect();
-        let seed = u128::from(kernel.seed());
-        Database::open(
-            kernel,
-            Connection {
-                process,
-                api_version,
-                knobs: self.0.knobs.clone(),
-                is_instant: around.env.is_instant(),
-                leader: around.client_leader.clone(),
-                connection_string: format!("shaketable:{seed:016x}@{}", addresses.join(",")),
-                cluster_file_path: "fdb.cluster".into(),
-                cluster_id: (seed << 64) | (seed ^ 0x5eed_0000_c1a5_7e45),
-            },
-        )
+        self.0.around.open_database(process, api_version)
     }
 
     /// Where clients find the cluster controller.
@@ -186,7 +164,7 @@ impl Cluster {
 
     /// Its knobs.
     pub fn knobs(&self) -> &Knobs {
-        &self.0.knobs
+        &self.0.around.knobs
     }
 
     /// The places where buggify may strike in this run, of those that were reached.
@@ -197,5 +175,75 @@ impl Cluster {
     /// The server processes, in the order of the layout.
     pub fn servers(&self) -> &[ProcessId] {
         &self.0.around.servers
+    }
+
+    // For those who make trouble.
+
+    /// Who plays which role at the moment: `sequencer`, `commitproxy`, `grvproxy`, `resolver`, `tlog`, `storage`,
+    /// `clustercontroller`. In the middle of a recovery only the last two are known.
+    pub fn roles(&self) -> Vec<(&'static str, ProcessId)> {
+        let Some(controller) = self.controller() else {
+            return Vec::new();
+        };
+        let mut roles = vec![("clustercontroller", controller.process())];
+        roles.extend(
+            controller
+                .core()
+                .storages
+                .iter()
+                .map(|(_, process)| ("storage", *process)),
+        );
+        if let Some(generation) = controller.generation() {
+            roles.extend(&generation.roles);
+        }
+        roles
+    }
+
+    /// The number of the current generation; `None` in the middle of a recovery.
+    pub fn epoch(&self) -> Option<u64> {
+        Some(self.controller()?.generation()?.epoch)
+    }
+
+    /// The coordinators, and the controller.
+    pub fn coordinators_and_controller(&self) -> Vec<ProcessId> {
+        let controller = self.controller().map(|controller| controller.process());
+        self.0
+            .around
+            .coordinators
+            .processes
+            .iter()
+            .copied()
+            .chain(controller)
+            .collect()
+    }
+
+    /// Ends the current generation although nothing has failed.
+    pub fn trigger_recovery(&self) {
+        if let Some(controller) = self.controller() {
+            controller.trigger_recovery();
+        }
+    }
+
+    /// A configuration with no more replicas than there are zones for.
+    pub fn fitting(&self, mut configuration: Configuration) -> Configuration {
+        let zones = self.zones().len().max(1);
+        configuration.log_replicas = configuration.log_replicas.min(zones);
+        configuration.storage_replicas = configuration.storage_replicas.min(zones);
+        configuration
+    }
+
+    /// Lets the disk of a process stand still for so many seconds.
+    pub fn stall_disk(&self, process: ProcessId, seconds: f64) {
+        self.0.around.env.stall_disk(process, seconds);
+    }
+
+    /// Moves a range of keys to storage servers picked at random. Says whether it did: a recovery, or the death of
+    /// one of them, may come between.
+    pub async fn move_keys(&self, range: KeyRange) -> bool {
+        let mover = self.controller().and_then(|controller| controller.mover());
+        match mover {
+            Some(mover) => mover.move_at_random(&range).await.is_ok(),
+            None => false,
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! * [`checker`] proves from the true commit order that a run was strictly serializable.
 //! * [`client`] is what a binding sees of a transaction.
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
-//!   [`kill`] destroys parts of it, but never what it could not survive.
+//!   [`kill`] destroys parts of it, but never what it could not survive; [`faults`] are the workloads that do so.
 //! * [`time_keeper`] maps time to versions for clients that look there.
 //! * [`error`] holds FoundationDB's error codes.
 //!
@@ -16,6 +16,7 @@ pub mod checker;
 pub mod client;
 pub mod cluster;
 pub mod error;
+pub mod faults;
 pub mod idempotency;
 pub mod kill;
 pub mod knobs;

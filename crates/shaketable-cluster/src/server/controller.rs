@@ -5,11 +5,14 @@
 //! reads what it needs from the coordinators and the logs.
 
 use crate::client::shared::{First, first_of};
+use crate::client::{Connection, Database};
+use crate::knobs::Knobs;
 use crate::proto::{ClientDbInfo, OpenDatabase};
-use crate::server::coordinator::{Coordinators, CoreState};
+use crate::server::coordinator::{Coordinators, CoreState, Outvoted};
 use crate::server::env::Env;
 use crate::server::layout::Layout;
-use crate::server::messages::{GetServerDbInfo, ServerDbInfo};
+use crate::server::messages::{GetServerDbInfo, ServerDbInfo, UpdateStorages};
+use crate::server::mover::Mover;
 use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::{Leader, LeaderVar};
@@ -19,6 +22,8 @@ use std::rc::Rc;
 
 /// How long a failure must last before the controller acts on it, in seconds.
 const FAILURE_REACTION: f64 = 0.4;
+/// The API version of the controller's own transactions.
+const API_VERSION: i32 = 740;
 /// The pause before a recovery that failed is tried again, in seconds.
 const RETRY_DELAY: f64 = 0.5;
 
@@ -27,6 +32,8 @@ const RETRY_DELAY: f64 = 0.5;
 pub struct Surroundings {
     /// What all servers share.
     pub env: Env,
+    /// The knobs of the run.
+    pub knobs: Rc<Knobs>,
     /// What the cluster was laid out as.
     pub layout: Rc<Layout>,
     /// The server processes, in the order of the layout.
@@ -39,6 +46,31 @@ pub struct Surroundings {
     pub client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
     /// The controller itself, for those who make trouble on purpose.
     pub controller: Rc<RefCell<Option<Controller>>>,
+}
+
+impl Surroundings {
+    /// A database handle for a process.
+    pub fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
+        let kernel = self.env.kernel();
+        let addresses: Vec<String> = self
+            .coordinators
+            .processes
+            .iter()
+            .map(|process| kernel.process(*process).address.to_string())
+            .collect();
+        let seed = u128::from(kernel.seed());
+        let connection = Connection {
+            process,
+            api_version,
+            knobs: self.knobs.clone(),
+            is_instant: self.env.is_instant(),
+            leader: self.client_leader.clone(),
+            connection_string: format!("shaketable:{seed:016x}@{}", addresses.join(",")),
+            cluster_file_path: "fdb.cluster".into(),
+            cluster_id: (seed << 64) | (seed ^ 0x5eed_0000_c1a5_7e45),
+        };
+        Database::open(kernel, connection)
+    }
 }
 
 /// A controller, for those who make trouble on purpose.
@@ -55,6 +87,7 @@ struct Inner {
     clients: RefCell<Vec<(u64, Reply<ClientDbInfo>)>>,
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
+    mover: RefCell<Option<Rc<Mover>>>,
 }
 
 /// Starts the controller on a process and lets everybody know.
@@ -70,6 +103,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         clients: RefCell::default(),
         servers: RefCell::default(),
         recover: Notify::new(),
+        mover: RefCell::default(),
     }));
     let [for_clients, for_servers, runner] = [(); 3].map(|()| controller.clone());
     let open_database = role.serve(move |request: OpenDatabase, reply| {
@@ -102,6 +136,8 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         stopping.stop();
     });
     role.spawn(async move { runner.run().await });
+    let mover = Mover::new(&controller, around.open_database(process, API_VERSION));
+    controller.0.mover.replace(Some(mover));
     around.controller.replace(Some(controller));
 }
 
@@ -119,6 +155,50 @@ impl Controller {
     /// The process it runs on.
     pub fn process(&self) -> ProcessId {
         self.0.role.process()
+    }
+
+    /// The server processes.
+    pub fn servers(&self) -> &[ProcessId] {
+        &self.0.around.servers
+    }
+
+    /// Whoever moves shards.
+    pub fn mover(&self) -> Option<Rc<Mover>> {
+        self.0.mover.borrow().clone()
+    }
+
+    /// Runs a task that ends with the controller.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
+        self.0.role.spawn(future);
+    }
+
+    /// Changes what the coordinators know of the storage servers, and tells everybody.
+    pub async fn write_core(&self, core: CoreState) -> Result<(), Outvoted> {
+        let Some(generation) = self.generation() else {
+            return Err(Outvoted);
+        };
+        let core = Rc::new(core);
+        let process = self.0.role.process();
+        self.0
+            .around
+            .coordinators
+            .write(process, generation.epoch, core.clone())
+            .await?;
+        if self
+            .generation()
+            .is_none_or(|now| now.epoch != generation.epoch)
+        {
+            return Err(Outvoted);
+        }
+        self.0.core.replace(core);
+        self.publish_servers(&generation);
+        let storages = self.0.core.borrow().interfaces(self.0.around.env.kernel());
+        for proxy in &generation.commit_proxies {
+            proxy
+                .update_storages
+                .send(process, UpdateStorages(storages.clone()));
+        }
+        Ok(())
     }
 
     /// Ends the current generation although nothing has failed.
@@ -139,25 +219,37 @@ impl Controller {
             let generation = Rc::new(generation);
             self.0.core.replace(generation.core.clone());
             self.publish(generation.clone());
+            let mover = self.mover().map(|mover| {
+                let process = self.0.role.process();
+                kernel.spawn(process, Priority::DataDistribution, mover.run())
+            });
             let triggered = self.0.recover.notified();
             if let First::Left(()) = first_of(self.any_failure(&generation), triggered).await {
                 kernel.sleep(FAILURE_REACTION).await;
             }
+            drop(mover);
             self.0.generation.replace(None);
         }
     }
 
     fn publish(&self, generation: Rc<Generation>) {
-        let revision = generation.epoch << 16;
-        self.0.server_info.replace(Some(Rc::new(ServerDbInfo {
-            revision,
-            epoch: generation.epoch,
-            recoveries: generation.core.recoveries.clone().into(),
-            logs: generation.logs.clone(),
-            storages: generation.storages.clone(),
-        })));
-        self.0.revision.replace(revision);
+        self.publish_servers(&generation);
         self.0.generation.replace(Some(generation));
+        self.answer();
+    }
+
+    fn publish_servers(&self, generation: &Generation) {
+        let mut revision = self.0.revision.borrow_mut();
+        *revision = (*revision + 1).max(generation.epoch << 16);
+        let core = self.0.core.borrow();
+        self.0.server_info.replace(Some(Rc::new(ServerDbInfo {
+            revision: *revision,
+            epoch: generation.epoch,
+            recoveries: core.recoveries.clone().into(),
+            logs: generation.logs.clone(),
+            storages: core.interfaces(self.0.around.env.kernel()),
+        })));
+        drop(revision);
         self.answer();
     }
 

@@ -4,10 +4,11 @@
 //! ballot has the only right to write, and a write counts when a majority has it on disk. Two controllers
 //! that both believe to lead can therefore not both begin a generation.
 
-use crate::proto::Version;
+use crate::proto::{StorageInterface, Version};
 use crate::server::env::Env;
 use crate::server::messages::{Epoch, Tag};
 use crate::server::role::Role;
+use crate::server::storage;
 use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,6 +30,15 @@ pub struct CoreState {
     pub began_at: Time,
     /// The identity of the next storage server.
     pub next_tag: Tag,
+}
+
+impl CoreState {
+    /// The interfaces of the storage servers.
+    pub fn interfaces(&self, kernel: &Kernel) -> Rc<[StorageInterface]> {
+        let interface =
+            |(tag, process): &(Tag, ProcessId)| storage::interface(kernel, *process, *tag);
+        self.storages.iter().map(interface).collect()
+    }
 }
 
 /// Asks for the state, and for the right to write it.

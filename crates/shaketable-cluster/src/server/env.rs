@@ -3,7 +3,7 @@
 use crate::checker::History;
 use crate::cluster::ClusterConfig;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs};
-use shaketable_kernel::{Kernel, Stream};
+use shaketable_kernel::{Kernel, ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,6 +22,8 @@ struct Inner {
     faults_enabled: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
+    /// Until when disks stand still.
+    stalls: RefCell<BTreeMap<ProcessId, Time>>,
 }
 
 struct Site {
@@ -40,6 +42,7 @@ impl Env {
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
             rejections: kernel.stream("grv rejection"),
+            stalls: RefCell::default(),
             history: config.history.clone(),
         }))
     }
@@ -105,6 +108,24 @@ impl Env {
     /// Switches faults on or off.
     pub fn set_faults_enabled(&self, enabled: bool) {
         self.0.faults_enabled.set(enabled);
+    }
+
+    /// Lets the disk of a process stand still for so many seconds.
+    pub fn stall_disk(&self, process: ProcessId, seconds: f64) {
+        let until = self.0.kernel.now().after(seconds);
+        self.0.stalls.borrow_mut().insert(process, until);
+    }
+
+    /// Takes as long as the disk of a process takes.
+    pub async fn sync_disk(&self, process: ProcessId) {
+        if self.0.instant {
+            return;
+        }
+        let stalled = self.0.stalls.borrow().get(&process).copied();
+        if let Some(until) = stalled.filter(|until| *until > self.0.kernel.now()) {
+            self.0.kernel.sleep_until(until).await;
+        }
+        self.0.kernel.disk(process).sync().await;
     }
 
     /// Whether a GRV proxy turns this request away: one in a hundred while faults are on.

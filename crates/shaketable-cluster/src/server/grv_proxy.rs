@@ -7,7 +7,7 @@
 //! than that is as good as a new one.
 
 use crate::error::Error;
-use crate::proto::{GetReadVersion, GrvProxyInterface, ReadVersion};
+use crate::proto::{GetReadVersion, GrvProxyInterface, ReadVersion, TransactionPriority};
 use crate::server::messages::{
     CommitEmptyBatch, ConfirmEpochLive, GetLiveCommitted, LiveCommitted, LogInterface,
 };
@@ -71,7 +71,8 @@ impl GrvProxy {
         let env = self.role.env();
         let mut queue = self.queue.borrow_mut();
         let full = queue.len() as i64 >= env.knobs().start_transaction_max_queue_size;
-        if full || env.rejects_read_version() {
+        let ordinary = request.priority == TransactionPriority::Default;
+        if full || ordinary && env.rejects_read_version() {
             return reply.send(Err(Error::GRV_PROXY_MEMORY_LIMIT_EXCEEDED));
         }
         queue.push((reply, request.causal_read_risky));

@@ -7,12 +7,12 @@
 //! What survives a reboot is [`LogDisk`]. A log that comes back belongs to a generation that is over; it
 //! can be locked and read, never written.
 
-use crate::proto::Version;
+use crate::proto::{MutationKind, Version};
 use crate::server::messages::{
     ConfirmEpochLive, Epoch, LockedLog, LogBatch, LogInterface, LogUpdate, Payload, PopLog,
     PushBatch, SubscribeLog, Tag,
 };
-use crate::server::metadata::Metadata;
+use crate::server::metadata::{Metadata, SERVER_LIST_PREFIX, server_list_key};
 use crate::server::role::{Role, WaitFailure};
 use shaketable_kernel::{Endpoint, Notify, Reply};
 use std::cell::RefCell;
@@ -63,6 +63,29 @@ impl LogDisk {
             .is_some_and(|batch| batch.version > self.durable)
         {
             self.batches.pop_back();
+        }
+    }
+
+    /// Follows the list of storage servers: a log keeps what any of them needs.
+    fn note_servers(&mut self, batch: &LogBatch) {
+        for entry in &batch.entries {
+            let Payload::Mutation(mutation) = &entry.payload else {
+                continue;
+            };
+            if !mutation.param1.starts_with(SERVER_LIST_PREFIX) {
+                continue;
+            }
+            if mutation.kind == MutationKind::ClearRange {
+                let cleared = |tag: Tag| {
+                    let key = server_list_key(tag);
+                    mutation.param1 <= key && key < mutation.param2
+                };
+                self.popped.retain(|tag, _| !cleared(*tag));
+            } else if let Ok(tag) = mutation.param1[SERVER_LIST_PREFIX.len()..].try_into() {
+                self.popped
+                    .entry(Tag::from_be_bytes(tag))
+                    .or_insert(batch.version);
+            }
         }
     }
 
@@ -192,6 +215,7 @@ impl Log {
             self.version = push.batch.version;
             let mut disk = self.disk.borrow_mut();
             disk.known_committed = push.known_committed.max(disk.known_committed);
+            disk.note_servers(&push.batch);
             disk.batches.push_back(push.batch);
             self.unsynced.push(reply);
         }
@@ -271,14 +295,9 @@ impl Log {
 
 /// Makes durable whatever has arrived, again and again.
 async fn sync_for_ever(log: Rc<RefCell<Log>>) {
-    let (kernel_disk, received, instant) = {
+    let (role, received) = {
         let log = log.borrow();
-        let env = log.role.env();
-        (
-            env.kernel().disk(log.role.process()),
-            log.received.clone(),
-            env.is_instant(),
-        )
+        (log.role.clone(), log.received.clone())
     };
     loop {
         if log.borrow().unsynced.is_empty() {
@@ -288,9 +307,7 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
             let mut log = log.borrow_mut();
             (log.version, std::mem::take(&mut log.unsynced))
         };
-        if !instant {
-            kernel_disk.sync().await;
-        }
+        role.env().sync_disk(role.process()).await;
         let mut log = log.borrow_mut();
         if log.locked {
             return;

@@ -4,7 +4,7 @@
 //! other way. A generation of the transaction system is a [`sequencer`], [`grv_proxy`]s, [`commit_proxy`]s,
 //! [`resolver`]s and [`log`]s that began together and end together; [`storage`] servers live on. The
 //! [`controller`] watches over the generation and, by a [`recovery`], begins the next one; the
-//! [`coordinator`]s remember which one counts.
+//! [`coordinator`]s remember which one counts, and the [`mover`] keeps every shard whole.
 //!
 //! An idle cluster does nothing: there are no heartbeats and no polling loops. Everything is driven by a
 //! request, by a timer that a request has set, or by the kernel's word that a process has failed.
@@ -21,6 +21,7 @@ pub mod layout;
 pub mod log;
 pub mod messages;
 pub mod metadata;
+pub mod mover;
 pub mod recovery;
 #[cfg(test)]
 mod recovery_tests;

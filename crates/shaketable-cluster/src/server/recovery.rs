@@ -8,7 +8,7 @@
 //!    ones are not needed again, and with an empty batch 100,000,000 versions later.
 //! 4. Write the new logs to the coordinators. From here on the new generation is the one that counts.
 
-use crate::proto::{ClientDbInfo, Key, StorageInterface, Version};
+use crate::proto::{ClientDbInfo, Key, Version};
 use crate::server::commit_proxy::{CommitProxyHandle, CommitProxySpec};
 use crate::server::controller::Surroundings;
 use crate::server::coordinator::CoreState;
@@ -19,7 +19,6 @@ use crate::server::messages::{Epoch, LockLog, LockedLog, LogBatch, LogInterface,
 use crate::server::metadata::Metadata;
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::WaitFailure;
-use crate::server::storage;
 use crate::server::worker::{Recruit, Recruited, lock_log_endpoint, recruit_endpoint};
 use shaketable_kernel::{Endpoint, Priority, ProcessId, channel};
 use std::collections::BTreeSet;
@@ -44,8 +43,6 @@ pub struct Generation {
     pub logs: Rc<[LogInterface]>,
     /// The commit proxies.
     pub commit_proxies: Vec<CommitProxyHandle>,
-    /// The storage servers.
-    pub storages: Rc<[StorageInterface]>,
     /// The ends of its roles.
     pub failures: Vec<Endpoint<WaitFailure>>,
     /// Who plays which role.
@@ -92,6 +89,9 @@ pub async fn recover(
     let configuration = Configuration::read(&metadata);
     left.popped
         .retain(|tag, _| metadata.servers().any(|(server, _)| server == *tag));
+    for (tag, _) in metadata.servers() {
+        left.popped.entry(tag).or_insert(recovery_version);
+    }
 
     let passed = kernel.now().since(old.began_at) * env.knobs().versions_per_second as f64;
     let reached = recovery_version.max(old.began_with + passed as Version);
@@ -311,11 +311,7 @@ impl Recovery<'_> {
             resolvers.push((split, resolver));
         }
 
-        let storages: Rc<[StorageInterface]> = old
-            .storages
-            .iter()
-            .map(|(tag, process)| storage::interface(kernel, *process, *tag))
-            .collect();
+        let storages = old.interfaces(kernel);
         let spec = CommitProxySpec {
             index: 0,
             sequencer: sequencer.clone(),
@@ -323,7 +319,7 @@ impl Recovery<'_> {
             logs: logs.clone(),
             version,
             metadata,
-            storages: storages.clone(),
+            storages,
         };
         let mut commit_proxies = Vec::new();
         let places = self.places(Fitness::Stateless, configuration.commit_proxies, 2);
@@ -379,7 +375,6 @@ impl Recovery<'_> {
             },
             logs,
             commit_proxies,
-            storages,
             failures,
             roles,
         })

@@ -2,6 +2,7 @@
 
 use crate::client::{Database, RangeLimits};
 use crate::cluster::{Cluster, ClusterConfig};
+use crate::faults::{Context, FaultWorkload, Options};
 use crate::kill::Target;
 use crate::proto::KeySelector;
 use crate::server::layout::LayoutOptions;
@@ -209,4 +210,132 @@ fn acknowledged_writes_survive_every_kind_of_kill() {
 fn the_same_seed_dies_the_same_way() {
     let run = |seed| survive(seed, true, kill_at_random);
     assert_eq!(run(5), run(5));
+}
+
+/// Runs fault workloads of these names side by side, with these options.
+async fn run_faults(
+    kernel: Kernel,
+    cluster: Cluster,
+    names: &'static [&'static str],
+    options: &'static [(&'static str, &'static str)],
+) {
+    let process = kernel.add_process(ProcessSpec {
+        name: "tester".into(),
+        address: Address::v4(3, 4, 3, 99, 1),
+        ..ProcessSpec::default()
+    });
+    kernel.sleep(5.0).await;
+    let database = cluster.open_database(process, 740);
+    let tasks: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let random = kernel.stream(name);
+            let mut take = |key: &str| {
+                let option = options.iter().find(|(name, _)| *name == key);
+                option.map(|(_, text)| (*text).to_owned())
+            };
+            let workload = FaultWorkload::read(name, &mut Options(&mut take), &random);
+            let workload = workload.expect("it exists").expect("its options are good");
+            let context = Context {
+                cluster: cluster.clone(),
+                database: database.clone(),
+                random,
+            };
+            let body = async move { workload.start(&context).await };
+            kernel.spawn(process, Priority::DefaultEndpoint, body)
+        })
+        .collect();
+    for task in tasks {
+        task.join().await;
+    }
+}
+
+fn survives(
+    seeds: std::ops::Range<u64>,
+    names: &'static [&'static str],
+    options: &'static [(&'static str, &'static str)],
+) {
+    for seed in seeds {
+        survive(seed, seed % 2 == 1, |kernel, cluster| {
+            run_faults(kernel, cluster, names, options)
+        });
+    }
+}
+
+#[test]
+fn acknowledged_writes_survive_clogs() {
+    survives(
+        0..6,
+        &["RandomClogging"],
+        &[("testDuration", "30"), ("swizzle", "1")],
+    );
+    survives(
+        6..12,
+        &["RandomClogging", "ClogSingleConnection"],
+        &[("testDuration", "30")],
+    );
+    survives(12..16, &["ClogTlog"], &[("testDuration", "30")]);
+}
+
+#[test]
+fn acknowledged_writes_survive_attrition() {
+    survives(
+        0..6,
+        &["Attrition"],
+        &[("testDuration", "30"), ("machinesToKill", "10")],
+    );
+    let reboot = &[
+        ("testDuration", "30"),
+        ("machinesToKill", "10"),
+        ("reboot", "true"),
+    ];
+    survives(6..12, &["Attrition"], reboot);
+}
+
+#[test]
+fn acknowledged_writes_survive_rollbacks() {
+    survives(
+        0..12,
+        &["Rollback"],
+        &[("testDuration", "30"), ("meanDelay", "5")],
+    );
+}
+
+#[test]
+fn acknowledged_writes_survive_moves() {
+    survives(
+        0..8,
+        &["RandomMoveKeys"],
+        &[("testDuration", "30"), ("meanDelay", "0.5")],
+    );
+    let options = &[
+        ("testDuration", "30"),
+        ("machinesToKill", "6"),
+        ("meanDelay", "0.5"),
+    ];
+    survives(8..20, &["RandomMoveKeys", "Attrition"], options);
+}
+
+#[test]
+fn acknowledged_writes_survive_everything_at_once() {
+    let names = &[
+        "RandomClogging",
+        "Attrition",
+        "Rollback",
+        "ChangeConfig",
+        "RandomMoveKeys",
+        "TargetedKill",
+        "TriggerRecoveryLoop",
+        "DiskFailureInjection",
+    ];
+    let options = &[
+        ("testDuration", "30"),
+        ("machinesToKill", "10"),
+        ("configMode", "logs=4 resolvers=2"),
+        ("coordinators", "auto"),
+        ("maxDelayBeforeChange", "20"),
+        ("machineToKill", "tlog"),
+        ("throttleDisk", "true"),
+    ];
+    survives(0..20, names, options);
 }

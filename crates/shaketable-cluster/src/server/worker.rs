@@ -44,6 +44,18 @@ impl Request for Lead {
     type Reply = ();
 }
 
+/// Asks a worker which storage server it has.
+#[derive(Debug)]
+pub struct GetStorageTag;
+impl Request for GetStorageTag {
+    type Reply = Option<Tag>;
+}
+
+/// The endpoint of a process's worker for [`GetStorageTag`].
+pub fn storage_tag_endpoint(kernel: &Kernel, process: ProcessId) -> Endpoint<GetStorageTag> {
+    kernel.well_known_endpoint(process, "worker storage tag")
+}
+
 /// Asks a worker to play a role.
 #[derive(Debug)]
 pub enum Recruit {
@@ -129,6 +141,11 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         if let Some(locked) = logs.get(&id).and_then(|(_, log)| log.lock(epoch)) {
             reply.send(locked);
         }
+    });
+    let storage_disk = disk.clone();
+    role.serve_well_known("worker storage tag", move |GetStorageTag, reply| {
+        let storage = storage_disk.get::<RefCell<StorageDisk>>("storage");
+        reply.send(storage.map(|storage| storage.borrow().tag));
     });
     let for_lead = around.clone();
     role.serve_well_known("worker lead", move |Lead, reply| {

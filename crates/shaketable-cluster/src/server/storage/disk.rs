@@ -135,6 +135,13 @@ impl StorageDisk {
         self.remember(version, range);
         self.cut(&range.begin);
         self.cut(&range.end);
+        // Where parts of the range were fetched already, each part is judged by itself.
+        for (fetched, from) in self.finished.clone() {
+            if from >= version && fetched.begin < range.end && range.begin < fetched.end {
+                self.cut(&fetched.begin.max(range.begin.clone()));
+                self.cut(&fetched.end.min(range.end.clone()));
+            }
+        }
         let me = self.tag;
         let (serves, fetches) = (serving.contains(&me), fetching.contains(&me));
         let inside: Vec<Key> = self
@@ -165,11 +172,40 @@ impl StorageDisk {
                 (Part::Fetching { .. }, _) if !serves && !fetches => Part::Absent,
                 (part, _) => part,
             };
+            let held = matches!(shard.part, Part::Held { .. });
             self.next_fetch += 1;
+            if held {
+                self.cancel_drops(&begin, &end);
+            }
             if dropped {
                 self.drops.push_back((version, KeyRange { begin, end }));
             }
         }
+    }
+
+    /// The rows of a range are wanted again: they must not go with an earlier change.
+    fn cancel_drops(&mut self, begin: &Key, end: &Key) {
+        let overlaps = |range: &KeyRange| range.begin < *end && *begin < range.end;
+        if !self.drops.iter().any(|(_, range)| overlaps(range)) {
+            return;
+        }
+        let mut left = VecDeque::new();
+        for (version, range) in std::mem::take(&mut self.drops) {
+            let before = KeyRange {
+                begin: range.begin.clone(),
+                end: range.end.clone().min(begin.clone()),
+            };
+            let behind = KeyRange {
+                begin: range.begin.max(end.clone()),
+                end: range.end,
+            };
+            for part in [before, behind] {
+                if part.begin < part.end {
+                    left.push_back((version, part));
+                }
+            }
+        }
+        self.drops = left;
     }
 
     /// The version of rows of a range that were fetched at or after a version.
@@ -222,8 +258,7 @@ impl StorageDisk {
         };
         let end = self.shard_end(&begin);
         self.rows.forget_range(&begin, &end);
-        self.drops
-            .retain(|(_, range)| range.end <= begin || range.begin >= end);
+        self.cancel_drops(&begin, &end);
         // On disk at once, and never undone: the oldest version is the one that stays.
         let oldest = self.rows.oldest();
         for (key, value) in rows {

@@ -461,7 +461,8 @@ impl Storage {
                 if batch.version <= disk.version {
                     continue;
                 }
-                if batch.previous > disk.version {
+                // A new server holds nothing, so it has missed nothing.
+                if batch.previous > disk.version && disk.version > 0 {
                     // Something was lost on the way.
                     self.resubscribe.notify_all();
                     break;

@@ -1,0 +1,60 @@
+//! ClogTlog: one log is cut off from everybody until the cluster has recovered without it.
+
+use super::{BadOption, Context, Options};
+use shaketable_kernel::{ClogMode, Stream};
+
+/// When it begins, in seconds.
+const BEGIN: f64 = 20.0;
+/// How long the log is cut off at most, in seconds.
+const LONGEST: f64 = 300.0;
+
+/// The options of ClogTlog.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClogTlog {
+    /// How long it waits for a recovery, in seconds.
+    pub test_duration: f64,
+}
+
+impl ClogTlog {
+    pub(super) fn read(options: &mut Options<'_>, _: &Stream) -> Result<Self, BadOption> {
+        Ok(ClogTlog {
+            test_duration: options.number("testDuration", 1000.0)?,
+        })
+    }
+
+    pub(super) async fn start(&self, context: &Context) {
+        let (kernel, random) = (context.kernel(), &context.random);
+        context.sleep(BEGIN).await;
+        let logs: Vec<_> = context
+            .cluster
+            .roles()
+            .into_iter()
+            .filter(|(role, _)| *role == "tlog")
+            .collect();
+        // A log beside the controller or a coordinator would cut these off as well.
+        let Some(before) = context.cluster.epoch() else {
+            return;
+        };
+        let apart = |ip| {
+            let others = context.cluster.coordinators_and_controller();
+            others
+                .into_iter()
+                .all(|process| kernel.process(process).address.ip != ip)
+        };
+        let ips: Vec<_> = logs
+            .into_iter()
+            .map(|(_, process)| kernel.process(process).address.ip)
+            .filter(|ip| apart(*ip))
+            .collect();
+        if ips.is_empty() {
+            return;
+        }
+        let ip = *random.pick(&ips);
+        kernel.clog_interface(ip, ClogMode::All, LONGEST);
+        let end = kernel.now().after(self.test_duration.min(LONGEST));
+        while kernel.now() < end && context.cluster.epoch().is_none_or(|epoch| epoch == before) {
+            context.sleep(1.0).await;
+        }
+        kernel.unclog_interface(ip);
+    }
+}

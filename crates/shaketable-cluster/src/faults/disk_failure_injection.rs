@@ -1,0 +1,74 @@
+//! DiskFailureInjection: disks become slow. Injected automatically it injects nothing, but keeps the start phase alive.
+
+use super::{BadOption, Context, Options};
+use shaketable_kernel::Stream;
+
+/// The options of DiskFailureInjection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskFailureInjection {
+    /// When it begins, in seconds.
+    pub start_delay: f64,
+    /// How long it runs, in seconds.
+    pub test_duration: f64,
+    /// Whether disks are stalled at all.
+    pub throttle_disk: bool,
+    /// How many processes.
+    pub workers_to_throttle: usize,
+    /// The time between stalls, in seconds; 0 for one long stall.
+    pub stall_interval: f64,
+    /// The longest stall, in seconds.
+    pub stall_period: f64,
+    /// How long a process is throttled, in seconds.
+    pub throttle_period: f64,
+}
+
+impl DiskFailureInjection {
+    pub(super) fn read(options: &mut Options<'_>, _: &Stream) -> Result<Self, BadOption> {
+        // Bits are never flipped here: what a disk gives back is what was written, or nothing.
+        for name in [
+            "corruptFile",
+            "workersToCorrupt",
+            "percentBitFlips",
+            "periodicBroadcastInterval",
+            "verificationMode",
+        ] {
+            options.text(name, "");
+        }
+        Ok(DiskFailureInjection {
+            start_delay: options.number("startDelay", 0.0)?,
+            test_duration: options.number("testDuration", 60.0)?,
+            throttle_disk: options.flag("throttleDisk", false)?,
+            workers_to_throttle: options.count("workersToThrottle", 3)?,
+            stall_interval: options.number("stallInterval", 0.0)?,
+            stall_period: options.number("stallPeriod", 60.0)?,
+            throttle_period: options.number("throttlePeriod", 60.0)?,
+        })
+    }
+
+    pub(super) async fn start(&self, context: &Context) {
+        let kernel = context.kernel();
+        context.sleep(self.start_delay).await;
+        let end = kernel.now().after(self.test_duration);
+        if self.throttle_disk {
+            let random = &context.random;
+            let mut servers = context.cluster.servers().to_vec();
+            random.shuffle(&mut servers);
+            servers.truncate(self.workers_to_throttle);
+            let until = kernel.now().after(self.throttle_period).min(end);
+            while kernel.now() < until {
+                for process in &servers {
+                    let stall = self.stall_period.min(until.since(kernel.now()));
+                    // A log that stands still for long stops everything: stalls are mostly short.
+                    context
+                        .cluster
+                        .stall_disk(*process, stall * random.uniform().powi(4));
+                }
+                if self.stall_interval <= 0.0 {
+                    break;
+                }
+                context.sleep(self.stall_interval).await;
+            }
+        }
+        kernel.sleep_until(end).await;
+    }
+}

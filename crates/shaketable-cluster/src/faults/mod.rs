@@ -1,0 +1,150 @@
+//! Fault workloads: what breaks a cluster while a test runs, by FoundationDB's names.
+//!
+//! Each workload is one file, with FoundationDB's options, defaults and timing. It acts only on client 0 and ends by
+//! itself; the start phase of a test lasts as long as the slowest of them. [`inject()`] adds workloads that the
+//! test file does not mention, as FoundationDB does.
+//!
+//! Every workload draws from a random stream of its own: leaving one out changes nothing about the others.
+
+mod attrition;
+mod change_config;
+mod clog_single_connection;
+mod clog_tlog;
+mod disk_failure_injection;
+mod inject;
+mod options;
+mod random_clogging;
+mod random_move_keys;
+mod random_range_lock;
+mod rollback;
+mod targeted_kill;
+mod trigger_recovery_loop;
+
+pub use attrition::Attrition;
+pub use change_config::ChangeConfig;
+pub use clog_single_connection::ClogSingleConnection;
+pub use clog_tlog::ClogTlog;
+pub use disk_failure_injection::DiskFailureInjection;
+pub use inject::inject;
+pub use options::{BadOption, Options};
+pub use random_clogging::RandomClogging;
+pub use random_move_keys::RandomMoveKeys;
+pub use random_range_lock::RandomRangeLock;
+pub use rollback::Rollback;
+pub use targeted_kill::TargetedKill;
+pub use trigger_recovery_loop::TriggerRecoveryLoop;
+
+use crate::client::{Database, Transaction};
+use crate::cluster::Cluster;
+use crate::error::Error;
+use shaketable_kernel::{Kernel, Stream, Time};
+
+/// What a fault workload works with.
+#[derive(Clone)]
+pub struct Context {
+    /// The cluster it breaks.
+    pub cluster: Cluster,
+    /// A database handle of client 0.
+    pub database: Database,
+    /// Its random draws. Give each instance its own stream.
+    pub random: Stream,
+}
+
+macro_rules! workloads {
+    ($($name:ident),* $(,)?) => {
+        /// A fault workload with its options.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs)]
+        pub enum FaultWorkload { $($name($name),)* }
+
+        impl FaultWorkload {
+            /// The workloads there are.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            /// Reads the options of a workload; `None` if there is no fault workload of that name. Defaults that
+            /// FoundationDB draws are drawn from `random`.
+            pub fn read(
+                name: &str,
+                options: &mut Options<'_>,
+                random: &Stream,
+            ) -> Option<Result<FaultWorkload, BadOption>> {
+                match name {
+                    $(stringify!($name) => {
+                        Some($name::read(options, random).map(FaultWorkload::$name))
+                    })*
+                    _ => None,
+                }
+            }
+
+            /// FoundationDB's name for it.
+            pub fn name(&self) -> &'static str {
+                match self { $(FaultWorkload::$name(_) => stringify!($name),)* }
+            }
+
+            /// Runs it, as the start phase of client 0.
+            pub async fn start(&self, context: &Context) {
+                match self { $(FaultWorkload::$name(workload) => workload.start(context).await,)* }
+            }
+        }
+    };
+}
+
+workloads!(
+    Attrition,
+    ChangeConfig,
+    ClogSingleConnection,
+    ClogTlog,
+    DiskFailureInjection,
+    RandomClogging,
+    RandomMoveKeys,
+    RandomRangeLock,
+    Rollback,
+    TargetedKill,
+    TriggerRecoveryLoop,
+);
+
+impl FaultWorkload {
+    /// Whether its presence in a test file keeps the automatic ones away.
+    pub fn disables_injection(&self) -> bool {
+        matches!(self, FaultWorkload::ChangeConfig(_))
+    }
+}
+
+impl Context {
+    fn kernel(&self) -> &Kernel {
+        self.cluster.kernel()
+    }
+
+    async fn sleep(&self, seconds: f64) {
+        self.kernel().sleep(seconds).await;
+    }
+
+    /// Waits for the next of events that come on an absolute schedule, `mean` seconds apart in the mean.
+    async fn poisson(&self, last: &mut Time, mean: f64) {
+        *last = last.after(mean * -self.random.uniform().max(1e-12).ln());
+        self.kernel().sleep_until(*last).await;
+    }
+
+    /// Runs a transaction on system keys until it commits.
+    async fn system_transaction(
+        &self,
+        body: impl AsyncFn(&Transaction) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let transaction = self.database.create_transaction();
+        loop {
+            transaction.set_option(ACCESS_SYSTEM_KEYS, None);
+            transaction.set_option(LOCK_AWARE, None);
+            let result = match body(&transaction).await {
+                Ok(()) => transaction.commit().await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(()) => return Ok(()),
+                Err(error) => transaction.on_error(error).await?,
+            }
+        }
+    }
+}
+
+const ACCESS_SYSTEM_KEYS: i32 = 301;
+const LOCK_AWARE: i32 = 700;

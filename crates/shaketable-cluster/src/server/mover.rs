@@ -1,0 +1,464 @@
+//! Moving shards, and keeping them whole: what data distribution does while a cluster lives.
+//!
+//! A move has three steps, each a transaction on `\xff/keyServers/` or a wait: the new servers join (they hear of every
+//! mutation and fetch the rest), they say that they hold everything, the old ones leave. All of its state is in the
+//! database, so a move that is interrupted can be finished, or undone, by whoever comes next.
+//!
+//! When a storage server has been away for a while, or has come back without its disk, its shards move to others,
+//! and its name is taken off the list.
+
+use crate::client::shared::first_of;
+use crate::client::{Database, RangeLimits, Transaction};
+use crate::error::Error;
+use crate::proto::{Key, KeyRange, KeySelector};
+use crate::server::controller::Controller;
+use crate::server::layout::Fitness;
+use crate::server::messages::{CommitEmptyBatch, Tag, WaitShardsHeld};
+use crate::server::metadata::{
+    ALL_KEYS_END, KEY_SERVERS_PREFIX, Team, key_servers_key, server_list_key,
+};
+use crate::server::storage;
+use crate::server::worker::{
+    GetStorageTag, Recruit, Recruited, recruit_endpoint, storage_tag_endpoint,
+};
+use bytes::Bytes;
+use shaketable_kernel::{AsyncVar, Kernel, Notify, ProcessId, Stream, Time};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// How long a storage server may be away before its shards are copied, in seconds.
+const STORAGE_FAILURE: f64 = 20.0;
+/// The pause after something went wrong, in seconds.
+const RETRY: f64 = 1.0;
+/// How long a fetch may take before the move is given up, in seconds.
+const FETCH_TIMEOUT: f64 = 60.0;
+
+const ACCESS_SYSTEM_KEYS: i32 = 301;
+const PRIORITY_SYSTEM_IMMEDIATE: i32 = 200;
+const LOCK_AWARE: i32 = 700;
+
+/// The move, or the repair, could not be finished now.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl From<Error> for Interrupted {
+    fn from(_: Error) -> Interrupted {
+        Interrupted
+    }
+}
+
+/// The data distributor of a controller.
+pub struct Mover {
+    controller: Controller,
+    kernel: Kernel,
+    process: ProcessId,
+    database: Database,
+    random: Stream,
+    /// One move at a time.
+    busy: AsyncVar<bool>,
+    changed: Notify,
+    /// Since when storage servers have been away.
+    failed_since: RefCell<BTreeMap<Tag, Time>>,
+}
+
+/// The right to move, until it is dropped.
+struct Turn(AsyncVar<bool>);
+
+impl Turn {
+    fn take(busy: &AsyncVar<bool>) -> Turn {
+        busy.set(true);
+        Turn(busy.clone())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+struct Shard {
+    range: KeyRange,
+    team: Team,
+}
+
+impl Mover {
+    /// For a controller, with a database handle on its process.
+    pub fn new(controller: &Controller, database: Database) -> Rc<Mover> {
+        let kernel = database.kernel().clone();
+        Rc::new(Mover {
+            controller: controller.clone(),
+            process: controller.process(),
+            random: kernel.stream("data distribution"),
+            kernel,
+            database,
+            busy: AsyncVar::new(false),
+            changed: Notify::new(),
+            failed_since: RefCell::default(),
+        })
+    }
+
+    /// Moves a range to servers picked at random.
+    pub async fn move_at_random(&self, range: &KeyRange) -> Result<(), Interrupted> {
+        let replicas = self.replicas()?;
+        let mut servers = self.healthy();
+        self.random.shuffle(&mut servers);
+        let team = self.pick(&servers, &[], replicas);
+        if team.len() < replicas {
+            return Err(Interrupted);
+        }
+        self.move_range(range, &team).await
+    }
+
+    /// Watches over the storage servers for ever.
+    pub async fn run(self: Rc<Self>) {
+        let mut watched: BTreeSet<Tag> = BTreeSet::new();
+        loop {
+            let core = self.controller.core();
+            for (tag, process) in &core.storages {
+                if watched.insert(*tag) {
+                    let mover = self.clone();
+                    let process = *process;
+                    self.controller
+                        .spawn(async move { mover.watch(process).await });
+                }
+            }
+            let changed = self.changed.notified();
+            let wait = match self.repair().await {
+                Ok(next) => next,
+                Err(Interrupted) => Some(RETRY),
+            };
+            match wait {
+                Some(seconds) => drop(first_of(changed, self.kernel.sleep(seconds)).await),
+                None => changed.await,
+            }
+        }
+    }
+
+    async fn watch(&self, process: ProcessId) {
+        loop {
+            self.kernel.on_failed(self.process, process).await;
+            self.changed.notify_all();
+            self.kernel.on_available(self.process, process).await;
+            self.changed.notify_all();
+            // What fails again at once is noticed again, but not in the same instant.
+            self.kernel.sleep(RETRY).await;
+        }
+    }
+
+    /// Moves shards away from servers that are gone. Says when to look again, if nothing happens before.
+    async fn repair(&self) -> Result<Option<f64>, Interrupted> {
+        let (gone, next) = self.gone().await;
+        if gone.is_empty() {
+            return Ok(next);
+        }
+        let replicas = self.replicas()?;
+        for shard in self.shards().await? {
+            let stays = |tag: &&Tag| !gone.contains(tag);
+            let unhealthy = shard.team.all.iter().any(|tag| gone.contains(tag));
+            if !unhealthy && shard.team.fetching.is_empty() {
+                continue;
+            }
+            let keep: Vec<Tag> = shard.team.serving.iter().filter(stays).copied().collect();
+            let mut servers = self.healthy();
+            servers.retain(|(tag, _)| !gone.contains(tag));
+            self.random.shuffle(&mut servers);
+            let mut team = self.pick(&servers, &keep, replicas);
+            if team.len() < replicas {
+                self.recruit_storage(&gone).await?;
+                servers = self.healthy();
+                servers.retain(|(tag, _)| !gone.contains(tag));
+                team = self.pick(&servers, &keep, replicas);
+            }
+            if team.len() < replicas {
+                return Err(Interrupted);
+            }
+            self.move_range(&shard.range, &team).await?;
+        }
+        for tag in gone {
+            self.remove_storage(tag).await?;
+        }
+        Ok(next)
+    }
+
+    /// The storage servers that are gone for good, or as good as.
+    async fn gone(&self) -> (BTreeSet<Tag>, Option<f64>) {
+        let mut gone = BTreeSet::new();
+        let mut next: Option<f64> = None;
+        let core = self.controller.core();
+        for (tag, process) in &core.storages {
+            let away = *process != self.process && self.kernel.is_failed(self.process, *process);
+            if away {
+                let now = self.kernel.now();
+                let since = *self.failed_since.borrow_mut().entry(*tag).or_insert(now);
+                let left = STORAGE_FAILURE - now.since(since);
+                if left <= 0.0 {
+                    gone.insert(*tag);
+                } else {
+                    next = Some(next.map_or(left, |next| next.min(left)));
+                }
+                continue;
+            }
+            self.failed_since.borrow_mut().remove(tag);
+            let endpoint = storage_tag_endpoint(&self.kernel, *process);
+            if let Ok(found) = endpoint.request(self.process, GetStorageTag).await
+                && found != Some(*tag)
+            {
+                gone.insert(*tag);
+            }
+        }
+        (gone, next)
+    }
+
+    fn replicas(&self) -> Result<usize, Interrupted> {
+        let generation = self.controller.generation().ok_or(Interrupted)?;
+        Ok(generation.configuration.storage_replicas)
+    }
+
+    fn healthy(&self) -> Vec<(Tag, ProcessId)> {
+        let core = self.controller.core();
+        let reachable = |process: ProcessId| {
+            process == self.process || !self.kernel.is_failed(self.process, process)
+        };
+        core.storages
+            .iter()
+            .copied()
+            .filter(|(_, process)| reachable(*process))
+            .collect()
+    }
+
+    /// A team of so many servers in different zones that keeps those of `keep`.
+    fn pick(&self, servers: &[(Tag, ProcessId)], keep: &[Tag], count: usize) -> Vec<Tag> {
+        let core = self.controller.core();
+        let mut team: Vec<Tag> = keep.iter().copied().take(count).collect();
+        let zone = |process: ProcessId| self.kernel.process(process).zone.clone();
+        let mut zones: Vec<String> = core
+            .storages
+            .iter()
+            .filter(|(tag, _)| team.contains(tag))
+            .map(|(_, process)| zone(*process))
+            .collect();
+        for (tag, process) in servers {
+            if team.len() < count && !zones.contains(&zone(*process)) {
+                zones.push(zone(*process));
+                team.push(*tag);
+            }
+        }
+        team
+    }
+
+    /// Makes a storage server where there is none, or none that counts.
+    async fn recruit_storage(&self, gone: &BTreeSet<Tag>) -> Result<(), Interrupted> {
+        let core = self.controller.core();
+        let taken: Vec<ProcessId> = core
+            .storages
+            .iter()
+            .filter(|(tag, _)| !gone.contains(tag))
+            .map(|(_, process)| *process)
+            .collect();
+        let mut candidates: Vec<ProcessId> = self
+            .controller
+            .servers()
+            .iter()
+            .copied()
+            .filter(|process| !taken.contains(process))
+            .filter(|process| {
+                *process == self.process || !self.kernel.is_failed(self.process, *process)
+            })
+            .collect();
+        let zone = |process: &ProcessId| self.kernel.process(*process).zone.clone();
+        let taken_zones: Vec<String> = taken.iter().map(zone).collect();
+        candidates.sort_by_key(|process| {
+            let class = &self.kernel.process(*process).class;
+            (
+                taken_zones.contains(&zone(process)),
+                Fitness::Storage.of(class),
+            )
+        });
+        let process = *candidates.first().ok_or(Interrupted)?;
+        let recruit = recruit_endpoint(&self.kernel, process);
+        let asked = recruit
+            .request(self.process, Recruit::Storage(core.next_tag))
+            .await;
+        let Ok(Recruited::Storage(tag)) = asked else {
+            return Err(Interrupted);
+        };
+        let mut core = (*core).clone();
+        core.next_tag = core.next_tag.max(tag) + 1;
+        core.storages.retain(|(other, _)| *other != tag);
+        core.storages.push((tag, process));
+        self.controller
+            .write_core(core)
+            .await
+            .map_err(|_| Interrupted)?;
+        let address = Bytes::from(self.kernel.process(process).address.to_string());
+        self.transact(async |transaction| {
+            transaction.set(server_list_key(tag), address.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove_storage(&self, tag: Tag) -> Result<(), Interrupted> {
+        self.transact(async |transaction| {
+            transaction.clear(server_list_key(tag));
+            Ok(())
+        })
+        .await?;
+        let mut core = (*self.controller.core()).clone();
+        core.storages.retain(|(other, _)| *other != tag);
+        self.controller
+            .write_core(core)
+            .await
+            .map_err(|_| Interrupted)
+    }
+
+    /// Moves a range to a team. Nothing happens if it is there.
+    pub async fn move_range(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
+        while self.busy.get() {
+            self.busy.on_change().await;
+        }
+        // Given back however this ends: whoever asked may stop waiting.
+        let _turn = Turn::take(&self.busy);
+        self.move_range_alone(range, team).await
+    }
+
+    async fn move_range_alone(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
+        self.transact(async |transaction| {
+            let shards = read_shards(transaction).await?;
+            for shard in overlapping(&shards, range) {
+                let serving = &shard.team.serving;
+                let fetching: Vec<Tag> = team
+                    .iter()
+                    .filter(|tag| !serving.contains(tag))
+                    .copied()
+                    .collect();
+                let begin = shard.range.begin.clone().max(range.begin.clone());
+                transaction.set(
+                    key_servers_key(&begin),
+                    Team::new(serving, &fetching).encode(),
+                );
+                if shard.range.end > range.end {
+                    transaction.set(key_servers_key(&range.end), shard.team.encode());
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        self.wait_until_held(range, team).await?;
+        self.transact(async |transaction| {
+            let shards = read_shards(transaction).await?;
+            let joined = |shard: &&Shard| team.iter().all(|tag| shard.team.all.contains(tag));
+            if !overlapping(&shards, range).all(|shard| joined(&shard)) {
+                return Err(Error::OPERATION_FAILED); // somebody else moved it meanwhile
+            }
+            let first = key_servers_key(&range.begin);
+            let end = key_servers_key(&range.end);
+            transaction.clear_range([&first[..], b"\0"].concat().into(), end);
+            transaction.set(first, Team::new(team, &[]).encode());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn wait_until_held(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
+        let generation = self.controller.generation().ok_or(Interrupted)?;
+        // A fetch waits for a version that cannot be undone; versions pass only if somebody commits.
+        for _ in 0..2 {
+            let proxy = &generation.commit_proxies[0].commit_empty_batch;
+            proxy
+                .request(self.process, CommitEmptyBatch)
+                .await
+                .map_err(|_| Interrupted)?;
+            self.transact(async |transaction| transaction.get_read_version().await.map(drop))
+                .await?;
+            self.kernel.sleep(0.05).await;
+        }
+        let core = self.controller.core();
+        let waits: Vec<_> = core
+            .storages
+            .iter()
+            .filter(|(tag, _)| team.contains(tag))
+            .map(|(_, process)| {
+                let endpoint = storage::wait_shards_held(&self.kernel, *process);
+                endpoint.request(self.process, WaitShardsHeld(range.clone()))
+            })
+            .collect();
+        for wait in waits {
+            let held = self.kernel.timeout(FETCH_TIMEOUT, wait).await;
+            held.ok_or(Interrupted)?.map_err(|_| Interrupted)?;
+        }
+        Ok(())
+    }
+
+    async fn shards(&self) -> Result<Vec<Shard>, Interrupted> {
+        let found = RefCell::new(Vec::new());
+        self.transact(async |transaction| {
+            *found.borrow_mut() = read_shards(transaction).await?;
+            Ok(())
+        })
+        .await?;
+        Ok(found.into_inner())
+    }
+
+    /// Runs a transaction on system keys until it commits, or fails for good.
+    async fn transact(
+        &self,
+        body: impl AsyncFn(&Transaction) -> Result<(), Error>,
+    ) -> Result<(), Interrupted> {
+        let transaction = self.database.create_transaction();
+        loop {
+            for option in [ACCESS_SYSTEM_KEYS, PRIORITY_SYSTEM_IMMEDIATE, LOCK_AWARE] {
+                transaction.set_option(option, None);
+            }
+            let result = match body(&transaction).await {
+                Ok(()) => transaction.commit().await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(()) => return Ok(()),
+                Err(error) => transaction.on_error(error).await?,
+            }
+        }
+    }
+}
+
+fn overlapping<'a>(shards: &'a [Shard], range: &'a KeyRange) -> impl Iterator<Item = &'a Shard> {
+    shards
+        .iter()
+        .filter(|shard| shard.range.begin < range.end && range.begin < shard.range.end)
+}
+
+async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
+    let at = |key: Key| KeySelector {
+        key,
+        or_equal: false,
+        offset: 1,
+    };
+    let end = [KEY_SERVERS_PREFIX, ALL_KEYS_END].concat().into();
+    let begin = Bytes::from_static(KEY_SERVERS_PREFIX);
+    let limits = RangeLimits::rows(100_000);
+    let rows = transaction
+        .get_range(at(begin), at(end), limits, false, false)
+        .await?
+        .rows;
+    let begins: Vec<Key> = rows
+        .iter()
+        .map(|row| row.key.slice(KEY_SERVERS_PREFIX.len()..))
+        .collect();
+    let ends = begins
+        .iter()
+        .skip(1)
+        .cloned()
+        .chain([Bytes::from_static(ALL_KEYS_END)]);
+    let shards = begins.iter().cloned().zip(ends).zip(&rows);
+    Ok(shards
+        .filter_map(|((begin, end), row)| {
+            Some(Shard {
+                range: KeyRange { begin, end },
+                team: Team::decode(&row.value)?,
+            })
+        })
+        .collect())
+}
