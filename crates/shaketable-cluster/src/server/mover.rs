@@ -129,10 +129,11 @@ impl Mover {
                 Ok(next) => next,
                 Err(Interrupted) => Some(RETRY),
             };
-            match wait {
-                Some(seconds) => drop(first_of(changed, self.kernel.sleep(seconds)).await),
-                None => changed.await,
-            }
+            let Some(seconds) = wait else {
+                changed.await;
+                continue;
+            };
+            let _ = first_of(changed, self.kernel.sleep(seconds)).await;
         }
     }
 
