@@ -6,7 +6,9 @@
 use crate::protocol::{Job, RawResponse, Ready, Request};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use shaketable_host::library::process::{self, Beacon, Child, End};
+use shaketable_host::library::beacon::Beacon;
+use shaketable_host::library::last_words;
+use shaketable_host::library::process::{self, Child, End};
 use shaketable_host::plan::{Plan, Recording};
 use shaketable_host::testfile::TestFile;
 use shaketable_host::verdict::{Failure, FailureKind, Outcome, Phase};
@@ -177,7 +179,7 @@ impl Worker {
 fn set_up(capture: bool) -> io::Result<Option<File>> {
     process::live_under_parent()?;
     process::limit_resources(MEMORY_BYTES_MAX)?;
-    process::install_last_words(shaketable_host::current_client)?;
+    last_words::install(shaketable_host::current_client)?;
     Beacon::share()?;
     if !capture {
         return Ok(None);
@@ -191,8 +193,11 @@ fn set_up(capture: bool) -> io::Result<Option<File>> {
 
 fn describe_death(end: &End, phase: Phase, limit_seconds: f64) -> (FailureKind, String) {
     match end {
-        End::Signal(number, name) => {
+        End::Signal(number, name, reason) => {
             let mut message = format!("the process was ended by {name} ({number})");
+            if !reason.is_empty() {
+                message.push_str(&format!(": {reason}"));
+            }
             if phase == Phase::Factory {
                 message.push_str(
                     "; a crash this early is often a library built for another workload interface (FoundationDB 7.4.0 to 7.4.5)",
@@ -222,7 +227,7 @@ mod tests {
     #[test]
     fn each_way_to_die_has_its_own_words() {
         let words: Vec<String> = [
-            End::Signal(11, "SIGSEGV"),
+            End::Signal(11, "SIGSEGV", String::new()),
             End::Exited(3),
             End::Refused("`now` was called from a thread".into()),
             End::Hung,
@@ -243,7 +248,11 @@ mod tests {
 
     #[test]
     fn a_crash_in_the_factory_suggests_the_older_interface() {
-        let (_, message) = describe_death(&End::Signal(11, "SIGSEGV"), Phase::Factory, 60.0);
+        let (_, message) = describe_death(
+            &End::Signal(11, "SIGSEGV", String::new()),
+            Phase::Factory,
+            60.0,
+        );
         assert!(message.contains("7.4.0 to 7.4.5"), "{message}");
     }
 }

@@ -20,7 +20,9 @@ const RECORDED_GROUPS_MAX: usize = 10;
 /// `run`.
 pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let single = args.sweep.seeds.unwrap_or(1) == 1 && args.sweep.duration.is_none();
-    let session = Session::prepare(&args.files, &args.simulation, &args.build, !single)?;
+    // What a workload prints would stand between the messages.
+    let capture = !single || args.output.message_format == MessageFormat::Json;
+    let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
     let schedule = Schedule::new(&args.sweep, 1, session.files.len());
     if schedule.runs() == Some(0) {
         return Ok(nothing(args.output.message_format));
@@ -41,7 +43,7 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
         std::slice::from_ref(&args.file),
         &args.simulation,
         &args.build,
-        false,
+        args.output.message_format == MessageFormat::Json,
     )?;
     let schedule = Schedule {
         first: args.seed,

@@ -1,8 +1,8 @@
 //! The context: what a workload may ask its host.
 //!
 //! Each function of the table checks and copies what C handed over and calls the safe trait [`Host`]. A call from a
-//! thread that the workload started cannot be answered from a simulation that lives on one thread: a trace event is dropped,
-//! every other question is refused by ending the process, and both are reported.
+//! thread that the workload started cannot be answered from a simulation that lives on one thread: it ends the process, with
+//! a message.
 
 use crate::trace::Severity;
 use shaketable_abi::v1::{
@@ -88,7 +88,7 @@ unsafe fn host<'a>(inner: *mut OpaqueWorkloadContext, call: &str) -> &'a dyn Hos
     // SAFETY: by the caller's promise the pointer is the one `as_abi` gave away, and the box is alive.
     let inner = unsafe { &*inner.cast::<Inner>() };
     if std::thread::current().id() != inner.thread {
-        super::process::refuse(&format!(
+        super::beacon::refuse(&format!(
             "`{call}` of the context was called from a thread that the workload started; a simulation has one thread"
         ));
     }

@@ -6,7 +6,7 @@
 //! structure it returns.
 
 use super::context::{Host, Inner};
-use super::{Library, process};
+use super::{Library, beacon};
 use crate::verdict::Phase;
 use shaketable_abi::v1::{
     FDBMetrics, FDBMetricsVt, FDBPromise, FDBWorkload, FDBWorkloadContext, FDBWorkloadVt,
@@ -182,7 +182,7 @@ struct WideWorkload {
 type WideFactory = unsafe extern "C" fn(*const c_char, WideContext) -> WideWorkload;
 
 extern "C" fn older_abi() -> usize {
-    process::refuse(&CreateError::OlderAbi.to_string())
+    beacon::refuse(&CreateError::OlderAbi.to_string())
 }
 
 static METRICS_TABLE: FDBMetricsVt = FDBMetricsVt {

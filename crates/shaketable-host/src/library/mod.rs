@@ -3,7 +3,7 @@
 //! A workload is somebody else's machine code. What can be checked before it is called is checked here (that the file
 //! is a library, that it has the factory, that what the factory returns can be a workload), and everything
 //! it hands over is copied before the call returns. What cannot be checked, a wild pointer or an endless loop, ends the
-//! process; that is why a seed runs in a process of its own ([`process`]).
+//! process; that is why a seed runs in a process of its own ([`process`]), which tells its parent where it is ([`beacon`], [`last_words`]).
 //!
 //! * [`Library`] is a factory: loaded from a file as fdbserver does, or given by a program that is its own host.
 //! * [`instance::Workload`] is one workload on one client.
@@ -12,9 +12,11 @@
 //!
 //! A library is never unloaded: code of it may still be referred to, by thread-local destructors for one.
 
+pub mod beacon;
 pub mod context;
 pub mod hermetic;
 pub mod instance;
+pub mod last_words;
 pub mod process;
 pub mod promise;
 mod stand_in;

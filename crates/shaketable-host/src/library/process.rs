@@ -9,232 +9,22 @@
     reason = "the limit of a process is one of real time, and measured outside of it"
 )]
 
-use crate::verdict::Phase;
+use super::beacon::{Beacon, REFUSED};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
 use std::fs::File;
 use std::io::{self, Read};
-use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// Where a simulation is. Written by the process that simulates, read by its parent.
-#[repr(C)]
-pub struct Beacon {
-    test: AtomicU32,
-    workload: AtomicU32,
-    client: AtomicI32,
-    phase: AtomicU8,
-    time_bits: AtomicU64,
-    message_length: AtomicU32,
-    message: [AtomicU8; MESSAGE_BYTES],
-}
-
-/// Room for the last words of a process.
-const MESSAGE_BYTES: usize = 512;
-/// The exit status of a process that stopped itself with a message.
-const REFUSED: i32 = 113;
-
-static LOCAL: Beacon = Beacon::dark();
-static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
-
-/// A copy of what the beacon said.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Position {
-    /// The number of the test in the file.
-    pub test: usize,
-    /// The number of the workload in the test.
-    pub workload: usize,
-    /// The client.
-    pub client: Option<u32>,
-    /// The phase.
-    pub phase: Phase,
-    /// Simulated seconds.
-    pub time: f64,
-}
-
-impl Beacon {
-    const fn dark() -> Beacon {
-        Beacon {
-            test: AtomicU32::new(0),
-            workload: AtomicU32::new(0),
-            client: AtomicI32::new(-1),
-            phase: AtomicU8::new(0),
-            time_bits: AtomicU64::new(0),
-            message_length: AtomicU32::new(0),
-            message: [const { AtomicU8::new(0) }; MESSAGE_BYTES],
-        }
-    }
-
-    fn current() -> &'static Beacon {
-        let shared = SHARED.load(Ordering::Acquire);
-        if shared.is_null() {
-            return &LOCAL;
-        }
-        // SAFETY: the pointer is null or a page that `share` mapped and initialised, and that is never unmapped.
-        unsafe { &*shared }
-    }
-
-    /// Puts the beacon where processes forked from now on share it with this one.
-    pub fn share() -> io::Result<()> {
-        if !SHARED.load(Ordering::Acquire).is_null() {
-            return Ok(());
-        }
-        let size = NonZeroUsize::new(size_of::<Beacon>()).expect("a beacon has a size");
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice cannot overlap anything.
-        let page = unsafe {
-            nix::sys::mman::mmap_anonymous(
-                None,
-                size,
-                nix::sys::mman::ProtFlags::PROT_READ | nix::sys::mman::ProtFlags::PROT_WRITE,
-                nix::sys::mman::MapFlags::MAP_SHARED,
-            )
-        }?;
-        let page = page.cast::<Beacon>();
-        // SAFETY: the mapping is large enough, aligned to a page, and nobody else knows it yet.
-        unsafe { page.as_ptr().write(Beacon::dark()) };
-        SHARED.store(page.as_ptr(), Ordering::Release);
-        Ok(())
-    }
-
-    /// Says what runs now.
-    pub fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
-        let beacon = Beacon::current();
-        beacon.test.store(test as u32, Ordering::Relaxed);
-        beacon.workload.store(workload as u32, Ordering::Relaxed);
-        let client = client.map_or(-1, |client| client as i32);
-        beacon.client.store(client, Ordering::Relaxed);
-        beacon.phase.store(phase as u8, Ordering::Relaxed);
-    }
-
-    /// Says what simulated time it is.
-    pub fn set_time(seconds: f64) {
-        let beacon = Beacon::current();
-        beacon.time_bits.store(seconds.to_bits(), Ordering::Relaxed);
-    }
-
-    /// What was said last.
-    pub fn position() -> Position {
-        let beacon = Beacon::current();
-        let phase = beacon.phase.load(Ordering::Relaxed) as usize;
-        Position {
-            test: beacon.test.load(Ordering::Relaxed) as usize,
-            workload: beacon.workload.load(Ordering::Relaxed) as usize,
-            client: u32::try_from(beacon.client.load(Ordering::Relaxed)).ok(),
-            phase: Phase::ALL.get(phase).copied().unwrap_or_default(),
-            time: f64::from_bits(beacon.time_bits.load(Ordering::Relaxed)),
-        }
-    }
-
-    fn reset() {
-        Beacon::enter(0, 0, None, Phase::Boot);
-        Beacon::set_time(0.0);
-        Beacon::current().message_length.store(0, Ordering::Relaxed);
-    }
-
-    fn leave_message(&self, text: &str) {
-        let bytes = &text.as_bytes()[..text.len().min(MESSAGE_BYTES)];
-        for (cell, byte) in self.message.iter().zip(bytes) {
-            cell.store(*byte, Ordering::Relaxed);
-        }
-        self.message_length
-            .store(bytes.len() as u32, Ordering::Release);
-    }
-
-    fn last_message(&self) -> String {
-        let length = (self.message_length.load(Ordering::Acquire) as usize).min(MESSAGE_BYTES);
-        let bytes: Vec<u8> = self.message[..length]
-            .iter()
-            .map(|cell| cell.load(Ordering::Relaxed))
-            .collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-/// Stops the process because the code under test did something that cannot be survived, and says what.
-pub(super) fn refuse(message: &str) -> ! {
-    if SHARED.load(Ordering::Acquire).is_null() {
-        eprintln!("shaketable: {message}");
-        std::process::abort();
-    }
-    Beacon::current().leave_message(message);
-    // SAFETY: ends the process at once, without running anything of it.
-    unsafe { libc::_exit(REFUSED) }
-}
-
-/// Sees to it that a process which is crashing, exiting or being stopped says on which client that happens. `probe` finds out; it runs
-/// wherever the process was interrupted, so it may only look.
-pub fn install_last_words(probe: fn() -> Option<u32>) -> io::Result<()> {
-    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
-    PROBE.store(probe as *mut (), Ordering::Release);
-    // A stack of its own, because the reason may be that there is none left.
-    let stack: &'static mut [u8] = vec![0; LAST_WORDS_STACK_BYTES].leak();
-    let stack = libc::stack_t {
-        ss_sp: stack.as_mut_ptr().cast(),
-        ss_flags: 0,
-        ss_size: stack.len(),
-    };
-    // SAFETY: the memory is leaked, hence valid for ever and nobody else's.
-    if unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let action = SigAction::new(
-        SigHandler::Handler(on_signal),
-        SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND,
-        SigSet::empty(),
-    );
-    for signal in [
-        Signal::SIGSEGV,
-        Signal::SIGBUS,
-        Signal::SIGILL,
-        Signal::SIGFPE,
-        Signal::SIGABRT,
-        Signal::SIGTERM,
-    ] {
-        // SAFETY: the handler stores numbers and raises the signal again, which is allowed in one.
-        unsafe { sigaction(signal, &action) }?;
-    }
-    // SAFETY: the function only stores a number.
-    unsafe { libc::atexit(on_exit) };
-    Ok(())
-}
-
-static PROBE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-const LAST_WORDS_STACK_BYTES: usize = 64 * 1024;
-
-fn say_last_words() {
-    let probe = PROBE.load(Ordering::Acquire);
-    if probe.is_null() {
-        return;
-    }
-    // SAFETY: not null, hence the function that `install_last_words` stored.
-    let probe: fn() -> Option<u32> = unsafe { std::mem::transmute(probe) };
-    if let Some(client) = probe() {
-        Beacon::current()
-            .client
-            .store(client as i32, Ordering::Relaxed);
-    }
-}
-
-extern "C" fn on_signal(signal: i32) {
-    say_last_words();
-    // SAFETY: the handler was reset when it was entered: this ends the process as the signal would have.
-    unsafe { libc::raise(signal) };
-}
-
-extern "C" fn on_exit() {
-    say_last_words();
-}
 
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// It reported.
     Reported(Vec<u8>),
-    /// A signal killed it: its number and name.
-    Signal(i32, &'static str),
+    /// A signal killed it: its number, its name, and what is known about the reason.
+    Signal(i32, &'static str, String),
     /// Somebody called `exit`.
     Exited(i32),
     /// It stopped itself, for this reason.
@@ -320,13 +110,14 @@ impl Child {
                 report.pop();
                 End::Reported(report)
             }
-            WaitStatus::Exited(_, REFUSED)
-                if Beacon::current().message_length.load(Ordering::Acquire) > 0 =>
-            {
+            WaitStatus::Exited(_, REFUSED) if !Beacon::current().last_message().is_empty() => {
                 End::Refused(Beacon::current().last_message())
             }
             WaitStatus::Exited(_, code) => End::Exited(code),
-            WaitStatus::Signaled(_, signal, _) => End::Signal(signal as i32, signal.as_str()),
+            WaitStatus::Signaled(_, signal, _) => {
+                let reason = Beacon::current().last_message();
+                End::Signal(signal as i32, signal.as_str(), reason)
+            }
             other => {
                 return Err(io::Error::other(format!(
                     "unexpected state of a child: {other:?}"

@@ -78,7 +78,7 @@ impl State {
     /// is stopped with a message, because the alternative is a data race.
     fn check_thread(&self, call: &str) {
         if std::thread::current().id() != self.thread {
-            super::process::refuse(&format!(
+            super::beacon::refuse(&format!(
                 "{call} of a promise was called from a thread that the workload started; phases end on the simulator's thread"
             ));
         }

@@ -19,8 +19,8 @@ mod recorder;
 mod run;
 mod stage;
 
+use crate::library::beacon::Beacon;
 use crate::library::hermetic;
-use crate::library::process::Beacon;
 use crate::plan::{Plan, Recording, Settings};
 use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Outcome};

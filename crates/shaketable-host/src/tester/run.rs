@@ -1,7 +1,7 @@
 //! What the parts of one run share: its log, its failures, and where it is.
 
+use crate::library::beacon::Beacon;
 use crate::library::instance::Workload;
-use crate::library::process::Beacon;
 use crate::library::promise::Promises;
 use crate::plan::{Plan, Settings};
 use crate::testfile::{TestFile, TestSpec};

@@ -1,0 +1,160 @@
+//! The beacon: a page of memory in which a process that simulates says where it is, and its parent reads it.
+//!
+//! A crash leaves no time for words. So the simulation writes down which phase of which client it is about to enter, before it enters; and
+//! whoever must stop the process leaves the reason here.
+
+use crate::verdict::Phase;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Where a simulation is. Written by the process that simulates, read by its parent.
+#[repr(C)]
+pub struct Beacon {
+    test: AtomicU32,
+    workload: AtomicU32,
+    client: AtomicI32,
+    phase: AtomicU8,
+    time_bits: AtomicU64,
+    message_length: AtomicU32,
+    message: [AtomicU8; MESSAGE_BYTES],
+}
+
+/// Room for the last words of a process.
+const MESSAGE_BYTES: usize = 512;
+/// The exit status of a process that stopped itself with a message.
+pub(super) const REFUSED: i32 = 113;
+
+static LOCAL: Beacon = Beacon::dark();
+static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
+
+/// A copy of what the beacon said.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Position {
+    /// The number of the test in the file.
+    pub test: usize,
+    /// The number of the workload in the test.
+    pub workload: usize,
+    /// The client.
+    pub client: Option<u32>,
+    /// The phase.
+    pub phase: Phase,
+    /// Simulated seconds.
+    pub time: f64,
+}
+
+impl Beacon {
+    const fn dark() -> Beacon {
+        Beacon {
+            test: AtomicU32::new(0),
+            workload: AtomicU32::new(0),
+            client: AtomicI32::new(-1),
+            phase: AtomicU8::new(0),
+            time_bits: AtomicU64::new(0),
+            message_length: AtomicU32::new(0),
+            message: [const { AtomicU8::new(0) }; MESSAGE_BYTES],
+        }
+    }
+
+    pub(super) fn current() -> &'static Beacon {
+        let shared = SHARED.load(Ordering::Acquire);
+        if shared.is_null() {
+            return &LOCAL;
+        }
+        // SAFETY: the pointer is null or a page that `share` mapped and initialised, and that is never unmapped.
+        unsafe { &*shared }
+    }
+
+    /// Puts the beacon where processes forked from now on share it with this one.
+    pub fn share() -> io::Result<()> {
+        if !SHARED.load(Ordering::Acquire).is_null() {
+            return Ok(());
+        }
+        let size = NonZeroUsize::new(size_of::<Beacon>()).expect("a beacon has a size");
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice cannot overlap anything.
+        let page = unsafe {
+            nix::sys::mman::mmap_anonymous(
+                None,
+                size,
+                nix::sys::mman::ProtFlags::PROT_READ | nix::sys::mman::ProtFlags::PROT_WRITE,
+                nix::sys::mman::MapFlags::MAP_SHARED,
+            )
+        }?;
+        let page = page.cast::<Beacon>();
+        // SAFETY: the mapping is large enough, aligned to a page, and nobody else knows it yet.
+        unsafe { page.as_ptr().write(Beacon::dark()) };
+        SHARED.store(page.as_ptr(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Says what runs now.
+    pub fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
+        let beacon = Beacon::current();
+        beacon.test.store(test as u32, Ordering::Relaxed);
+        beacon.workload.store(workload as u32, Ordering::Relaxed);
+        let client = client.map_or(-1, |client| client as i32);
+        beacon.client.store(client, Ordering::Relaxed);
+        beacon.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Says on which client it is.
+    pub(super) fn set_client(&self, client: u32) {
+        self.client.store(client as i32, Ordering::Relaxed);
+    }
+
+    /// Says what simulated time it is.
+    pub fn set_time(seconds: f64) {
+        let beacon = Beacon::current();
+        beacon.time_bits.store(seconds.to_bits(), Ordering::Relaxed);
+    }
+
+    /// What was said last.
+    pub fn position() -> Position {
+        let beacon = Beacon::current();
+        let phase = beacon.phase.load(Ordering::Relaxed) as usize;
+        Position {
+            test: beacon.test.load(Ordering::Relaxed) as usize,
+            workload: beacon.workload.load(Ordering::Relaxed) as usize,
+            client: u32::try_from(beacon.client.load(Ordering::Relaxed)).ok(),
+            phase: Phase::ALL.get(phase).copied().unwrap_or_default(),
+            time: f64::from_bits(beacon.time_bits.load(Ordering::Relaxed)),
+        }
+    }
+
+    pub(super) fn reset() {
+        Beacon::enter(0, 0, None, Phase::Boot);
+        Beacon::set_time(0.0);
+        Beacon::current().message_length.store(0, Ordering::Relaxed);
+    }
+
+    /// Leaves a reason; the last one counts.
+    pub(super) fn leave_message(&self, text: &str) {
+        let bytes = &text.as_bytes()[..text.len().min(MESSAGE_BYTES)];
+        for (cell, byte) in self.message.iter().zip(bytes) {
+            cell.store(*byte, Ordering::Relaxed);
+        }
+        self.message_length
+            .store(bytes.len() as u32, Ordering::Release);
+    }
+
+    /// The reason that was left, if one was.
+    pub(super) fn last_message(&self) -> String {
+        let length = (self.message_length.load(Ordering::Acquire) as usize).min(MESSAGE_BYTES);
+        let bytes: Vec<u8> = self.message[..length]
+            .iter()
+            .map(|cell| cell.load(Ordering::Relaxed))
+            .collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Stops the process because the code under test did something that cannot be survived, and says what.
+pub(super) fn refuse(message: &str) -> ! {
+    if SHARED.load(Ordering::Acquire).is_null() {
+        eprintln!("shaketable: {message}");
+        std::process::abort();
+    }
+    Beacon::current().leave_message(message);
+    // SAFETY: ends the process at once, without running anything of it.
+    unsafe { libc::_exit(REFUSED) }
+}
