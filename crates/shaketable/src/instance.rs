@@ -48,6 +48,14 @@ impl WrappedWorkload {
     }
 }
 
+#[cfg(feature = "embedded")]
+impl WrappedWorkload {
+    /// What the host gets.
+    pub(crate) fn into_raw(self) -> FDBWorkload {
+        self.0
+    }
+}
+
 /// Puts a workload behind the ABI, in the name of the client whose factory is running.
 pub(crate) fn wrap<W, R>(workload: W) -> WrappedWorkload
 where

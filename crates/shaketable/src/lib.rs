@@ -66,6 +66,9 @@
 //! Exactly one of `fdb-7_1`, `fdb-7_3` and `fdb-7_4` names the FoundationDB to work with. `cpp-abi`
 //! adds the C++ ABI to a `fdb-7_4` library; `fdb-7_1` and `fdb-7_3` have it always, because their
 //! servers speak nothing else.
+//!
+//! `embedded` brings the embedded simulation into a test program: [`Simulation`], [`#[shaketable::test]`](macro@test).
+//! It belongs into `[dev-dependencies]`; a workload library that a simulator loads must be built without it.
 
 #[cfg(not(any(feature = "fdb-7_1", feature = "fdb-7_3", feature = "fdb-7_4")))]
 compile_error!(
@@ -84,6 +87,8 @@ compile_error!(
 );
 
 mod context;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod executor;
 mod host;
 mod instance;
@@ -96,12 +101,16 @@ mod trace_event;
 mod workload;
 
 pub use context::{OptionError, Severity, WorkloadContext};
+#[cfg(feature = "embedded")]
+pub use embedded::{Failed, Faults, Passed, Seeds, Simulation};
 pub use executor::{
     JoinError, JoinHandle, PanicReport, fdb_spawn, poll_pending_tasks, set_poll_budget, spawn,
 };
 pub use foundationdb;
 pub use instance::WrappedWorkload;
 pub use metrics::{Metric, Metrics};
+#[cfg(feature = "embedded")]
+pub use shaketable_macros::test;
 pub use time::{Elapsed, Sleep, sleep, timeout, yield_now};
 pub use workload::{
     PhaseError, PhaseOutcome, PhaseResult, RustWorkload, RustWorkloadFactory, SimDatabase,

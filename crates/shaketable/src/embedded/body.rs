@@ -1,0 +1,99 @@
+//! A closure as a workload: its `start` is the closure, everything else is empty.
+//!
+//! The host knows a factory by its address alone, so the closure waits for it on the seed's thread.
+
+use super::enter;
+use crate::context::WorkloadContext;
+use crate::instance::WrappedWorkload;
+use crate::metrics::Metrics;
+use crate::workload::{PhaseOutcome, PhaseResult, RustWorkload, SimDatabase};
+use shaketable_abi::v1::{FDBWorkload, FDBWorkloadContext};
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::c_char;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+thread_local! {
+    static BODY: RefCell<Option<Arc<dyn Any + Send + Sync>>> = const { RefCell::new(None) };
+}
+
+/// Takes the closure back when it is dropped.
+pub(super) struct Lent;
+
+/// Lets [`factory`] find this closure on this thread.
+pub(super) fn lend<F: Send + Sync + 'static>(body: &Arc<F>) -> Lent {
+    BODY.set(Some(body.clone()));
+    Lent
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        BODY.set(None);
+    }
+}
+
+/// Makes workloads of the closure that was lent to this thread.
+pub(super) unsafe extern "C" fn factory<F, R>(
+    name: *const c_char,
+    context: FDBWorkloadContext,
+) -> FDBWorkload
+where
+    F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
+    R: PhaseOutcome,
+{
+    // SAFETY: a host calls this, with what a host passes.
+    unsafe {
+        enter(
+            name,
+            context,
+            foundationdb_sys::FDB_API_VERSION,
+            make::<F, R>,
+        )
+    }
+}
+
+fn make<F, R>(_name: String, context: WorkloadContext) -> WrappedWorkload
+where
+    F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
+    R: PhaseOutcome,
+{
+    let body = BODY.with_borrow(Clone::clone);
+    let body = body.and_then(|body| body.downcast::<F>().ok());
+    Body {
+        body: body.expect("the closure was lent to this thread"),
+        context,
+        outcome: PhantomData,
+    }
+    .wrap()
+}
+
+struct Body<F, R> {
+    body: Arc<F>,
+    context: WorkloadContext,
+    outcome: PhantomData<fn() -> R>,
+}
+
+impl<F, R> RustWorkload<PhaseResult> for Body<F, R>
+where
+    F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
+    R: PhaseOutcome,
+{
+    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
+        Ok(())
+    }
+
+    async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+        (self.body)(db, self.context.clone()).await.into_result()
+    }
+
+    async fn check(&mut self, _db: SimDatabase) -> PhaseResult {
+        Ok(())
+    }
+
+    fn get_metrics(&self, _out: Metrics) {}
+
+    fn get_check_timeout(&self) -> f64 {
+        600.0
+    }
+}

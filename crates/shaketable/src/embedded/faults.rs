@@ -1,0 +1,142 @@
+//! What happens to the cluster while a test runs.
+
+use std::fmt::Write;
+
+/// What happens to the cluster while a test runs: the fault workloads of FoundationDB, by choice.
+///
+/// Each of them works for [`seconds`](Self::seconds) of simulated time, from the moment in which `start` begins.
+///
+/// ```
+/// use shaketable::Faults;
+///
+/// let only_slow_networks = Faults::none().clogging(true).seconds(10.0);
+/// let everything = Faults::default().configuration_changes(true).buggify(true);
+/// # assert_ne!(only_slow_networks, everything);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Faults {
+    clogging: bool,
+    attrition: bool,
+    rollback: bool,
+    configuration_changes: bool,
+    drawn: bool,
+    buggify: bool,
+    seconds: f64,
+}
+
+impl Default for Faults {
+    /// Clogging, attrition and rollbacks for thirty simulated seconds.
+    fn default() -> Self {
+        Faults {
+            clogging: true,
+            attrition: true,
+            rollback: true,
+            ..Faults::none()
+        }
+    }
+}
+
+impl Faults {
+    /// Nothing breaks.
+    pub const fn none() -> Self {
+        Faults {
+            clogging: false,
+            attrition: false,
+            rollback: false,
+            configuration_changes: false,
+            drawn: false,
+            buggify: false,
+            seconds: 30.0,
+        }
+    }
+
+    /// The seed decides which faults there are, with the odds of fdbserver: attrition in half of the seeds,
+    /// clogging in a quarter, rollbacks in a tenth.
+    pub const fn drawn() -> Self {
+        Faults {
+            drawn: true,
+            ..Faults::none()
+        }
+    }
+
+    /// Whether the network between machines stands still now and then.
+    pub const fn clogging(mut self, on: bool) -> Self {
+        self.clogging = on;
+        self
+    }
+
+    /// Whether machines are rebooted.
+    pub const fn attrition(mut self, on: bool) -> Self {
+        self.attrition = on;
+        self
+    }
+
+    /// Whether commit proxies are cut off from transaction logs, so that a recovery forgets what they
+    /// were about to commit.
+    pub const fn rollback(mut self, on: bool) -> Self {
+        self.rollback = on;
+        self
+    }
+
+    /// Whether the coordinators move.
+    pub const fn configuration_changes(mut self, on: bool) -> Self {
+        self.configuration_changes = on;
+        self
+    }
+
+    /// Whether the cluster misbehaves in rare but legal ways.
+    pub const fn buggify(mut self, on: bool) -> Self {
+        self.buggify = on;
+        self
+    }
+
+    /// For how many simulated seconds the faults go on.
+    pub const fn seconds(mut self, seconds: f64) -> Self {
+        self.seconds = seconds;
+        self
+    }
+
+    pub(super) fn are_drawn(&self) -> bool {
+        self.drawn
+    }
+
+    pub(super) fn is_buggified(&self) -> bool {
+        self.buggify
+    }
+
+    pub(super) fn are_any(&self) -> bool {
+        self.clogging || self.attrition || self.rollback || self.configuration_changes || self.drawn
+    }
+
+    /// The workloads of a test file.
+    pub(super) fn test_file(&self) -> String {
+        let mut text = String::new();
+        let mut add = |on: bool, name: &str, options: &str| {
+            if on {
+                write!(text, "[[test.workload]]\ntestName = '{name}'\n{options}\n")
+                    .expect("a string takes any text");
+            }
+        };
+        let duration = format!("testDuration = {:?}", self.seconds);
+        add(
+            self.clogging,
+            "RandomClogging",
+            &format!("{duration}\nswizzle = 1"),
+        );
+        add(
+            self.attrition,
+            "Attrition",
+            &format!("{duration}\nmachinesToKill = 10\nmachinesToLeave = 3\nreboot = true"),
+        );
+        add(self.rollback, "Rollback", &duration);
+        add(
+            self.configuration_changes,
+            "ChangeConfig",
+            &format!(
+                "maxDelayBeforeChange = {:?}\ncoordinators = 'auto'",
+                self.seconds
+            ),
+        );
+        text
+    }
+}

@@ -1,0 +1,421 @@
+//! The embedded simulation as a library: `cargo test` is enough.
+//!
+//! A test of a layer runs a workload, or just an async closure with a database, in the simulation that
+//! `shaketable run` has: nothing to install, no shared library, no other process, so that a debugger and
+//! a profiler work as in any test.
+//!
+//! * Every seed runs on a thread of its own. A simulation has one thread and no global state, so tests
+//!   run side by side; and a fresh thread is what makes a seed mean the same whether it is the first or
+//!   the thousandth: a thread remembers things, such as the keys of its `HashMap`s.
+//! * Time and chance that code under test takes from the operating system come from the seed, as
+//!   they do under `shaketable run`: see [`hermetic`].
+//! * A failure is a panic with the seed, the reason and the line to paste. The seed is written to the
+//!   [regression file](Simulation::regressions) and tried first from then on.
+//!
+//! What is refused: a process of its own for each seed. A crash of the code under test is a crash of
+//! the test program; `shaketable run` survives it.
+
+mod body;
+mod faults;
+mod hermetic;
+mod regressions;
+mod report;
+mod seeds;
+
+pub use faults::Faults;
+pub use report::{Failed, Passed};
+pub use seeds::Seeds;
+
+use crate::context::WorkloadContext;
+use crate::instance::WrappedWorkload;
+use crate::register;
+use crate::workload::{PhaseOutcome, RustWorkloadFactory, SimDatabase, SingleRustWorkload};
+use regressions::Regressions;
+use shaketable_abi::v1::{FDBWorkload, FDBWorkloadContext, Factory};
+use shaketable_host::library::Library;
+use shaketable_host::plan::{Plan, Recording, Settings};
+use shaketable_host::testfile::TestFile;
+use shaketable_host::trace::Format;
+use shaketable_host::verdict::Outcome;
+use std::ffi::c_char;
+use std::fmt::{Display, Write};
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+/// A simulation to be run, with one seed after another.
+///
+/// ```no_run
+/// # use shaketable::{Metrics, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext};
+/// use shaketable::{Faults, Simulation};
+///
+/// # struct Transfers;
+/// # impl SingleRustWorkload for Transfers { fn new(_: String, _: WorkloadContext) -> Self { Transfers } }
+/// # impl RustWorkload for Transfers {
+/// #     async fn setup(&mut self, _db: SimDatabase) {}
+/// #     async fn start(&mut self, _db: SimDatabase) {}
+/// #     async fn check(&mut self, _db: SimDatabase) {}
+/// #     fn get_metrics(&self, _out: Metrics) {}
+/// #     fn get_check_timeout(&self) -> f64 { 600.0 }
+/// # }
+/// #[test]
+/// fn no_transfer_loses_money() {
+///     Simulation::new()
+///         .seeds(0..200)
+///         .clients(5)
+///         .faults(Faults::default())
+///         .option("transfers", 30)
+///         .run::<Transfers, _>();
+/// }
+/// ```
+///
+/// Environment variables change what a test runs, without a change of its code:
+///
+/// | | |
+/// |---|---|
+/// | `SHAKETABLE_SEED=17` | this seed alone: the way to run a failure again |
+/// | `SHAKETABLE_SEEDS=5000` | so many seeds instead of the test's own: for the night |
+/// | `SHAKETABLE_TRACE=folder` | a trace of each run is written there |
+#[derive(Debug, Clone)]
+#[must_use = "a simulation does nothing until `run` or `test`"]
+pub struct Simulation {
+    name: String,
+    seeds: Seeds,
+    clients: Option<u32>,
+    faults: Faults,
+    options: Vec<(String, String)>,
+    regressions: Option<PathBuf>,
+}
+
+impl Simulation {
+    /// Sixteen seeds, all faults, four to eight clients; named after the test that is running.
+    #[track_caller]
+    #[expect(
+        clippy::new_without_default,
+        reason = "the name depends on the place of the call"
+    )]
+    pub fn new() -> Self {
+        let thread = thread::current();
+        let name = match thread.name() {
+            // With one thread for all tests, this one has the name of the program.
+            Some("main") | None => {
+                let place = Location::caller();
+                format!("{}:{}", place.file(), place.line())
+            }
+            Some(name) => name.to_owned(),
+        };
+        Simulation {
+            name,
+            seeds: Seeds::default(),
+            clients: None,
+            faults: Faults::default(),
+            options: Vec::new(),
+            regressions: regressions::default_path(),
+        }
+    }
+
+    /// The name in messages and in the regression file. The test's own, unless it is said here.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The seeds to try: a range, a list, or one.
+    pub fn seeds(mut self, seeds: impl Into<Seeds>) -> Self {
+        self.seeds = seeds.into();
+        self
+    }
+
+    /// How many clients run the workload. Without it the seed draws four to eight, as fdbserver does,
+    /// and a [`test`](Self::test) has one.
+    pub fn clients(mut self, clients: u32) -> Self {
+        self.clients = Some(clients);
+        self
+    }
+
+    /// What happens to the cluster meanwhile.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// An option, as a test file would give it to the workload.
+    pub fn option(mut self, name: impl Into<String>, value: impl Display) -> Self {
+        self.options.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// The file that keeps failing seeds: `shaketable-regressions.txt` beside the `Cargo.toml` of the
+    /// tests, unless another is named here. To be committed.
+    ///
+    /// Its seeds run before all others. A line is a seed, the name of the test, and what went wrong;
+    /// a line that is no longer of use can be deleted.
+    pub fn regressions(mut self, file: impl Into<PathBuf>) -> Self {
+        self.regressions = Some(file.into());
+        self
+    }
+
+    /// Keeps no failing seeds.
+    pub fn without_regressions(mut self) -> Self {
+        self.regressions = None;
+        self
+    }
+
+    /// Runs a workload with every seed, and panics at the first that fails.
+    ///
+    /// The second parameter is what the workload's phases return; `_` lets the compiler find it.
+    #[track_caller]
+    pub fn run<W, R>(self) -> Passed
+    where
+        W: SingleRustWorkload<R>,
+        R: PhaseOutcome,
+    {
+        self.try_run::<W, R>()
+            .unwrap_or_else(|failed| panic!("{failed}"))
+    }
+
+    /// Runs a workload with every seed, up to the first that fails.
+    pub fn try_run<W, R>(self) -> Result<Passed, Failed>
+    where
+        W: SingleRustWorkload<R>,
+        R: PhaseOutcome,
+    {
+        self.explore("", single::<W, R>, || ())
+    }
+
+    /// Runs a workload of a factory with every seed, and panics at the first that fails.
+    #[track_caller]
+    pub fn run_named<F>(self, workload: &str) -> Passed
+    where
+        F: RustWorkloadFactory,
+    {
+        self.explore(workload, by_name::<F>, || ())
+            .unwrap_or_else(|failed| panic!("{failed}"))
+    }
+
+    /// Runs a closure as the `start` of a workload, with every seed, and panics at the first that fails.
+    ///
+    /// One client runs it, unless [`clients`](Self::clients) says more. [`#[shaketable::test]`](macro@crate::test) is
+    /// the short form.
+    ///
+    /// ```no_run
+    /// # use shaketable::{Simulation, SimDatabase, PhaseResult};
+    /// #[test]
+    /// fn what_was_written_is_read() {
+    ///     Simulation::new().test(async |db, _context| -> PhaseResult {
+    ///         let trx = db.create_trx()?;
+    ///         trx.set(b"hello", b"world");
+    ///         trx.commit().await?;
+    ///         let value = db.create_trx()?.get(b"hello", false).await?;
+    ///         assert_eq!(value.as_deref(), Some(&b"world"[..]));
+    ///         Ok(())
+    ///     });
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn test<F, R>(self, body: F) -> Passed
+    where
+        F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
+        R: PhaseOutcome,
+    {
+        self.try_test(body)
+            .unwrap_or_else(|failed| panic!("{failed}"))
+    }
+
+    /// Runs a closure as the `start` of a workload, with every seed, up to the first that fails.
+    pub fn try_test<F, R>(mut self, body: F) -> Result<Passed, Failed>
+    where
+        F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
+        R: PhaseOutcome,
+    {
+        self.clients.get_or_insert(1);
+        let body = std::sync::Arc::new(body);
+        self.explore("", body::factory::<F, R>, || body::lend(&body))
+    }
+
+    /// Runs every seed, each on a thread of its own, after `prepare` ran there.
+    fn explore<G>(
+        self,
+        workload: &str,
+        factory: Factory,
+        prepare: impl Fn() -> G + Sync,
+    ) -> Result<Passed, Failed> {
+        hermetic::keep_symbols();
+        let replay = seeds::from_environment();
+        let regressions = match replay {
+            Seeds::Unsaid => self.regressions.as_deref().map(Regressions::new),
+            _ => None,
+        };
+        let known = regressions
+            .as_ref()
+            .map_or(Vec::new(), |file| file.seeds(&self.name));
+        let asked = replay.or(&self.seeds);
+        let plan = self.plan(workload, factory);
+        let settings = self.settings();
+        let mut passed = Passed::new(&self.name);
+        for seed in known.iter().copied().chain(asked.iter()) {
+            let outcome = on_own_thread(&self.name, || {
+                let _lent = prepare();
+                shaketable_host::simulate(&plan, &settings, seed, &self.recording(seed))
+            });
+            if outcome.passed() {
+                passed.add(&outcome);
+                continue;
+            }
+            let is_new = !known.contains(&seed);
+            let kept = regressions.as_ref().map(|file| match is_new {
+                true => file.keep(seed, &self.name, &report::reason(&outcome)),
+                false => report::Kept::Known(file.path().to_owned()),
+            });
+            return Err(Failed::new(&self.name, &outcome, &passed, kept));
+        }
+        Ok(passed)
+    }
+
+    fn plan(&self, workload: &str, factory: Factory) -> Plan {
+        let text = self.test_file(workload);
+        let file = TestFile::parse(Path::new("(a simulation in cargo test)"), &text)
+            .unwrap_or_else(|error| {
+                panic!("a Simulation says something that no test file can say: {error}\n{text}")
+            });
+        // SAFETY: `factory` is one of this module's, which serve the External-workload ABI.
+        let library = unsafe { Library::in_process(&self.name, factory) };
+        Plan::in_process(file, library)
+    }
+
+    /// The simulation in the words of a test file.
+    fn test_file(&self, workload: &str) -> String {
+        let mut text = String::new();
+        let mut line = |words: String| {
+            text.write_str(&(words + "\n"))
+                .expect("a string takes any text")
+        };
+        line("[[test]]".to_owned());
+        line(format!("testTitle = {}", quoted(&self.name)));
+        line(format!("runFailureWorkloads = {}", self.faults.are_drawn()));
+        line("[[test.workload]]".to_owned());
+        line("testName = 'External'".to_owned());
+        line("libraryName = 'this program'".to_owned());
+        line(format!("workloadName = {}", quoted(workload)));
+        for (name, value) in &self.options {
+            line(format!("{} = {}", quoted(name), quoted(value)));
+        }
+        line(self.faults.test_file());
+        text
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            buggify: Some(self.faults.is_buggified()),
+            fault_injection: Some(self.faults.are_any()),
+            clients: self.clients,
+            ..Settings::default()
+        }
+    }
+
+    fn recording(&self, seed: u32) -> Recording {
+        let Some(folder) = std::env::var_os("SHAKETABLE_TRACE") else {
+            return Recording::Counts;
+        };
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = self.name.chars().map(plain).collect();
+        Recording::Trace {
+            path: Path::new(&folder).join(format!("{name}.{seed}.json")),
+            format: Format::Json,
+        }
+    }
+}
+
+/// Runs `body` on a fresh thread that is called as this test is.
+fn on_own_thread(name: &str, body: impl FnOnce() -> Outcome + Send) -> Outcome {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, body)
+            .expect("a thread can be started");
+        match thread.join() {
+            Ok(outcome) => outcome,
+            // Not of the code under test, whose panics are caught: of the simulator.
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// As large as a main thread's: the code under test may rely on it.
+const STACK_BYTES: usize = 8 << 20;
+
+unsafe extern "C" fn single<W, R>(name: *const c_char, context: FDBWorkloadContext) -> FDBWorkload
+where
+    W: SingleRustWorkload<R>,
+    R: PhaseOutcome,
+{
+    let version = register::single_api_version::<W, R>();
+    // SAFETY: a host calls this, with what a host passes.
+    unsafe { enter(name, context, version, register::make_single::<W, R>) }
+}
+
+unsafe extern "C" fn by_name<F>(name: *const c_char, context: FDBWorkloadContext) -> FDBWorkload
+where
+    F: RustWorkloadFactory,
+{
+    // SAFETY: a host calls this, with what a host passes.
+    unsafe { enter(name, context, F::FDB_API_VERSION, F::create) }
+}
+
+/// # Safety
+///
+/// Called for a host, with what a host passes.
+unsafe fn enter(
+    name: *const c_char,
+    context: FDBWorkloadContext,
+    api_version: u32,
+    make: fn(String, WorkloadContext) -> WrappedWorkload,
+) -> FDBWorkload {
+    // SAFETY: by the caller's promise.
+    unsafe { register::create(name, context, api_version, make) }.into_raw()
+}
+
+/// A text as TOML reads it back, whatever is in it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            c if c.is_control() => {
+                write!(quoted, "\\u{:04x}", c as u32).expect("a string takes any text");
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_survives_the_way_through_a_test_file() {
+        let text = "a \"quoted\" \\ back\nslash\u{7f}€";
+        let simulation = Simulation::new()
+            .named(text)
+            .option(text, text)
+            .faults(Faults::default());
+        let file = TestFile::parse(Path::new("x"), &simulation.test_file(text)).unwrap();
+        assert_eq!(file.tests[0].title, text);
+        let workload = &file.tests[0].workloads[0];
+        assert_eq!(workload.option("workloadName"), Some(text));
+        assert_eq!(workload.option(text), Some(text));
+    }
+
+    #[test]
+    fn a_simulation_is_called_as_the_test_that_makes_it() {
+        assert!(
+            Simulation::new()
+                .name
+                .ends_with("a_simulation_is_called_as_the_test_that_makes_it")
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! What a test says of its seeds.
+
+use shaketable_host::verdict::Outcome;
+use std::error::Error;
+use std::fmt::{self, Write};
+use std::path::PathBuf;
+
+/// What a simulation showed in which every seed passed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passed {
+    name: String,
+    seeds: u32,
+    simulated_seconds: f64,
+}
+
+impl Passed {
+    pub(super) fn new(name: &str) -> Self {
+        Passed {
+            name: name.to_owned(),
+            seeds: 0,
+            simulated_seconds: 0.0,
+        }
+    }
+
+    pub(super) fn add(&mut self, outcome: &Outcome) {
+        self.seeds += 1;
+        self.simulated_seconds += outcome.simulated_seconds;
+    }
+
+    /// How many seeds ran.
+    pub fn seeds(&self) -> u32 {
+        self.seeds
+    }
+
+    /// How many seconds were simulated, in all seeds together.
+    pub fn simulated_seconds(&self) -> f64 {
+        self.simulated_seconds
+    }
+}
+
+/// A simulation of which a seed failed. Its text is all that is to be said about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    seed: u32,
+    reason: String,
+    text: String,
+}
+
+/// What became of a failing seed.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// It is in the file since now.
+    New(PathBuf),
+    /// It was there.
+    Known(PathBuf),
+    /// The file cannot be written.
+    Not(PathBuf, String),
+}
+
+impl Failed {
+    pub(super) fn new(name: &str, outcome: &Outcome, passed: &Passed, kept: Option<Kept>) -> Self {
+        let text = text(name, outcome, passed, kept.as_ref());
+        Failed {
+            seed: outcome.seed,
+            reason: reason(outcome),
+            text: text.expect("a string takes any text"),
+        }
+    }
+
+    /// The seed that failed.
+    pub fn seed(&self) -> u32 {
+        self.seed
+    }
+
+    /// The first thing that went wrong.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Failed {}
+
+/// The first failure, which is nearest to the cause.
+pub(super) fn reason(outcome: &Outcome) -> String {
+    outcome
+        .failures
+        .first()
+        .map_or(String::new(), ToString::to_string)
+}
+
+/// Further failures than these are consequences.
+const FAILURES_SHOWN: usize = 6;
+
+fn text(
+    name: &str,
+    outcome: &Outcome,
+    passed: &Passed,
+    kept: Option<&Kept>,
+) -> Result<String, fmt::Error> {
+    let mut text = String::new();
+    let seed = outcome.seed;
+    let before = match passed.seeds {
+        0 => "the first one tried".to_owned(),
+        1 => "after one that passed".to_owned(),
+        count => format!("after {count} that passed"),
+    };
+    writeln!(text, "`{name}` fails with seed {seed}, {before}")?;
+    for failure in outcome.failures.iter().take(FAILURES_SHOWN) {
+        writeln!(text, "  {failure}")?;
+    }
+    let hidden = outcome.failures.len().saturating_sub(FAILURES_SHOWN);
+    if hidden > 0 {
+        writeln!(text, "  and {hidden} more")?;
+    }
+    let drawn = &outcome.drawn;
+    let buggified = if drawn.buggify { ", buggified" } else { "" };
+    writeln!(
+        text,
+        "in {:.1} simulated seconds, {} clients{buggified}; {}",
+        outcome.simulated_seconds, drawn.clients, drawn.cluster
+    )?;
+    let counts = |counts: Vec<String>| match counts.is_empty() {
+        true => "none".to_owned(),
+        false => counts.join(", "),
+    };
+    let faults = outcome.faults.iter();
+    let faults = counts(
+        faults
+            .map(|(name, count)| format!("{name} ×{count}"))
+            .collect(),
+    );
+    writeln!(text, "faults: {faults}")?;
+    let errors = outcome.errors.iter().map(|(code, count)| {
+        let name = shaketable_host::error_name(*code);
+        format!("{name} ({code}) ×{count}")
+    });
+    writeln!(text, "errors the clients saw: {}", counts(errors.collect()))?;
+    writeln!(text, "to run it again:")?;
+    writeln!(text, "  {}", replay_line(name, seed))?;
+    match kept {
+        None => {}
+        Some(Kept::New(path)) => writeln!(
+            text,
+            "the seed is now in {}, and tried first from now on: commit the file",
+            path.display()
+        )?,
+        Some(Kept::Known(path)) => {
+            writeln!(text, "the seed is one of those in {}", path.display())?;
+        }
+        Some(Kept::Not(path, why)) => writeln!(
+            text,
+            "the seed could not be kept in {}: {why}",
+            path.display()
+        )?,
+    }
+    Ok(text)
+}
+
+/// The line to paste.
+fn replay_line(name: &str, seed: u32) -> String {
+    let package = std::env::var("CARGO_PKG_NAME")
+        .map(|package| format!(" -p {package}"))
+        .unwrap_or_default();
+    // A name that a macro gave begins with the crate, which a filter of cargo does not know.
+    let filter = name.rsplit("::").next().unwrap_or(name);
+    format!("SHAKETABLE_SEED={seed} cargo test{package} {filter}")
+}

@@ -1,0 +1,144 @@
+//! Which seeds a test tries.
+
+use std::ops::{Range, RangeInclusive};
+
+/// The seeds to try, in order: from a range, a list, or a single number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Seeds {
+    /// Nothing was said: the sixteen seeds from 0 on.
+    #[default]
+    Unsaid,
+    /// So many, from the first one on.
+    Count {
+        /// The first seed.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// These.
+    List(Vec<u32>),
+}
+
+impl From<Range<u32>> for Seeds {
+    fn from(range: Range<u32>) -> Self {
+        Seeds::Count {
+            first: range.start,
+            count: range.end.saturating_sub(range.start),
+        }
+    }
+}
+
+impl From<RangeInclusive<u32>> for Seeds {
+    fn from(range: RangeInclusive<u32>) -> Self {
+        Seeds::List(range.collect())
+    }
+}
+
+impl From<Vec<u32>> for Seeds {
+    fn from(list: Vec<u32>) -> Self {
+        Seeds::List(list)
+    }
+}
+
+impl<const N: usize> From<[u32; N]> for Seeds {
+    fn from(list: [u32; N]) -> Self {
+        Seeds::List(list.to_vec())
+    }
+}
+
+impl From<u32> for Seeds {
+    fn from(seed: u32) -> Self {
+        Seeds::List(vec![seed])
+    }
+}
+
+impl Seeds {
+    /// These, or the others where nothing was said here.
+    pub(super) fn or(self, others: &Seeds) -> Seeds {
+        match (self, others) {
+            (Seeds::Unsaid, others) => others.clone(),
+            // `SHAKETABLE_SEEDS` says how many; where to begin is the test's to say.
+            (Seeds::Count { count, .. }, Seeds::Count { first, .. }) => Seeds::Count {
+                first: *first,
+                count,
+            },
+            (said, _) => said,
+        }
+    }
+
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        match self {
+            Seeds::Unsaid => Box::new(0..UNSAID_COUNT),
+            // Seeds are numbers on a ring; a range that is too long goes on at 0.
+            Seeds::Count { first, count } => Box::new((0..*count).map(|n| first.wrapping_add(n))),
+            Seeds::List(list) => Box::new(list.iter().copied()),
+        }
+    }
+}
+
+const UNSAID_COUNT: u32 = 16;
+
+/// The seeds that the environment asks for.
+pub(super) fn from_environment() -> Seeds {
+    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    if let Some(text) = variable("SHAKETABLE_SEED") {
+        return Seeds::List(vec![parse("SHAKETABLE_SEED", &text)]);
+    }
+    match variable("SHAKETABLE_SEEDS") {
+        Some(text) => Seeds::Count {
+            first: 0,
+            count: parse("SHAKETABLE_SEEDS", &text),
+        },
+        None => Seeds::Unsaid,
+    }
+}
+
+fn parse(variable: &str, text: &str) -> u32 {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.unwrap_or_else(|error| {
+        panic!(
+            "{variable}: expected a number of 32 bits, decimal or as 0x2a, found `{text}`: {error}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(seeds: impl Into<Seeds>) -> Vec<u32> {
+        seeds.into().iter().collect()
+    }
+
+    #[test]
+    fn seeds_are_a_range_a_list_or_one() {
+        assert_eq!(all(3..6), [3, 4, 5]);
+        assert_eq!(all(3..=5), [3, 4, 5]);
+        assert_eq!(all([9, 1]), [9, 1]);
+        assert_eq!(all(7), [7]);
+        assert_eq!(all(u32::MAX..u32::MAX), [0_u32; 0]);
+        assert_eq!(Seeds::default().iter().count(), 16);
+    }
+
+    #[test]
+    fn a_count_from_outside_keeps_the_first_seed_of_the_test() {
+        let outside = Seeds::Count { first: 0, count: 2 };
+        assert_eq!(all(outside.clone().or(&(100..900).into())), [100, 101]);
+        assert_eq!(all(outside.or(&[5, 6, 7].into())), [0, 1]);
+    }
+
+    #[test]
+    fn numbers_may_be_hexadecimal() {
+        assert_eq!(parse("SHAKETABLE_SEED", "0x2a"), 42);
+        assert_eq!(parse("SHAKETABLE_SEED", "42"), 42);
+    }
+
+    #[test]
+    #[should_panic(expected = "SHAKETABLE_SEED: expected a number of 32 bits")]
+    fn what_is_no_number_is_refused() {
+        parse("SHAKETABLE_SEED", "nine");
+    }
+}

@@ -1,0 +1,288 @@
+//! The embedded simulation from the outside: what a test of a layer does with it.
+//!
+//! `the_environment…` run this very program again with variables set, because a variable belongs to the whole process.
+
+use shaketable::foundationdb::options::MutationType;
+use shaketable::{
+    Faults, Metrics, PhaseResult, RustWorkload, RustWorkloadFactory, SimDatabase, Simulation,
+    SingleRustWorkload, WorkloadContext, WrappedWorkload,
+};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+/// Counts, and forgets that a commit of unknown fate may have happened.
+struct NaiveCounter {
+    context: WorkloadContext,
+    increments: u64,
+}
+
+impl SingleRustWorkload<PhaseResult> for NaiveCounter {
+    fn new(_name: String, context: WorkloadContext) -> Self {
+        let increments = context.get_option("increments").unwrap_or(20);
+        NaiveCounter {
+            context,
+            increments,
+        }
+    }
+}
+
+impl RustWorkload<PhaseResult> for NaiveCounter {
+    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
+        Ok(())
+    }
+
+    async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+        for _ in 0..self.increments {
+            db.run(|trx, _maybe_committed| async move {
+                trx.atomic_op(b"counter", &1_u64.to_le_bytes(), MutationType::Add);
+                Ok(())
+            })
+            .await?;
+            shaketable::sleep(std::time::Duration::from_millis(500)).await;
+        }
+        Ok(())
+    }
+
+    async fn check(&mut self, db: SimDatabase) -> PhaseResult {
+        let value = db
+            .run(|trx, _| async move { Ok(trx.get(b"counter", false).await?) })
+            .await?;
+        let found = value.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()));
+        let expected = self.increments * self.context.client_count() as u64;
+        match found == expected {
+            true => Ok(()),
+            false => Err(format!("expected {expected}, found {found}").into()),
+        }
+    }
+
+    fn get_metrics(&self, _out: Metrics) {}
+
+    fn get_check_timeout(&self) -> f64 {
+        600.0
+    }
+}
+
+struct Factory;
+
+impl RustWorkloadFactory for Factory {
+    fn create(name: String, context: WorkloadContext) -> WrappedWorkload {
+        match name.as_str() {
+            "NaiveCounter" => NaiveCounter::new(name, context).wrap(),
+            _ => WrappedWorkload::unknown(&name),
+        }
+    }
+}
+
+#[shaketable::test(seeds = 0..3)]
+async fn a_test_reads_what_it_wrote(db: SimDatabase) -> PhaseResult {
+    let trx = db.create_trx()?;
+    trx.set(b"hello", b"world");
+    trx.commit().await?;
+    let value = db.create_trx()?.get(b"hello", false).await?;
+    assert_eq!(value.as_deref(), Some(&b"world"[..]));
+    Ok(())
+}
+
+#[shaketable::test(seeds = [7], clients = 3, faults = Faults::none())]
+async fn a_test_may_have_several_clients(db: SimDatabase, context: WorkloadContext) {
+    assert_eq!(context.client_count(), 3);
+    drop(db);
+}
+
+#[shaketable::test(seeds = 1, faults = Faults::none())]
+async fn a_test_may_do_without_a_database() {
+    shaketable::sleep(std::time::Duration::from_secs(3600)).await;
+}
+
+#[shaketable::test(seeds = 1, without_regressions)]
+#[should_panic(expected = "this is what I say")]
+async fn a_panic_inside_fails_the_test() {
+    assert!(
+        std::env::var_os("CARGO_MANIFEST_DIR").is_none(),
+        "this is what I say"
+    );
+}
+
+#[test]
+fn a_workload_passes_where_nothing_breaks() {
+    let passed = Simulation::new()
+        .seeds(0..4)
+        .clients(2)
+        .faults(Faults::none())
+        .option("increments", 5)
+        .run::<NaiveCounter, _>();
+    assert_eq!(passed.seeds(), 4);
+    assert!(passed.simulated_seconds() > 4.0 * 2.5);
+}
+
+#[test]
+fn a_workload_of_a_factory_runs_by_its_name() {
+    let simulation = || {
+        Simulation::new()
+            .seeds(1)
+            .faults(Faults::none())
+            .without_regressions()
+    };
+    simulation().run_named::<Factory>("NaiveCounter");
+    let unknown = std::panic::catch_unwind(|| simulation().run_named::<Factory>("Nobody"));
+    let text = *unknown.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.contains("`Nobody`"), "{text}");
+}
+
+#[test]
+fn faults_find_the_bug_and_its_seed_finds_it_again() {
+    let file = temporary("bug.txt");
+    let simulation = || Simulation::new().named("bug").clients(4).regressions(&file);
+    let first = simulation()
+        .seeds(0..300)
+        .try_run::<NaiveCounter, _>()
+        .expect_err("three hundred seeds of broken clusters find it");
+    assert!(first.reason().contains("expected 80, found 8"), "{first}");
+    let text = first.to_string();
+    let line = format!(
+        "SHAKETABLE_SEED={} cargo test -p shaketable bug",
+        first.seed()
+    );
+    assert!(text.contains(&line), "{text}");
+    assert!(text.contains("commit_unknown_result"), "{text}");
+
+    // Kept, and tried first: no other seed is asked for.
+    let again = simulation()
+        .seeds(Vec::new())
+        .try_run::<NaiveCounter, _>()
+        .expect_err("the seed is in the file");
+    assert_eq!(again.seed(), first.seed());
+    assert_eq!(again.reason(), first.reason());
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(kept.matches("expected 80").count(), 1, "{kept}");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_seed_decides_the_order_of_hash_maps_and_the_time_of_day() {
+    let look = |seeds: Vec<u32>| {
+        static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        Simulation::new()
+            .seeds(seeds)
+            .faults(Faults::none())
+            .test(async |_db, _context| {
+                shaketable::sleep(std::time::Duration::from_millis(1500)).await;
+                SEEN.lock().unwrap().push(look_around());
+            });
+        std::mem::take(&mut *SEEN.lock().unwrap())
+    };
+    let alone = look(vec![5]);
+    let later = look(vec![1, 2, 5]);
+    assert_eq!(alone[0], later[2]);
+    assert_ne!(later[0], later[2]);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the code under test that should not"
+)]
+fn look_around() -> String {
+    let map: HashMap<u32, ()> = (0..20).map(|n| (n, ())).collect();
+    let order: Vec<u32> = map.into_keys().collect();
+    format!("{order:?} {:?}", std::time::SystemTime::now())
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
+fn simulations_in_parallel_threads_do_not_disturb_one_another() {
+    let run = |seed: u32| {
+        let failed = Simulation::new()
+            .named("parallel")
+            .seeds(seed)
+            .clients(4)
+            .without_regressions()
+            .try_test(async |_db, context: WorkloadContext| -> PhaseResult {
+                shaketable::sleep(std::time::Duration::from_secs(1)).await;
+                let word = (
+                    context.rnd(),
+                    context.now().to_bits(),
+                    context.shared_random_number(),
+                );
+                Err(format!("{word:?}").into())
+            })
+            .expect_err("it always fails");
+        failed.to_string()
+    };
+    let alone: Vec<String> = (0..4).map(run).collect();
+    let threads: Vec<_> = (0..4)
+        .map(|seed| std::thread::spawn(move || run(seed)))
+        .collect();
+    let together: Vec<String> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    assert_eq!(alone, together);
+}
+
+#[test]
+fn no_other_libfdb_c_is_loaded() {
+    Simulation::new()
+        .seeds(1)
+        .faults(Faults::none())
+        .test(async |db, _| drop(db));
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    assert!(!maps.contains("libfdb_c"), "{maps}");
+}
+
+/// Run by the tests below.
+#[test]
+#[ignore = "fails on purpose"]
+fn helper_that_names_its_seeds() {
+    Simulation::new()
+        .named("helper")
+        .seeds(40..43)
+        .faults(Faults::none())
+        .without_regressions()
+        .test(async |_db, _context: WorkloadContext| println!("ran"));
+    panic!("so that its output is shown");
+}
+
+fn helper(variable: &str, value: &str) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper_that_names_its_seeds", "--ignored"])
+        .env(variable, value)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_environment_chooses_one_seed_or_how_many() {
+    assert_eq!(text(&helper("UNUSED", "1")).matches("ran\n").count(), 3);
+    assert_eq!(
+        text(&helper("SHAKETABLE_SEED", "0x2a"))
+            .matches("ran\n")
+            .count(),
+        1
+    );
+    assert_eq!(
+        text(&helper("SHAKETABLE_SEEDS", "2"))
+            .matches("ran\n")
+            .count(),
+        2
+    );
+    let wrong = text(&helper("SHAKETABLE_SEED", "nine"));
+    assert!(wrong.contains("expected a number of 32 bits"), "{wrong}");
+}
+
+#[test]
+fn the_environment_asks_for_traces() {
+    let folder = temporary("traces");
+    std::fs::create_dir_all(&folder).unwrap();
+    helper("SHAKETABLE_TRACE", folder.to_str().unwrap());
+    let trace = std::fs::read_to_string(folder.join("helper.41.json")).unwrap();
+    assert!(trace.contains("\"RandomSeed\": \"41\"") || trace.contains("\"RandomSeed\":\"41\""));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn temporary(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    path.join(format!("embedded-{}-{name}", std::process::id()))
+}
