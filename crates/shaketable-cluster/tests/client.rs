@@ -154,6 +154,36 @@ fn a_watch_fires_when_its_value_changes_and_not_before() {
 }
 
 #[test]
+fn cancelling_ends_a_watch_that_has_not_got_its_value_yet_or_would_not_have_elsewhere() {
+    let ends = |instant: bool, seconds: f64, own: bool| {
+        let kernel = Kernel::simulation(7);
+        let cluster = Cluster::start(&kernel, ClusterConfig::single_process(instant));
+        let process = cluster.servers()[0];
+        let transaction = cluster.open_database(process, 740).create_transaction();
+        if own {
+            transaction.set(key("a"), key("1"));
+        }
+        let watch = transaction.watch(key("a"));
+        kernel.block_on(kernel.sleep(seconds)).unwrap();
+        transaction.cancel();
+        kernel.block_on(kernel.timeout(1.0, watch)).unwrap()
+    };
+    let cancelled = Some(Err(Error::TRANSACTION_CANCELLED));
+    assert_eq!(ends(false, 0.0, false), cancelled);
+    assert_eq!(ends(false, 1.0, false), None, "its value is there");
+    assert_eq!(
+        ends(true, 1.0, false),
+        cancelled,
+        "elsewhere it would not be"
+    );
+    assert_eq!(
+        ends(true, 0.0, true),
+        None,
+        "its value is the transaction's own"
+    );
+}
+
+#[test]
 fn a_watch_of_a_transaction_that_never_commits_ends_with_it() {
     let world = world();
     let transaction = world.transaction();

@@ -149,6 +149,7 @@ impl Transaction {
     pub fn cancel(&self) {
         let attempt = self.inner().state().attempt.clone();
         attempt.end(Error::TRANSACTION_CANCELLED);
+        self.cancel_watches();
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Watch {
     trigger: Shared<()>,
     /// The version from which on the key is watched.
     armed: Shared<Version>,
+    /// Whether the database was asked for the value.
+    is_asked: Cell<bool>,
 }
 
 /// A question that waits at a storage server, for all who ask it.
@@ -100,6 +102,7 @@ impl Transaction {
                 }
                 Err(get) => get,
             };
+            watch.is_asked.set(true);
             inner.request_read_version(false);
             let (this, target) = (inner.clone(), watch.clone());
             Ok(inner.spawn_watch(watch, async move {
@@ -115,6 +118,24 @@ impl Transaction {
                 Ok(place)
             }))
         })
+    }
+}
+
+impl Transaction {
+    /// Ends the watches of a transaction that is cancelled before it commits.
+    ///
+    /// FoundationDB leaves those pending that have their value. A program that cancels at once meets that only with values which
+    /// the transaction wrote itself: any other takes a round trip. A database inside the program takes no time for that, and
+    /// here it is as if it did.
+    pub(super) fn cancel_watches(&self) {
+        let inner = self.inner();
+        if !inner.context.is_instant || inner.state().commit_started {
+            return;
+        }
+        let watches = inner.state().native.watches.clone();
+        for watch in watches.iter().filter(|watch| watch.is_asked.get()) {
+            watch.fail(Error::TRANSACTION_CANCELLED);
+        }
     }
 }
 
@@ -175,6 +196,7 @@ impl Watch {
             written: RefCell::default(),
             trigger: Shared::new(),
             armed: Shared::new(),
+            is_asked: Cell::new(false),
         }
     }
 
