@@ -150,7 +150,7 @@ impl Cluster {
 
     /// Whoever leads at the moment, if anybody does.
     pub(crate) fn controller(&self) -> Option<Controller> {
-        self.0.around.controller.borrow().clone()
+        self.0.around.controller.borrow().upgrade()
     }
 
     pub(crate) fn losses(&self) -> &Losses {

@@ -18,7 +18,7 @@ use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::{Leader, LeaderVar};
 use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Priority, ProcessId, Reply};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// How long a failure must last before the controller acts on it, in seconds.
 const FAILURE_REACTION: f64 = 0.4;
@@ -45,7 +45,7 @@ pub struct Surroundings {
     /// Where clients find it.
     pub client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
     /// The controller itself, for those who make trouble on purpose.
-    pub controller: Rc<RefCell<Option<Controller>>>,
+    pub controller: Rc<RefCell<WeakController>>,
 }
 
 impl Surroundings {
@@ -87,7 +87,7 @@ struct Inner {
     clients: RefCell<Vec<(u64, Reply<ClientDbInfo>)>>,
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
-    mover: RefCell<Option<Rc<Mover>>>,
+    mover: RefCell<Weak<Mover>>,
 }
 
 /// Starts the controller on a process and lets everybody know.
@@ -135,13 +135,31 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         replaced.await;
         stopping.stop();
     });
-    role.spawn(async move { runner.run().await });
     let mover = Mover::new(&controller, around.open_database(process, API_VERSION));
-    controller.0.mover.replace(Some(mover));
-    around.controller.replace(Some(controller));
+    controller.0.mover.replace(Rc::downgrade(&mover));
+    role.spawn(async move {
+        let _mover = mover; // which knows the controller, and must not be kept by it
+        runner.run().await;
+    });
+    around.controller.replace(controller.downgrade());
+}
+
+/// A controller that is not kept alive: its own tasks do that, and end with its process.
+#[derive(Clone, Default)]
+pub struct WeakController(Weak<Inner>);
+
+impl WeakController {
+    /// The controller, if it is still there.
+    pub fn upgrade(&self) -> Option<Controller> {
+        self.0.upgrade().map(Controller)
+    }
 }
 
 impl Controller {
+    fn downgrade(&self) -> WeakController {
+        WeakController(Rc::downgrade(&self.0))
+    }
+
     /// The current generation, once recovered.
     pub fn generation(&self) -> Option<Rc<Generation>> {
         self.0.generation.borrow().clone()
@@ -164,7 +182,7 @@ impl Controller {
 
     /// Whoever moves shards.
     pub fn mover(&self) -> Option<Rc<Mover>> {
-        self.0.mover.borrow().clone()
+        self.0.mover.borrow().upgrade()
     }
 
     /// Runs a task that ends with the controller.
