@@ -1,0 +1,81 @@
+//! A universe that has ended leaves nothing in memory.
+//!
+//! A program may run thousands of simulations one after another. Objects of a simulation hold one another, so one reference too
+//! many in a circle keeps a whole cluster. This test has a program of its own, because it counts every byte of the heap.
+
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_fdbc::*;
+use shaketable_kernel::{Kernel, ProcessSpec};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Counting;
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is left to the system's allocator; the count does not touch memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs a universe to its end and leaves all sorts of things unfinished in it.
+fn run_a_universe() {
+    let kernel = Kernel::simulation(1);
+    let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
+    let process = kernel.add_process(ProcessSpec::default());
+    kernel.boot(process);
+    let mut border = Border::new(&kernel);
+    let database = border.lend_database(cluster.open_database(process, 740));
+    let sleeping = kernel.clone();
+    let delay = border.future(process, async move {
+        sleeping.sleep(1e6).await;
+        Ok(())
+    });
+    let key = b"key".as_ptr();
+    // SAFETY: handles come from the library and are destroyed once; keys are literals.
+    unsafe {
+        let mut transaction = std::ptr::null_mut();
+        fdb_database_create_transaction(database, &mut transaction);
+        let watch = fdb_transaction_watch(transaction, key, 3);
+        fdb_transaction_set(transaction, key, 2, key, 3);
+        let commit = fdb_transaction_commit(transaction);
+        while fdb_future_is_ready(commit) == 0 {
+            kernel.run_ready().expect("time moves");
+            kernel.advance();
+        }
+        assert_eq!(fdb_future_get_error(commit), 0);
+        fdb_transaction_reset(transaction);
+        let read = fdb_transaction_get(transaction, key, 2, 0);
+        drop(border);
+        kernel.shutdown();
+        for future in [watch, commit, read, delay] {
+            fdb_future_destroy(future);
+        }
+        fdb_transaction_destroy(transaction);
+    }
+}
+
+#[test]
+fn a_universe_that_has_ended_leaves_nothing_in_memory() {
+    // The first one also fills what the process keeps for ever.
+    run_a_universe();
+    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        run_a_universe();
+    }
+    let after = LIVE_BYTES.load(Ordering::Relaxed);
+    assert_eq!(after.wrapping_sub(before), 0);
+}
