@@ -44,11 +44,11 @@ pub struct Group {
     pub file: usize,
     /// What they have in common.
     pub signature: String,
-    /// The seeds, the first found first; not all of them if there are many.
+    /// The lowest seeds, in order; not all of them if there are many.
     pub seeds: Vec<u32>,
     /// How many there are.
     pub count: u64,
-    /// The first of them, or what its second run showed.
+    /// The run of the lowest, or what its second run showed.
     pub example: Outcome,
     /// What the code under test printed in it.
     pub printed: String,
@@ -56,6 +56,21 @@ pub struct Group {
 
 /// How many seeds a group remembers.
 const SEEDS_MAX: usize = 8;
+
+impl Group {
+    /// Adds a run. Whatever order the workers finish in, the lowest seed is the example: a report does not depend on that order.
+    fn add(&mut self, response: &Response) {
+        let outcome = &response.outcome;
+        self.count += 1;
+        let place = self.seeds.partition_point(|seed| *seed < outcome.seed);
+        self.seeds.insert(place, outcome.seed);
+        self.seeds.truncate(SEEDS_MAX);
+        if outcome.seed < self.example.seed {
+            self.example = outcome.clone();
+            self.printed.clone_from(&response.printed);
+        }
+    }
+}
 
 impl Summary {
     /// Nothing has run yet.
@@ -98,10 +113,7 @@ impl Summary {
             .iter_mut()
             .find(|group| group.file == response.file && group.signature == signature);
         if let Some(group) = known {
-            group.count += 1;
-            if group.seeds.len() < SEEDS_MAX {
-                group.seeds.push(outcome.seed);
-            }
+            group.add(response);
             return None;
         }
         self.groups.push(Group {

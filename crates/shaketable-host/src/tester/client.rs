@@ -5,7 +5,7 @@ use super::stage::{Client, Stage};
 use crate::library::context::Host;
 use crate::options::Options;
 use crate::trace::{Event, Severity};
-use crate::verdict::FailureKind;
+use crate::verdict::{FailureKind, Phase};
 use shaketable_abi::FDBFuture;
 use shaketable_kernel::Stream;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ impl Host for ClientHost {
         event.details = details;
         if severity == Severity::Error {
             self.run.fail(
-                kind_of(name),
+                kind_of(name, self.run.phase()),
                 Some(self.client.number),
                 Some(self.workload),
                 message_of(&event),
@@ -87,8 +87,10 @@ impl Host for ClientHost {
 }
 
 /// What an error event of the crate `shaketable` means; any other is an error somebody traced.
-fn kind_of(event: &str) -> FailureKind {
+fn kind_of(event: &str, phase: Phase) -> FailureKind {
     match event {
+        "WorkloadPhaseFailed" if phase == Phase::Check => FailureKind::CheckFailed,
+        "WorkloadPhaseFailed" => FailureKind::PhaseFailed,
         "WorkloadPanic" => FailureKind::Panicked,
         "WorkloadTaskSpinning" => FailureKind::Spinning,
         "WorkloadPhaseStuck" => FailureKind::DeadLock,
@@ -98,8 +100,22 @@ fn kind_of(event: &str) -> FailureKind {
     }
 }
 
-/// The event in one line: its name, and what it says.
+/// The event in one line: its name, and what it says. Of the crate's own events the name says nothing that the kind does not.
 fn message_of(event: &Event) -> String {
+    let said = |key: &str| event.get(key).map(first_line);
+    match (
+        event.kind.as_str(),
+        said("Error"),
+        said("Message"),
+        said("Place"),
+    ) {
+        ("WorkloadPhaseFailed", Some(error), _, _) => return error.to_owned(),
+        ("WorkloadPanic", _, Some(message), Some(place)) => {
+            return format!("{message} (at {place})");
+        }
+        (kind, _, Some(message), _) if kind.starts_with("Workload") => return message.to_owned(),
+        _ => {}
+    }
     let details: Vec<String> = event
         .details
         .iter()
@@ -139,10 +155,14 @@ mod tests {
             .detail("Place", "src/lib.rs:7:5")
             .detail("Frame0", "core::panicking")
             .detail("RustFailure", 1);
-        assert_eq!(
-            message_of(&event),
-            "WorkloadPanic Message=left != right, Place=src/lib.rs:7:5"
-        );
+        assert_eq!(message_of(&event), "left != right (at src/lib.rs:7:5)");
+        let event = Event::new(Severity::Error, 1.0, "WorkloadPhaseFailed")
+            .detail("Error", "one is missing");
+        assert_eq!(message_of(&event), "one is missing");
+        let event = Event::new(Severity::Error, 1.0, "Lost")
+            .detail("Row", 7)
+            .detail("Client", 1);
+        assert_eq!(message_of(&event), "Lost Row=7");
         assert_eq!(
             message_of(&Event::new(Severity::Error, 1.0, "Lost")),
             "Lost"

@@ -7,12 +7,10 @@
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
 //! * [`client`]: the host's answers to one workload on one client.
 //! * [`stage`]: the cluster, and the databases that are lent to workloads.
-//! * [`faults`]: what breaks the cluster meanwhile.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
 mod client;
-mod faults;
 mod metrics;
 mod orchestra;
 mod recorder;

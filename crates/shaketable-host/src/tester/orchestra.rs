@@ -5,7 +5,6 @@
 //! all are freed. Within a client the workloads of a test are called in the order of the file, in one go, and then run side by side.
 
 use super::client::ClientHost;
-use super::faults::{self, Fault, Scene};
 use super::metrics;
 use super::run::{Run, pack_owner, workload_name};
 use super::stage::{Client, Stage};
@@ -16,6 +15,7 @@ use crate::printf;
 use crate::testfile::EXTERNAL;
 use crate::trace::Severity;
 use crate::verdict::{FailureKind, Phase};
+use shaketable_cluster::faults::{Context, FaultWorkload, Options as FaultOptions, inject};
 use shaketable_kernel::{Priority, Task};
 use std::cell::RefCell;
 use std::future::Future;
@@ -58,7 +58,7 @@ pub(super) async fn play(run: Rc<Run>, stage: Stage) {
             .detail("Count", run.file.tests.len()),
     );
     stage.await_cluster().await;
-    enable_faults(&run);
+    enable_faults(&run, &stage);
     for test in 0..run.file.tests.len() {
         if Test::new(&run, &stage, test).play().await.is_none() {
             // A broken promise or a time-out leaves workloads behind that may still run: nothing after it would mean anything.
@@ -72,11 +72,15 @@ pub(super) async fn play(run: Rc<Run>, stage: Stage) {
 }
 
 /// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a chance to settle.
-fn enable_faults(run: &Run) {
+fn enable_faults(run: &Run, stage: &Stage) {
+    let Some((cluster, _)) = &stage.cluster else {
+        return;
+    };
     let kernel = &run.kernel;
-    kernel.set_faults_enabled(true);
-    kernel.call_at(kernel.now().after(FAULTS_SECONDS), |kernel| {
-        kernel.set_faults_enabled(false)
+    cluster.set_faults_enabled(true);
+    let cluster = cluster.clone();
+    kernel.call_at(kernel.now().after(FAULTS_SECONDS), move |_| {
+        cluster.set_faults_enabled(false)
     });
 }
 
@@ -87,7 +91,7 @@ struct Test<'a> {
     number: usize,
     title: String,
     cast: RefCell<Vec<Rc<Cast>>>,
-    faults: RefCell<Vec<Fault>>,
+    faults: RefCell<Vec<FaultWorkload>>,
 }
 
 /// The workloads of one client.
@@ -280,30 +284,39 @@ impl<'a> Test<'a> {
         let random = run.kernel.stream("fault options");
         let mut faults = Vec::new();
         for (number, workload) in spec.workloads.iter().enumerate() {
-            if workload.name == EXTERNAL {
-                continue;
-            }
-            match Fault::read(workload, &random) {
-                Ok(fault) => faults.push(fault),
-                Err(reason) => {
-                    run.fail(FailureKind::NotCreated, None, Some(number), reason);
+            let mut take = |name: &str| workload.option(name).map(str::to_owned);
+            match FaultWorkload::read(&workload.name, &mut FaultOptions(&mut take), &random) {
+                None => {}
+                Some(Ok(fault)) => faults.push(fault),
+                Some(Err(bad)) => {
+                    run.fail(FailureKind::NotCreated, None, Some(number), bad.to_string());
                     return None;
                 }
             }
         }
-        let added = faults::injected(spec, &faults, &run.kernel.stream("fault injection"));
         let mut drawn = run.drawn.borrow_mut();
         drawn
             .faults
             .extend(faults.iter().map(|fault| fault.name().to_owned()));
-        for fault in &added {
-            run.trace(
-                run.event(Severity::Info, "AddFailureInjectionWorkload")
-                    .detail("Name", fault.name()),
-            );
-            drawn.faults.push(format!("{} (added)", fault.name()));
+        if spec.run_failure_workloads && spec.use_db {
+            let disabled: Vec<&str> = spec
+                .disabled_failure_workloads
+                .iter()
+                .map(String::as_str)
+                .collect();
+            let added = inject(&run.kernel.stream("fault injection"), &faults, &disabled);
+            for fault in &added {
+                run.trace(
+                    run.event(Severity::Info, "AddFailureInjectionWorkload")
+                        .detail("Name", fault.name()),
+                );
+                drawn.faults.push(format!("{} (added)", fault.name()));
+            }
+            faults.extend(added);
         }
-        faults.extend(added);
+        if !run.fault_injection {
+            faults.retain(|fault| !matches!(fault, FaultWorkload::Attrition(_)));
+        }
         self.faults.replace(faults);
         Some(())
     }
@@ -311,25 +324,25 @@ impl<'a> Test<'a> {
     /// Starts the fault workloads, on client 0.
     fn start_faults(&self) -> Vec<Task<()>> {
         let run = self.run;
-        let Some((cluster, _)) = &self.stage.cluster else {
+        let client = &self.stage.clients[0];
+        let (Some((cluster, _)), Some(database)) = (&self.stage.cluster, &client.database) else {
             return Vec::new();
         };
         let faults = self.faults.take().into_iter().enumerate();
         faults
             .map(|(number, fault)| {
-                let scene = Scene {
-                    run: run.clone(),
-                    stage: self.stage.clone(),
+                let context = Context {
                     cluster: cluster.clone(),
+                    database: database.clone(),
                     random: run.kernel.stream(&format!(
                         "fault {} {number} {}",
                         self.number,
                         fault.name()
                     )),
                 };
-                let process = self.stage.clients[0].process;
+                let start = async move { fault.start(&context).await };
                 run.kernel
-                    .spawn(process, Priority::DefaultDelay, fault.start(scene))
+                    .spawn(client.process, Priority::DefaultDelay, start)
             })
             .collect()
     }

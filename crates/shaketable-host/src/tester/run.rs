@@ -153,6 +153,11 @@ impl Run {
         Beacon::enter(self.test.get(), workload, Some(client), self.phase.get());
     }
 
+    /// The phase everybody is in.
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
     /// The phase of a workload on a client has begun.
     pub(super) fn begin(&self, client: u32, workload: usize) {
         self.pending.borrow_mut().push((client, workload));

@@ -8,7 +8,6 @@ use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::KnobError;
-use shaketable_cluster::proto::Mutation;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_fdbc::Border;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec};
@@ -36,15 +35,13 @@ pub(super) struct Client {
     pub(super) number: u32,
     pub(super) process: ProcessId,
     pub(super) address: Rc<str>,
-    database: Option<Database>,
+    pub(super) database: Option<Database>,
 }
 
 impl Stage {
     /// Adds the testers and starts the cluster, if any test needs one. The reason if the file asks for what cannot be.
     pub(super) fn boot(run: &Rc<Run>) -> Result<Stage, String> {
         let kernel = run.kernel.clone();
-        // Nothing fails before the first test begins.
-        kernel.set_faults_enabled(false);
         let needed = run.file.tests.iter().any(|test| test.use_db);
         let cluster = if needed {
             Some(start_cluster(run)?)
@@ -116,20 +113,6 @@ impl Stage {
         self.transact(|transaction| async move {
             transaction.clear_range(b"".as_slice().into(), b"\xff".as_slice().into());
             transaction.commit().await
-        })
-        .await;
-    }
-
-    /// Writes keys of the system.
-    pub(super) async fn write_system_keys(&self, mutations: Vec<Mutation>) {
-        /// `FDB_TR_OPTION_ACCESS_SYSTEM_KEYS`.
-        const ACCESS_SYSTEM_KEYS: i32 = 301;
-        self.transact(|transaction| {
-            transaction.set_option(ACCESS_SYSTEM_KEYS, None);
-            for mutation in &mutations {
-                transaction.set(mutation.param1.clone(), mutation.param2.clone());
-            }
-            async move { transaction.commit().await }
         })
         .await;
     }
@@ -220,7 +203,10 @@ fn start_cluster(run: &Run) -> Result<Cluster, String> {
         .filter_map(|text| text.split_once('='))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    Ok(Cluster::start(&run.kernel, config))
+    let cluster = Cluster::start(&run.kernel, config);
+    // Nothing fails before the first test begins.
+    cluster.set_faults_enabled(false);
+    Ok(cluster)
 }
 
 fn layout_options(configuration: &Configuration) -> LayoutOptions {

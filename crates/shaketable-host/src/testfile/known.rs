@@ -1,10 +1,13 @@
 //! The names a test file may use.
 //!
-//! Three lists are the tables of FoundationDB's tester: the keys of `[configuration]` with their types, the
-//! keys of `[[test]]`, and the fault workloads with their options. Two more are names alone, as FoundationDB 7.4
+//! Two lists are the tables of FoundationDB's tester: the keys of `[configuration]` with their types, and the
+//! keys of `[[test]]`. The fault workloads say themselves which options they have. Two more lists are names alone, as FoundationDB 7.4
 //! defines them: its knobs and its workloads. A knob that the miniature cluster does not have is accepted,
 //! because it cannot change what a client sees here; a workload that is not played here is refused, because a
 //! test without it would be another test.
+
+use shaketable_cluster::faults::{FaultWorkload, Options};
+use shaketable_kernel::Stream;
 
 /// The type of a key in `[configuration]`, which FoundationDB checks strictly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,57 +136,37 @@ pub const EXTERNAL_OPTIONS: &[&str] = &["useCAPI", "libraryName", "libraryPath",
 /// Options every workload has.
 pub const COMMON_OPTIONS: &[&str] = &["testName", "runSetup"];
 
-/// The fault workloads that are played here, with their options.
-pub const FAULTS: &[(&str, &[&str])] = &[
-    (
-        "Attrition",
-        &[
-            "machinesToKill",
-            "machinesToLeave",
-            "workersToKill",
-            "workersToLeave",
-            "testDuration",
-            "suspendDuration",
-            "liveDuration",
-            "reboot",
-            "killDc",
-            "killMachine",
-            "killDatahall",
-            "killProcess",
-            "killZone",
-            "killSelf",
-            "killAll",
-            "targetIds",
-            "replacement",
-            "waitForVersion",
-            "allowFaultInjection",
-        ],
-    ),
-    (
-        "RandomClogging",
-        &["testDuration", "scale", "clogginess", "swizzle"],
-    ),
-    (
-        "Rollback",
-        &[
-            "meanDelay",
-            "clogDuration",
-            "testDuration",
-            "enableFailures",
-            "multiple",
-        ],
-    ),
-    (
-        "ChangeConfig",
-        &[
-            "minDelayBeforeChange",
-            "maxDelayBeforeChange",
-            "configMode",
-            "coordinators",
-            "coordinatorChanges",
-            "networkAddresses",
-        ],
-    ),
+/// The options of a fault workload, by asking it which ones it reads; `None` if there is no such workload.
+pub fn fault_options(name: &str) -> Option<Vec<String>> {
+    let mut asked = Vec::new();
+    let mut ask = |option: &str| {
+        asked.push(option.to_owned());
+        None
+    };
+    // What it would draw does not matter.
+    let random = Stream::new(0, "options");
+    let _ = FaultWorkload::read(name, &mut Options(&mut ask), &random)?;
+    asked.extend(
+        IGNORED_FAULT_OPTIONS
+            .iter()
+            .map(|option| (*option).to_owned()),
+    );
+    Some(asked)
+}
+
+/// Options of FoundationDB's fault workloads that have no effect in its simulation either.
+const IGNORED_FAULT_OPTIONS: &[&str] = &[
+    "workersToKill",
+    "workersToLeave",
+    "suspendDuration",
+    "liveDuration",
+    "killMachine",
+    "killProcess",
+    "killZone",
+    "killSelf",
+    "killAll",
+    "targetIds",
+    "waitForVersion",
 ];
 
 /// Names of FoundationDB's knobs, in lower case.
@@ -198,7 +181,7 @@ pub fn workloads() -> impl Iterator<Item = &'static str> {
 
 /// The names a test file may give as `testName` here.
 pub fn played() -> impl Iterator<Item = &'static str> {
-    std::iter::once(EXTERNAL).chain(FAULTS.iter().map(|(name, _)| *name))
+    std::iter::once(EXTERNAL).chain(FaultWorkload::NAMES.iter().copied())
 }
 
 #[cfg(test)]

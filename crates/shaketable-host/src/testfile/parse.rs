@@ -251,10 +251,10 @@ impl Parser<'_> {
                     .help("`testName = 'External'` runs a shared library"),
             );
         }
-        if let Some((_, known)) = known::FAULTS.iter().find(|(known, _)| *known == name) {
+        if let Some(known) = known::fault_options(&name) {
             for key in keys {
                 let written = key.get();
-                if !known.contains(&written)
+                if !known.iter().any(|known| known == written)
                     && !known::COMMON_OPTIONS.contains(&written)
                     && written != "enableDD"
                 {
@@ -263,7 +263,7 @@ impl Parser<'_> {
                             key.span(),
                             format!("unknown option `{written}` of the workload `{name}`"),
                         )
-                        .did_you_mean(written, known.iter().copied()),
+                        .did_you_mean(written, known.iter().map(String::as_str)),
                     );
                 }
             }
