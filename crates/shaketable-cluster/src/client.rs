@@ -41,7 +41,7 @@ pub mod versionstamp;
 mod watches;
 mod write_map;
 
-pub use database::{Connection, Database};
+pub use database::{Buggify, Connection, Database};
 pub use limits::RangeLimits;
 pub use pending::{Pending, Subscription};
 pub use transaction::{ConflictRangeKind, Transaction};

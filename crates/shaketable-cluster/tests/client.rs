@@ -1,15 +1,12 @@
 //! The client on a whole cluster: what an application sees of it.
 
 use bytes::Bytes;
-use shaketable_cluster::client::{
-    ConflictRangeKind, Connection, Database, RangeLimits, Transaction,
-};
+use shaketable_cluster::client::{ConflictRangeKind, Database, RangeLimits, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::proto::{KeyRange, KeySelector};
 use shaketable_kernel::{Address, Kernel, ProcessSpec};
 use std::future::Future;
-use std::rc::Rc;
 
 /// A cluster and one client of it.
 struct World {
@@ -30,19 +27,7 @@ fn world_at(api_version: i32) -> World {
     };
     let process = kernel.add_process(spec);
     kernel.boot(process);
-    let database = Database::open(
-        &kernel,
-        Connection {
-            process,
-            api_version,
-            knobs: Rc::new(cluster.knobs().clone()),
-            is_instant: false,
-            leader: cluster.leader(),
-            connection_string: "test:test@1.0.0.1:1".into(),
-            cluster_file_path: "fdb.cluster".into(),
-            cluster_id: 1,
-        },
-    );
+    let database = cluster.open_database(process, api_version);
     World {
         kernel,
         cluster,

@@ -53,6 +53,7 @@ pub(crate) fn open_database(
             api_version,
             knobs: Rc::new(embedded.cluster.knobs().clone()),
             is_instant: true,
+            buggify: None,
             leader: embedded.cluster.leader(),
             connection_string,
             cluster_file_path,

@@ -217,3 +217,120 @@ pub(crate) fn range_of_native_read(
     }
     (from, to)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::key::NORMAL_END;
+    use crate::client::write_map::Operation;
+    use crate::proto::{KeyValue, MutationKind};
+
+    fn key(text: &str) -> Key {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+
+    fn selector(text: &str, offset: i32) -> KeySelector {
+        KeySelector {
+            key: key(text),
+            or_equal: false,
+            offset,
+        }
+    }
+
+    fn result(keys: &[&str], more: bool) -> RangeResult {
+        let row = |k: &&str| KeyValue {
+            key: key(k),
+            value: Bytes::new(),
+        };
+        RangeResult {
+            rows: keys.iter().map(row).collect(),
+            more,
+            ..RangeResult::default()
+        }
+    }
+
+    fn range(begin: &str, end: &str) -> (Key, Key) {
+        (key(begin), key(end))
+    }
+
+    #[test]
+    fn a_read_that_a_limit_stopped_depends_on_what_it_returned() {
+        let forward = |begin, end, result| {
+            range_of_forward_read(
+                &selector("c", begin),
+                &selector("x", end),
+                &result,
+                &NORMAL_END,
+            )
+        };
+        assert_eq!(forward(1, 1, result(&["d", "f"], true)), range("c", "f\0"));
+        assert_eq!(forward(1, 1, result(&["d", "f"], false)), range("c", "x"));
+        assert_eq!(forward(-1, 1, result(&["a", "b"], true)), range("a", "c"));
+        assert_eq!(forward(1, 0, result(&["d", "f"], true)), range("c", "x"));
+        assert_eq!(forward(1, 3, result(&["d", "z"], false)), range("c", "z\0"));
+        let reverse = |begin, end, result| {
+            range_of_reverse_read(
+                &selector("c", begin),
+                &selector("x", end),
+                &result,
+                &NORMAL_END,
+            )
+        };
+        assert_eq!(reverse(1, 1, result(&["w", "p"], true)), range("p", "x"));
+        assert_eq!(reverse(1, 1, result(&["w", "p"], false)), range("c", "x"));
+        assert_eq!(reverse(2, 1, result(&["w", "p"], true)), range("c", "x"));
+        assert_eq!(reverse(1, 2, result(&["y", "p"], true)), range("p", "y\0"));
+    }
+
+    #[test]
+    fn a_selector_that_ran_off_an_end_depends_on_everything_up_to_there() {
+        let mut off_both = result(&["a", "y"], false);
+        off_both.read_to_begin = true;
+        off_both.read_through_end = true;
+        let (begin, end) = (selector("c", -5), selector("x", 5));
+        let expected = (Bytes::new(), NORMAL_END);
+        assert_eq!(
+            range_of_forward_read(&begin, &end, &off_both, &NORMAL_END),
+            expected
+        );
+        assert_eq!(
+            range_of_reverse_read(&begin, &end, &off_both, &NORMAL_END),
+            expected
+        );
+        assert_eq!(
+            range_of_selector(&selector("m", 0), &key("c")),
+            range("c", "m")
+        );
+        assert_eq!(
+            range_of_selector(&selector("m", 2), &key("p")),
+            range("m", "p\0")
+        );
+    }
+
+    #[test]
+    fn own_writes_cut_holes_unless_they_need_the_database() {
+        let mut writes = WriteMap::new();
+        let set = Operation {
+            kind: MutationKind::SetValue,
+            value: Some(key("x")),
+        };
+        let add = Operation {
+            kind: MutationKind::Add,
+            value: Some(key("x")),
+        };
+        writes.mutate(key("c"), set, true);
+        writes.mutate(key("e"), add, true);
+        writes.clear(key("g"), key("i"), true);
+        let mut conflicts = ReadConflicts::default();
+        conflicts.add_range(key("a"), key("z"), &writes).unwrap();
+        let ranges: Vec<_> = conflicts.ranges.iter().map(|r| (r.begin, r.end)).collect();
+        assert_eq!(
+            ranges,
+            [range("a", "c"), range("c\0", "g"), range("i", "z")]
+        );
+        // Five segments were added, each counted with the whole range.
+        assert_eq!(conflicts.bytes, 5 * (2 + RANGE_BYTES));
+        let mapped = conflicts.add_unmodified_range(key("a"), key("d"), &writes);
+        assert_eq!(mapped, Err(Error::GET_MAPPED_RANGE_READS_YOUR_WRITES));
+    }
+}

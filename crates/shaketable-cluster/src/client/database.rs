@@ -39,6 +39,8 @@ pub struct Connection {
     pub knobs: Rc<Knobs>,
     /// Whether nobody waits on purpose: for a database that is part of an ordinary program.
     pub is_instant: bool,
+    /// Whether buggify strikes at a place of this name, if it is on.
+    pub buggify: Option<Buggify>,
     /// Where the cluster controller is, as the coordinators know it.
     pub leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
     /// `description:id@address`, as in a cluster file.
@@ -49,6 +51,9 @@ pub struct Connection {
     pub cluster_id: u128,
 }
 
+/// Asked at the places where the client may do something rare and nasty on purpose.
+pub type Buggify = Rc<dyn Fn(&'static str) -> bool>;
+
 /// The state of a handle.
 pub(crate) struct Context {
     pub(crate) kernel: Kernel,
@@ -56,6 +61,7 @@ pub(crate) struct Context {
     pub(crate) api_version: i32,
     pub(crate) knobs: Rc<Knobs>,
     pub(crate) is_instant: bool,
+    buggify: Option<Buggify>,
     pub(crate) random: Stream,
     pub(crate) locations: RefCell<LocationCache>,
     pub(crate) grv: GrvBatchers,
@@ -101,6 +107,7 @@ impl Database {
             api_version,
             knobs,
             is_instant,
+            buggify: connection.buggify,
             random: kernel.stream("client"),
             locations: RefCell::default(),
             grv: GrvBatchers::default(),
@@ -188,6 +195,11 @@ impl Context {
         self.info
             .wait_for(|info| info.as_ref().is_none_or(|i| i.generation != generation))
             .await;
+    }
+
+    /// Whether to do something rare and nasty here and now.
+    pub(crate) fn buggify(&self, site: &'static str) -> bool {
+        self.buggify.as_ref().is_some_and(|buggify| buggify(site))
     }
 
     /// One of several equals.

@@ -107,13 +107,28 @@ impl Context {
             .map(|reply| (reply.rows, reply.more))
         };
         let result = self.read_shards(read, ask).await?;
-        Ok(RangeResult {
+        let mut result = RangeResult {
             rows: result.rows,
             more: result.more,
             read_to_begin: result.read_to_begin,
             read_through_end: result.read_through_end,
             read_through: result.read_through,
-        })
+        };
+        let min_rows = limits.min_rows.max(1) as usize;
+        if limits.bytes.is_some()
+            && result.rows.len() > min_rows
+            && self.buggify("client shortens a range read")
+        {
+            result
+                .rows
+                .truncate(self.random.range(min_rows, result.rows.len()));
+            result.more = true;
+            result.read_through = None;
+            // What was not read is not known: neither the end, nor for a reverse read the beginning.
+            result.read_through_end &= reverse;
+            result.read_to_begin &= !reverse;
+        }
+        Ok(result)
     }
 
     /// The rows between two selectors, each with the range that `mapper` makes of it.

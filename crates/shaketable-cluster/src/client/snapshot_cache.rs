@@ -288,3 +288,99 @@ impl<'a> CacheCursor<'a> {
         2 * (self.rows().len() + 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+
+    fn rows(keys: &[&str]) -> Rc<[KeyValue]> {
+        keys.iter()
+            .map(|k| KeyValue {
+                key: key(k),
+                value: key("v"),
+            })
+            .collect()
+    }
+
+    /// The segments from the first key to the last, as text: `?` unknown, `-` empty, `=` a row.
+    fn describe(cache: &SnapshotCache) -> String {
+        let mut text = String::new();
+        let mut cursor = cache.cursor(b"");
+        while cursor.begin_key() < KeyBound::new(&ALL_END) {
+            text.push_str(match cursor.segment() {
+                CacheSegment::UnknownRange => "?",
+                CacheSegment::EmptyRange => "-",
+                CacheSegment::Row => "=",
+            });
+            let begin = cursor.begin_key().to_key();
+            text.push_str(&String::from_utf8_lossy(&begin).replace('\0', "."));
+            text.push(' ');
+            cursor.next();
+        }
+        text.trim_end().to_owned()
+    }
+
+    #[test]
+    fn segments_follow_one_another_without_gaps() {
+        let mut cache = SnapshotCache::new();
+        assert!(cache.is_empty());
+        assert_eq!(describe(&cache), "?");
+        cache.insert_range(key("b"), key("f"), rows(&["c", "d"]));
+        cache.insert_value(key("h"), Some(key("v")));
+        cache.insert_value(key("i"), None);
+        assert!(!cache.is_empty());
+        assert_eq!(describe(&cache), "? -b =c -c. =d -d. ?f =h ?h. -i ?i.");
+        let mut back = cache.cursor(&ALL_END);
+        let mut begins = Vec::new();
+        while back.begin_key().len() > 0 {
+            back.previous();
+            begins.push(String::from_utf8_lossy(&back.begin_key().to_key()).replace('\0', "."));
+        }
+        assert_eq!(
+            begins,
+            ["i.", "i", "h.", "h", "f", "d.", "d", "c.", "c", "b", ""]
+        );
+    }
+
+    #[test]
+    fn what_is_known_is_not_learnt_again() {
+        let mut cache = SnapshotCache::new();
+        cache.insert_range(key("c"), key("f"), rows(&["d"]));
+        cache.insert_range(key("b"), key("e"), rows(&["b", "d"]));
+        assert_eq!(describe(&cache), "? =b -b. -c =d -d. ?f");
+        cache.insert_range(key("e"), key("h"), rows(&["g"]));
+        assert_eq!(describe(&cache), "? =b -b. -c =d -d. -f =g -g. ?h");
+        cache.insert_range(key("a"), key("z"), rows(&["b", "d", "g", "k"]));
+        assert_eq!(describe(&cache), "? -a =b -b. =d -d. =g -g. =k -k. ?z");
+    }
+
+    #[test]
+    fn the_ends_of_the_key_space_can_be_known() {
+        let mut cache = SnapshotCache::new();
+        cache.insert_range(Bytes::new(), key("c"), rows(&["", "b"]));
+        cache.insert_range(key("x"), ALL_END, rows(&[]));
+        assert_eq!(describe(&cache), "= -. =b -b. ?c -x");
+        cache.insert_range(Bytes::new(), ALL_END, rows(&["", "b", "m"]));
+        assert_eq!(describe(&cache), "= -. =b -b. =m -m.");
+    }
+
+    #[test]
+    fn rows_that_lie_side_by_side_are_taken_together() {
+        let mut cache = SnapshotCache::new();
+        cache.insert_range(key("a"), key("z"), rows(&["b", "c", "d", "e"]));
+        let mut cursor = cache.cursor(b"b");
+        assert_eq!(cursor.take_rows_until(KeyBound::new(b"d")).len(), 2);
+        assert_eq!(cursor.row().key, key("c"));
+        let mut cursor = cache.cursor(b"e");
+        let first = KeyBound::new(b"");
+        assert_eq!(
+            cursor.take_rows_back_to(KeyBound::new(b"c"), first).len(),
+            3
+        );
+        assert_eq!(cursor.row().key, key("c"));
+    }
+}

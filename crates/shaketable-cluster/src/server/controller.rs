@@ -59,11 +59,13 @@ impl Surroundings {
             .map(|process| kernel.process(*process).address.to_string())
             .collect();
         let seed = u128::from(kernel.seed());
+        let env = self.env.clone();
         let connection = Connection {
             process,
             api_version,
             knobs: self.knobs.clone(),
             is_instant: self.env.is_instant(),
+            buggify: Some(Rc::new(move |site| env.buggify(site))),
             leader: self.client_leader.clone(),
             connection_string: format!("shaketable:{seed:016x}@{}", addresses.join(",")),
             cluster_file_path: "fdb.cluster".into(),

@@ -117,6 +117,7 @@ fn open(
         api_version,
         knobs: Rc::new(Knobs::default()),
         is_instant: false,
+        buggify: None,
         leader: leader.clone(),
         connection_string: "stage:stage@1.0.0.1:4500".into(),
         cluster_file_path: "fdb.cluster".into(),
