@@ -6,6 +6,7 @@ use crate::server::env::Env;
 use crate::server::layout::Layout;
 use crate::server::messages::{LogBatch, Tag};
 use crate::server::metadata::{Metadata, Team, key_servers_key, server_list_key};
+use crate::server::storage::FIRST_VERSION;
 use shaketable_kernel::ProcessId;
 
 /// The first batch of a new database: its configuration, its storage servers, its shards.
@@ -43,7 +44,7 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
     }
     LogBatch {
         previous: 0,
-        version: 1,
+        version: FIRST_VERSION,
         entries,
     }
 }

@@ -241,7 +241,7 @@ impl Log {
     }
 
     /// Sends a subscriber what is durable and new to it.
-    fn send_to(&mut self, tag: Tag, even_if_nothing: bool) {
+    fn send_to(&mut self, tag: Tag, first_answer: bool) {
         let Some(subscriber) = self.subscribers.get_mut(&tag) else {
             return;
         };
@@ -257,7 +257,7 @@ impl Log {
             .range(first..upto.max(first))
             .cloned()
             .collect();
-        if batches.is_empty() && !even_if_nothing {
+        if batches.is_empty() && !first_answer {
             return;
         }
         subscriber.sent = batches
@@ -265,6 +265,7 @@ impl Log {
             .map_or(subscriber.sent, |batch| batch.version);
         let update = LogUpdate {
             epoch: disk.epoch,
+            first: first_answer,
             batches,
             known_committed: disk.known_committed,
         };

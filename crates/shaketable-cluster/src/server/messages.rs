@@ -209,6 +209,8 @@ impl Request for SubscribeLog {
 pub struct LogUpdate {
     /// The generation of the log that sends.
     pub epoch: Epoch,
+    /// Whether this is the first answer to a subscription.
+    pub first: bool,
     /// Versions, each following the one before.
     pub batches: Vec<Rc<LogBatch>>,
     /// A version known to be on all logs: it will not be rolled back.
@@ -303,11 +305,13 @@ impl Request for GetServerDbInfo {
 }
 
 /// Asks a storage server to say when it holds all rows of a range.
-#[derive(Debug)]
-pub struct WaitShardsHeld(
+#[derive(Clone, Debug)]
+pub struct WaitShardsHeld {
     /// The range.
-    pub KeyRange,
-);
+    pub range: KeyRange,
+    /// It must have heard of everything up to this version: what it held before may have been given up since.
+    pub after: Version,
+}
 impl Request for WaitShardsHeld {
     type Reply = ();
 }

@@ -10,7 +10,7 @@
 use crate::client::shared::first_of;
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::error::Error;
-use crate::proto::{Key, KeyRange, KeySelector};
+use crate::proto::{Key, KeyRange, KeySelector, Version};
 use crate::server::controller::Controller;
 use crate::server::layout::Fitness;
 use crate::server::messages::{CommitEmptyBatch, Tag, WaitShardsHeld};
@@ -299,6 +299,7 @@ impl Mover {
             Ok(())
         })
         .await
+        .map(drop)
     }
 
     async fn remove_storage(&self, tag: Tag) -> Result<(), Interrupted> {
@@ -326,28 +327,29 @@ impl Mover {
     }
 
     async fn move_range_alone(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
-        self.transact(async |transaction| {
-            let shards = read_shards(transaction).await?;
-            for shard in overlapping(&shards, range) {
-                let serving = &shard.team.serving;
-                let fetching: Vec<Tag> = team
-                    .iter()
-                    .filter(|tag| !serving.contains(tag))
-                    .copied()
-                    .collect();
-                let begin = shard.range.begin.clone().max(range.begin.clone());
-                transaction.set(
-                    key_servers_key(&begin),
-                    Team::new(serving, &fetching).encode(),
-                );
-                if shard.range.end > range.end {
-                    transaction.set(key_servers_key(&range.end), shard.team.encode());
+        let joined = self
+            .transact(async |transaction| {
+                let shards = read_shards(transaction).await?;
+                for shard in overlapping(&shards, range) {
+                    let serving = &shard.team.serving;
+                    let fetching: Vec<Tag> = team
+                        .iter()
+                        .filter(|tag| !serving.contains(tag))
+                        .copied()
+                        .collect();
+                    let begin = shard.range.begin.clone().max(range.begin.clone());
+                    transaction.set(
+                        key_servers_key(&begin),
+                        Team::new(serving, &fetching).encode(),
+                    );
+                    if shard.range.end > range.end {
+                        transaction.set(key_servers_key(&range.end), shard.team.encode());
+                    }
                 }
-            }
-            Ok(())
-        })
-        .await?;
-        self.wait_until_held(range, team).await?;
+                Ok(())
+            })
+            .await?;
+        self.wait_until_held(range, team, joined).await?;
         self.transact(async |transaction| {
             let shards = read_shards(transaction).await?;
             let joined = |shard: &&Shard| team.iter().all(|tag| shard.team.all.contains(tag));
@@ -361,9 +363,15 @@ impl Mover {
             Ok(())
         })
         .await
+        .map(drop)
     }
 
-    async fn wait_until_held(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
+    async fn wait_until_held(
+        &self,
+        range: &KeyRange,
+        team: &[Tag],
+        after: Version,
+    ) -> Result<(), Interrupted> {
         let generation = self.controller.generation().ok_or(Interrupted)?;
         // A fetch waits for a version that cannot be undone; versions pass only if somebody commits.
         for _ in 0..2 {
@@ -383,7 +391,8 @@ impl Mover {
             .filter(|(tag, _)| team.contains(tag))
             .map(|(_, process)| {
                 let endpoint = storage::wait_shards_held(&self.kernel, *process);
-                endpoint.request(self.process, WaitShardsHeld(range.clone()))
+                let range = range.clone();
+                endpoint.request(self.process, WaitShardsHeld { range, after })
             })
             .collect();
         for wait in waits {
@@ -403,11 +412,11 @@ impl Mover {
         Ok(found.into_inner())
     }
 
-    /// Runs a transaction on system keys until it commits, or fails for good.
+    /// Runs a transaction on system keys until it commits, or fails for good. Gives the version of the commit.
     async fn transact(
         &self,
         body: impl AsyncFn(&Transaction) -> Result<(), Error>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<Version, Interrupted> {
         let transaction = self.database.create_transaction();
         loop {
             for option in [ACCESS_SYSTEM_KEYS, PRIORITY_SYSTEM_IMMEDIATE, LOCK_AWARE] {
@@ -418,7 +427,7 @@ impl Mover {
                 Err(error) => Err(error),
             };
             match result {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(transaction.get_committed_version()),
                 Err(error) => transaction.on_error(error).await?,
             }
         }

@@ -316,26 +316,33 @@ fn acknowledged_writes_survive_moves() {
     survives(8..20, &["RandomMoveKeys", "Attrition"], options);
 }
 
+const EVERYTHING: &[&str] = &[
+    "RandomClogging",
+    "Attrition",
+    "Rollback",
+    "ChangeConfig",
+    "RandomMoveKeys",
+    "TargetedKill",
+    "TriggerRecoveryLoop",
+    "DiskFailureInjection",
+];
+const EVERYTHING_OPTIONS: &[(&str, &str)] = &[
+    ("testDuration", "30"),
+    ("machinesToKill", "10"),
+    ("configMode", "logs=4 resolvers=2"),
+    ("coordinators", "auto"),
+    ("maxDelayBeforeChange", "20"),
+    ("machineToKill", "tlog"),
+    ("throttleDisk", "true"),
+];
+
 #[test]
 fn acknowledged_writes_survive_everything_at_once() {
-    let names = &[
-        "RandomClogging",
-        "Attrition",
-        "Rollback",
-        "ChangeConfig",
-        "RandomMoveKeys",
-        "TargetedKill",
-        "TriggerRecoveryLoop",
-        "DiskFailureInjection",
-    ];
-    let options = &[
-        ("testDuration", "30"),
-        ("machinesToKill", "10"),
-        ("configMode", "logs=4 resolvers=2"),
-        ("coordinators", "auto"),
-        ("maxDelayBeforeChange", "20"),
-        ("machineToKill", "tlog"),
-        ("throttleDisk", "true"),
-    ];
-    survives(0..20, names, options);
+    survives(0..20, EVERYTHING, EVERYTHING_OPTIONS);
+}
+
+#[test]
+#[ignore = "a thousand seeds take minutes"]
+fn acknowledged_writes_survive_everything_at_once_a_thousand_times() {
+    survives(1000..2000, EVERYTHING, EVERYTHING_OPTIONS);
 }

@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::rc::Rc;
 
+/// The version of the first batch of a database: shards that begin with it begin empty.
+pub const FIRST_VERSION: Version = 1;
+
 /// A storage server on disk and in memory.
 #[derive(Debug)]
 pub struct StorageDisk {
@@ -323,6 +326,20 @@ impl StorageDisk {
         }
         self.drops.retain(|(version, _)| *version <= to);
         self.version = to;
+        // Fetched rows stay, also where the fetch itself will be replayed: what they contain already must not be
+        // applied to them again.
+        for (range, fetched) in self.finished.clone() {
+            if fetched <= to {
+                continue;
+            }
+            self.cut(&range.begin);
+            self.cut(&range.end);
+            for (_, shard) in self.shards.range_mut::<Bytes, _>(&range.begin..&range.end) {
+                if let Part::Held { from } = &mut shard.part {
+                    *from = fetched.max(*from);
+                }
+            }
+        }
         self.restart_fetches();
     }
 

@@ -81,7 +81,7 @@ impl Storage {
         let mut found: Vec<StorageInterface> = info
             .storages
             .iter()
-            .filter(|storage| tags.contains(&storage.id))
+            .filter(|storage| storage.id != self.tag && tags.contains(&storage.id))
             .cloned()
             .collect();
         if !found.is_empty() {

@@ -13,7 +13,7 @@ mod mapped;
 mod reads;
 mod watches;
 
-pub use disk::StorageDisk;
+pub use disk::{FIRST_VERSION, StorageDisk};
 
 use crate::client::shared::{First, first_of};
 use crate::error::Error;
@@ -58,7 +58,7 @@ struct Storage {
     sink: RefCell<Option<Endpoint<LogUpdate>>>,
     resubscribe: Notify,
     advanced: Notify,
-    held: RefCell<Vec<(KeyRange, Reply<()>)>>,
+    held: RefCell<Vec<(WaitShardsHeld, Reply<()>)>>,
     fetches: RefCell<Vec<u64>>,
 }
 
@@ -183,8 +183,8 @@ pub fn start(
     );
     storage.serve(
         "storage wait shards held",
-        |storage, WaitShardsHeld(range), reply| {
-            storage.held.borrow_mut().push((range, reply));
+        |storage, request: WaitShardsHeld, reply| {
+            storage.held.borrow_mut().push((request, reply));
             storage.answer_held();
         },
     );
@@ -461,8 +461,9 @@ impl Storage {
                 if batch.version <= disk.version {
                     continue;
                 }
-                // A new server holds nothing, so it has missed nothing.
-                if batch.previous > disk.version && disk.version > 0 {
+                // A new server holds nothing, so it has missed nothing before its first answer.
+                let new = disk.version == 0 && update.first;
+                if batch.previous > disk.version && !new {
                     // Something was lost on the way.
                     self.resubscribe.notify_all();
                     break;
@@ -502,10 +503,10 @@ impl Storage {
             drop((disk, watches));
             if shards_changed {
                 self.start_fetches();
-                self.answer_held();
             }
             version
         };
+        self.answer_held();
         self.behind.set(false);
         self.advanced.notify_all();
         loop {
@@ -544,14 +545,15 @@ impl Storage {
     // Shards that come.
 
     fn answer_held(&self) {
+        if self.held.borrow().is_empty() {
+            return;
+        }
         let disk = self.disk.borrow();
-        let waiting = std::mem::take(&mut *self.held.borrow_mut());
-        let (done, left) = waiting
-            .into_iter()
-            .partition(|(range, _)| disk.holds(range));
-        *self.held.borrow_mut() = left;
-        let done: Vec<(KeyRange, Reply<()>)> = done;
-        for (_, reply) in done {
+        let mut held = self.held.borrow_mut();
+        let due = held.extract_if(.., |(request, _)| {
+            disk.version >= request.after && disk.holds(&request.range)
+        });
+        for (_, reply) in due {
             reply.send(());
         }
     }
