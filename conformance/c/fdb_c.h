@@ -54,6 +54,10 @@ FDBFuture *fdb_database_get_client_status(FDBDatabase *);
 FDBFuture *fdb_database_get_server_protocol(FDBDatabase *, uint64_t expected);
 double fdb_database_get_main_thread_busyness(FDBDatabase *);
 
+int fdb_database_open_tenant(FDBDatabase *, const uint8_t *name, int length, FDBTenant **);
+int fdb_tenant_create_transaction(FDBTenant *, FDBTransaction **);
+void fdb_tenant_destroy(FDBTenant *);
+
 void fdb_transaction_destroy(FDBTransaction *);
 void fdb_transaction_cancel(FDBTransaction *);
 void fdb_transaction_reset(FDBTransaction *);

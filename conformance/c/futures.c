@@ -289,9 +289,35 @@ static void versions_and_other_answers(void) {
     fdb_future_destroy(future);
 }
 
+static void without_tenants_everything_inside_one_fails(void) {
+    FDBTenant *tenant;
+    FDBTransaction *transaction;
+    EXPECT(0, fdb_database_open_tenant(database, BYTES("tenant"), &tenant));
+    EXPECT(0, fdb_tenant_create_transaction(tenant, &transaction));
+    fdb_tenant_destroy(tenant);
+    fdb_transaction_set(transaction, BYTES("key"), BYTES("value"));
+    FDBFuture *future = fdb_transaction_get(transaction, BYTES("other"), 0);
+    EXPECT(2136, wait_for(future));
+    fdb_future_destroy(future);
+    future = fdb_transaction_commit(transaction);
+    EXPECT(2136, wait_for(future));
+    fdb_future_destroy(future);
+    fdb_transaction_destroy(transaction);
+}
+
+static void the_network_is_idle_at_first_and_has_worked_after_a_while(void) {
+    double busyness = fdb_database_get_main_thread_busyness(database);
+    for (int i = 0; busyness <= 0 && i < 1000; i++) {
+        usleep(10000);
+        busyness = fdb_database_get_main_thread_busyness(database);
+    }
+    EXPECT(1, busyness > 0 && busyness <= 1);
+}
+
 int main(void) {
     pthread_t network = start_network(740, 740);
     EXPECT(0, fdb_create_database(cluster_file(), &database));
+    EXPECT(1, fdb_database_get_main_thread_busyness(database) == 0);
     FDBTransaction *transaction = begin(database);
     fdb_transaction_clear_range(transaction, BYTES("futures/"), BYTES("futures0"));
     finish(fdb_transaction_commit(transaction));
@@ -307,6 +333,8 @@ int main(void) {
     destroying_a_transaction_ends_its_pending_operations();
     errors_of_calls_that_return_nothing_are_deferred();
     versions_and_other_answers();
+    without_tenants_everything_inside_one_fails();
+    the_network_is_idle_at_first_and_has_worked_after_a_while();
 
     fdb_database_destroy(database);
     stop_network(network);
