@@ -13,7 +13,24 @@ fn libraries() -> &'static Path {
     FOLDER.get_or_init(|| {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("workloads");
         fs::create_dir_all(&folder).unwrap();
-        for name in ["misbehave", "older_abi"] {
+        // What a library that needs libfdb_c.so is linked against, and does not find when it is loaded.
+        let absent = folder.join("absent");
+        fs::create_dir_all(&absent).unwrap();
+        let status = Command::new("cc")
+            .args([
+                "-shared",
+                "-nostdlib",
+                "-x",
+                "c",
+                "/dev/null",
+                "-Wl,-soname,libfdb_c.so",
+                "-o",
+            ])
+            .arg(absent.join("libfdb_c.so"))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        for name in ["misbehave", "older_abi", "counter"] {
             let source =
                 Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/workloads/{name}.c"));
             let library = folder.join(format!("lib{name}.so"));
@@ -23,6 +40,9 @@ fn libraries() -> &'static Path {
                 .args(["-shared", "-fPIC", "-O0", "-w", "-pthread", "-o"])
                 .arg(&fresh)
                 .arg(source)
+                .arg("-Wl,--no-as-needed")
+                .arg(format!("-L{}", absent.display()))
+                .arg("-lfdb_c")
                 .status()
                 .unwrap();
             assert!(status.success());
@@ -392,6 +412,112 @@ fn phases_are_barriers_for_all_clients_and_workloads_of_a_test() {
         "one number for a test: {calls:?}"
     );
     assert_ne!(first, second, "another number for another test");
+}
+
+const FAULTS: &str = "
+[[test.workload]]
+testName = 'RandomClogging'
+testDuration = 30.0
+swizzle = 1
+[[test.workload]]
+testName = 'Attrition'
+testDuration = 30.0
+machinesToKill = 10
+machinesToLeave = 3
+reboot = true
+[[test.workload]]
+testName = 'Rollback'
+testDuration = 30.0
+";
+
+/// A test file for the workload that counts, with faults.
+fn counting(name: &str, options: &str) -> Bench {
+    let bench = Bench::new(name, "libraryName = 'counter'\n");
+    let text = format!(
+        "[[test]]\ntestTitle = 'Counting'\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'counter'\ncount = 30\n{options}{FAULTS}",
+        libraries().display()
+    );
+    fs::write(bench.folder.join("bench.toml"), text).unwrap();
+    bench
+}
+
+#[test]
+fn a_careful_workload_survives_what_breaks_a_careless_one() {
+    let sweep = [
+        "run",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "12",
+        "--no-build",
+        "--hang-limit",
+        "300s",
+    ];
+    let careful = counting("careful", "").run(&sweep);
+    assert_eq!(
+        careful.status.code(),
+        Some(0),
+        "{}{}",
+        text(&careful.stdout),
+        text(&careful.stderr)
+    );
+    let careless = counting("careless", "careless = 1\n").run(&sweep);
+    assert_eq!(
+        careless.status.code(),
+        Some(100),
+        "{}",
+        text(&careless.stdout)
+    );
+    let report = text(&careless.stdout);
+    assert!(report.contains("WrongSum Sum="), "{report}");
+    assert!(report.contains("faults before it"), "{report}");
+}
+
+#[test]
+fn runs_with_faults_are_deterministic() {
+    let bench = counting("deterministic", "");
+    let output = bench.run(&[
+        "check-determinism",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "3",
+        "--no-build",
+        "--buggify",
+        "on",
+    ]);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn errors_and_faults_are_counted() {
+    let bench = counting("stats", "");
+    let output = bench.run(&[
+        "stats",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "4",
+        "--no-build",
+        "--message-format",
+        "json",
+    ]);
+    let lines = text(&output.stdout);
+    let summary: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert!(summary["errors"]["1021"].as_u64() > Some(0), "{summary}");
+    assert!(
+        summary["faults"]["RebootingProcess"].as_u64() > Some(0),
+        "{summary}"
+    );
 }
 
 #[test]
