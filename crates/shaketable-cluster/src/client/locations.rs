@@ -20,6 +20,8 @@ pub(crate) struct LocationCache {
 
 /// How many shards one question asks for. FoundationDB asks for more than it needs at the moment.
 const SHARDS_PER_QUESTION: usize = 100;
+/// How often one answer tries to make room.
+const EVICTIONS_AT_ONCE: usize = 200;
 
 impl LocationCache {
     /// The shard that holds `key`, or with `backward` the keys just before it.
@@ -94,8 +96,32 @@ impl Context {
             for shard in self.ask_for_locations(range, backward).await? {
                 self.locations.borrow_mut().insert(Rc::new(shard));
             }
+            self.evict_locations(key);
             if let Some(shard) = self.locations.borrow().find(key, backward) {
                 return Ok(shard);
+            }
+        }
+    }
+
+    /// In a simulation the cache is small, so that its misses are tested too. What was asked for last stays.
+    fn evict_locations(&self, key: &Key) {
+        if self.is_instant || !self.kernel.is_simulation() {
+            return;
+        }
+        let mut cache = self.locations.borrow_mut();
+        let max = self.knobs.location_cache_eviction_size_sim.max(1) as usize;
+        for _ in 0..EVICTIONS_AT_ONCE {
+            if cache.shards.len() <= max {
+                return;
+            }
+            let index = self.random.index(cache.shards.len());
+            let victim = cache
+                .shards
+                .values()
+                .nth(index)
+                .map(|shard| shard.range.clone());
+            if let Some(range) = victim.filter(|range| *key < range.begin || range.end < *key) {
+                cache.shards.remove(&range.begin);
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Reads of the database at a version: the layer that knows shards, replicas and retries, and nothing of writes.
 //!
-//! A read asks one replica of the shard it needs; if that one cannot be reached or lags, the next. A shard that
-//! has moved is looked up again. None of this is seen by an application: what it sees are values, and the codes
+//! A read asks one replica of the shard it needs; if that one cannot be reached, lags or is slow, the next one too.
+//! A shard that has moved is looked up again. None of this is seen by an application: what it sees are values, and the codes
 //! 1007, 1009 and 1037 when no replica can serve the version.
 
 use super::RangeLimits;
 use super::database::Context;
 use super::key::{ALL_END, key_after};
 use super::range_read::RangeResult;
+use super::shared::{First, first_of};
 use crate::error::Error;
 use crate::proto::{
     GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue, Key,
@@ -15,10 +16,16 @@ use crate::proto::{
     StorageInterface, Value, Version, WatchValue,
 };
 use bytes::Bytes;
-use shaketable_kernel::{Endpoint, Request};
+use shaketable_kernel::{Disconnected, Endpoint, Request, Requesting};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 
 /// No reply is longer than the row that reaches this, and no reply has more rows.
 const REPLY_BYTES_MAX: i32 = 80_000;
+
+/// How long one replica is waited for before the next one is asked too, in seconds.
+const SECOND_REQUEST_SECONDS: f64 = 0.02;
 
 /// Why a shard gave no answer.
 enum Failure {
@@ -258,10 +265,10 @@ impl Context {
             value: value.clone(),
             version,
         };
-        match self
-            .ask(&shard, |server| &server.watch_value, question)
-            .await
-        {
+        // A watch is silent as long as nothing changes: that is no reason to ask another server.
+        let patience = f64::INFINITY;
+        let changed = self.ask_replicas(&shard, patience, |server| &server.watch_value, question);
+        match changed.await {
             Ok(changed) => Ok(Some(changed)),
             Err(failure) => Box::pin(self.relocate(&shard, failure))
                 .await
@@ -269,10 +276,26 @@ impl Context {
         }
     }
 
-    /// Asks the replicas of a shard, one after the other.
+    /// Asks the replicas of a shard until one answers.
     async fn ask<Q, T>(
         &self,
         shard: &ShardLocation,
+        endpoint: impl Fn(&StorageInterface) -> &Endpoint<Q>,
+        question: impl Fn() -> Q,
+    ) -> Result<T, Failure>
+    where
+        Q: Request<Reply = Result<T, StorageError>>,
+        T: 'static,
+    {
+        self.ask_replicas(shard, SECOND_REQUEST_SECONDS, endpoint, question)
+            .await
+    }
+
+    /// The same, asking the next replica too when one is silent for longer than `patience` seconds.
+    async fn ask_replicas<Q, T>(
+        &self,
+        shard: &ShardLocation,
+        patience: f64,
         endpoint: impl Fn(&StorageInterface) -> &Endpoint<Q>,
         question: impl Fn() -> Q,
     ) -> Result<T, Failure>
@@ -287,9 +310,23 @@ impl Context {
             0
         };
         let mut failure = Failure::Moved;
-        for turn in 0..servers.len() {
-            let server = &servers[(first + turn) % servers.len()];
-            match endpoint(server).request(self.process, question()).await {
+        let mut asked = 0;
+        let mut waiting: Vec<Requesting<Q::Reply>> = Vec::with_capacity(1);
+        while asked < servers.len() || !waiting.is_empty() {
+            if asked < servers.len() && (waiting.is_empty() || patience < f64::INFINITY) {
+                let server = &servers[(first + asked) % servers.len()];
+                waiting.push(endpoint(server).request(self.process, question()));
+                asked += 1;
+            }
+            let reply = if asked < servers.len() && patience < f64::INFINITY {
+                match first_of(any_of(&mut waiting), self.kernel.sleep(patience)).await {
+                    First::Left(reply) => reply,
+                    First::Right(()) => continue,
+                }
+            } else {
+                any_of(&mut waiting).await
+            };
+            match reply {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(StorageError::WrongShardServer)) => return Err(Failure::Moved),
                 Ok(Err(StorageError::Code(
@@ -476,6 +513,20 @@ impl Context {
         }
         self.resolve_selector(selector, version).await
     }
+}
+
+/// The first reply of several requests, which is taken out of them.
+async fn any_of<R>(waiting: &mut Vec<Requesting<R>>) -> Result<R, Disconnected> {
+    poll_fn(|context| {
+        for index in 0..waiting.len() {
+            if let Poll::Ready(reply) = Pin::new(&mut waiting[index]).poll(context) {
+                drop(waiting.swap_remove(index));
+                return Poll::Ready(reply);
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// What a range read over shards wants.

@@ -182,6 +182,9 @@ impl Inner {
                 native, options, ..
             } = &mut *state;
             let mut transaction = std::mem::take(&mut native.commit);
+            transaction
+                .read_conflict_ranges
+                .append(&mut native.late_read_ranges);
             transaction.read_snapshot = read_snapshot;
             transaction.lock_aware = options.lock_aware;
             transaction.report_conflicting_keys = options.report_conflicting_keys;
@@ -256,9 +259,14 @@ impl State {
     /// Hands everything over that the commit is made of.
     fn prepare_commit(&mut self) {
         if self.options.read_your_writes_disabled {
-            let commit = &self.native.commit;
+            let Native {
+                commit,
+                late_read_ranges,
+                ..
+            } = &self.native;
+            let reads = commit.read_conflict_ranges.iter().chain(late_read_ranges);
             self.committed_ranges = (
-                commit.read_conflict_ranges.clone(),
+                reads.cloned().collect(),
                 commit.write_conflict_ranges.clone(),
             );
             return;

@@ -513,7 +513,7 @@ impl Inner {
 
     fn add_native_conflict(&self, (begin, end): (Key, Key)) {
         if begin < end {
-            let ranges = &mut self.state_mut().native.commit.read_conflict_ranges;
+            let ranges = &mut self.state_mut().native.late_read_ranges;
             ranges.push(KeyRange { begin, end });
         }
     }

@@ -41,7 +41,8 @@ impl Host for Inner {
             return state.read_conflicts.ranges.iter().collect();
         }
         let native = &state.native.commit.read_conflict_ranges;
-        merged(native.iter().chain(&state.committed_ranges.0))
+        let late = &state.native.late_read_ranges;
+        merged(native.iter().chain(late).chain(&state.committed_ranges.0))
     }
 
     fn write_conflict_ranges(&self) -> Vec<KeyRange> {

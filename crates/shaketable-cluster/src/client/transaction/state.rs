@@ -62,6 +62,8 @@ pub(crate) struct Native {
     /// Whether the read version comes from a proxy, with the metadata version beside it.
     pub(crate) is_given_version: bool,
     pub(crate) commit: CommitTransaction,
+    /// Read conflict ranges that were known only when their reads ended. They do not count towards the size.
+    pub(crate) late_read_ranges: Vec<KeyRange>,
     pub(crate) idempotency_id: Option<Bytes>,
     pub(crate) versionstamp: Shared<Versionstamp>,
     /// Watches that begin when the commit succeeds.
@@ -153,6 +155,7 @@ impl Native {
             read_version: None,
             is_given_version: true,
             commit: CommitTransaction::default(),
+            late_read_ranges: Vec::new(),
             idempotency_id: None,
             versionstamp: Shared::new(),
             watches: Vec::new(),
