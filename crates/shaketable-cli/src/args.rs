@@ -206,12 +206,33 @@ pub struct OutputArgs {
     /// Write a JUnit report to this file.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// The folder for traces of failing seeds.
-    #[arg(long, value_name = "DIR", default_value = "target/shaketable/traces")]
-    pub trace_dir: PathBuf,
+    /// The folder for traces of failing seeds [default: target/shaketable/traces of the cargo workspace].
+    #[arg(long, value_name = "DIR")]
+    pub trace_dir: Option<PathBuf>,
     /// The form of traces.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub trace_format: TraceFormat,
+}
+
+impl OutputArgs {
+    /// The folder for traces: the one that was asked for, or one below the `target` of the workspace that the current folder
+    /// lies in. Without a workspace the current folder stands for it.
+    pub fn trace_dir(&self) -> PathBuf {
+        self.trace_dir
+            .clone()
+            .unwrap_or_else(|| workspace_root().join("target/shaketable/traces"))
+    }
+}
+
+/// The way from the current folder up to the first that holds a `Cargo.lock`; empty if none does.
+fn workspace_root() -> PathBuf {
+    let Ok(current) = std::env::current_dir() else {
+        return PathBuf::new();
+    };
+    let up = current
+        .ancestors()
+        .position(|folder| folder.join("Cargo.lock").is_file());
+    (0..up.unwrap_or(0)).map(|_| "..").collect()
 }
 
 /// How results are written.

@@ -133,7 +133,7 @@ fn explain(
     first: &Response,
     second: &Response,
 ) -> Result<String, SessionError> {
-    let folder = &args.output.trace_dir;
+    let folder = &args.output.trace_dir();
     fs::create_dir_all(folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
     let stem = args.file.file_stem().unwrap_or_default().to_string_lossy();
     let paths = ["a", "b"].map(|run| folder.join(format!("{stem}-{seed}-{run}.json")));

@@ -231,7 +231,7 @@ impl<'a> Campaign<'a> {
     }
 
     fn trace_path(&self, file: &Path, seed: u32) -> Result<PathBuf, SessionError> {
-        let folder = &self.output.trace_dir;
+        let folder = &self.output.trace_dir();
         fs::create_dir_all(folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
