@@ -7,8 +7,9 @@
 //!
 //! It leaves out what would take the promise back that the checkers verify (writes without conflict ranges), and where
 //! FoundationDB itself, which the client follows, does not look like a plain map: a versionstamp makes keys unreadable; key
-//! selectors still count a key that the same transaction has cleared with `COMPARE_AND_CLEAR`; and a reverse read whose begin
-//! is before the empty key takes the shards for empty that it has not reached.
+//! selectors still count a key that the same transaction has cleared with `COMPARE_AND_CLEAR`; a reverse read whose begin
+//! is before the empty key takes the shards for empty that it has not reached; and an empty range whose selectors walk outwards
+//! adds no conflict range for where they walk, so it counts as a snapshot read.
 
 use super::{Observation, Outcome, Read, Step};
 use crate::client::atomic;
@@ -262,6 +263,7 @@ impl Attempt<'_> {
             let received = self.client.kernel.now();
             self.observation.read_version = Some((asked, received, version));
         }
+        let snapshot = snapshot || read.is_unprotected();
         self.observation.steps.push(Step::Read {
             read,
             snapshot,
@@ -350,5 +352,17 @@ impl Attempt<'_> {
     fn note(&mut self, step: Step) {
         self.writes = true;
         self.observation.steps.push(step);
+    }
+}
+
+impl Read {
+    /// Whether FoundationDB's conflict ranges do not cover what the read depends on.
+    fn is_unprotected(&self) -> bool {
+        match self {
+            Read::GetRange {
+                begin, end, rows, ..
+            } => rows.is_empty() && (begin.offset < 1 || end.offset > 1),
+            Read::Get { .. } | Read::GetKey { .. } => false,
+        }
     }
 }
