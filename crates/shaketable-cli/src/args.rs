@@ -89,6 +89,9 @@ pub struct RunArgs {
     /// Stop at the first failure.
     #[arg(long)]
     pub fail_fast: bool,
+    /// Fail if a `sometimes!` or `reachable!` in the code under test never held, in any seed.
+    #[arg(long)]
+    pub require_sometimes: bool,
     /// Write a trace for passing seeds as well.
     #[arg(long)]
     pub trace: bool,

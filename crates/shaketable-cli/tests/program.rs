@@ -185,6 +185,27 @@ fn every_way_to_go_wrong_has_a_verdict_with_phase_and_client() {
 }
 
 #[test]
+fn an_assertion_that_never_held_is_named_and_fails_where_it_must_not() {
+    let bench = Bench::misbehaving("assertion", "assertion", "start");
+    let sweep = "run bench.toml --seed 1 --seeds 3 --no-build --clients 3";
+    let words: Vec<&str> = sweep.split(' ').collect();
+    let output = bench.run(&words);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert!(
+        report.contains("0          6  sometimes \"a retry\" w.c:7  never held"),
+        "{report}"
+    );
+    let output = bench.run(&[&words[..], &["--require-sometimes"]].concat());
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(100), "{report}");
+    assert!(
+        report.ends_with("--require-sometimes: 1 assertion never held\n"),
+        "{report}"
+    );
+}
+
+#[test]
 fn what_no_seed_controls_is_named() {
     for (what, words) in [
         ("thread", "started a thread"),

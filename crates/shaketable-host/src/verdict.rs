@@ -30,6 +30,9 @@ pub struct Outcome {
     pub drawn: Drawn,
     /// The metrics of all clients together.
     pub metrics: Vec<Metric>,
+    /// The assertions in the code under test, by their place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<Assertion>,
     /// How often each error reached a workload, by code.
     pub errors: BTreeMap<i32, u64>,
     /// How often each fault was injected, by name.
@@ -81,6 +84,42 @@ pub struct Metric {
     pub value: f64,
     /// The value in the format the workload chose.
     pub formatted: String,
+}
+
+/// An assertion in the code under test, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Assertion {
+    /// File and line.
+    pub site: String,
+    /// `always`, `sometimes`, `reachable` or `unreachable`.
+    pub kind: String,
+    /// What it says.
+    pub message: String,
+    /// How often its condition held.
+    pub held: u64,
+    /// How often it did not.
+    pub broken: u64,
+}
+
+impl Assertion {
+    /// Adds what other runs have counted: places become one, in the order of their names.
+    pub fn merge(all: &mut Vec<Assertion>, more: &[Assertion]) {
+        for one in more {
+            let key = |one: &Assertion| (one.site.clone(), one.kind.clone(), one.message.clone());
+            match all.binary_search_by_key(&key(one), key) {
+                Ok(index) => {
+                    all[index].held += one.held;
+                    all[index].broken += one.broken;
+                }
+                Err(index) => all.insert(index, one.clone()),
+            }
+        }
+    }
+
+    /// Whether it should have held at least once, and never did.
+    pub fn is_missed(&self) -> bool {
+        self.held == 0 && matches!(self.kind.as_str(), "sometimes" | "reachable")
+    }
 }
 
 /// A phase of a workload's life.
@@ -297,6 +336,21 @@ mod tests {
             first.signature(),
             failure("lost a row", 1, 10.5).signature()
         );
+    }
+
+    #[test]
+    fn assertions_of_many_runs_are_added_up_by_place() {
+        let assertion = |site: &str, held| Assertion {
+            site: site.into(),
+            kind: "sometimes".into(),
+            held,
+            ..Assertion::default()
+        };
+        let mut all = Vec::new();
+        Assertion::merge(&mut all, &[assertion("b", 1), assertion("a", 0)]);
+        Assertion::merge(&mut all, &[assertion("a", 0), assertion("b", 2)]);
+        assert_eq!(all, [assertion("a", 0), assertion("b", 3)]);
+        assert!(all[0].is_missed() && !all[1].is_missed());
     }
 
     #[test]

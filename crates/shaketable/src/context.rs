@@ -5,11 +5,14 @@
 //! copy used later, or elsewhere, says so on stderr and answers with something harmless instead of
 //! reaching into freed memory.
 
+use crate::clock::Clock;
 use crate::details;
+use crate::draw;
 use crate::executor::HomeThread;
 use crate::executor::scope::Scope;
 use crate::host::HostContext;
 use crate::phase::Stage;
+use crate::rng::Rng;
 use crate::stderr::complain;
 use crate::trace_event::{c_string, compose};
 use foundationdb::future::FdbFuture;
@@ -37,6 +40,8 @@ struct Shared {
     client_id: i32,
     client_count: i32,
     shared_random_number: i64,
+    #[cfg(feature = "assertions")]
+    is_buggified: bool,
 }
 
 // SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used after
@@ -157,6 +162,50 @@ impl WorkloadContext {
         self.host("rnd").map_or(0, |host| host.rnd())
     }
 
+    /// The simulation's random generator for whatever takes one: see [`Rng`].
+    pub fn rng(&self) -> Rng {
+        Rng::new(self.clone())
+    }
+
+    /// The simulation's clock for whatever takes one: see [`Clock`].
+    pub fn clock(&self) -> Clock {
+        Clock::simulated(self.clone())
+    }
+
+    /// Picks some of these operations for this seed, at least one; the same on all clients.
+    ///
+    /// A test that does everything all the time seldom goes far in any one direction: where half of all operations empty a queue, it
+    /// is never long. So each seed leaves out some of them, each with a chance of one half. Whether an operation is picked is decided by the seed and
+    /// its text, and draws no random number. The choice is traced as `WorkloadSwarm`, with `Picked` and `LeftOut`, by client 0.
+    ///
+    /// ```no_run
+    /// # fn example(context: shaketable::WorkloadContext) {
+    /// let operations = context.swarm(["push", "pop", "peek", "clear"]);
+    /// # }
+    /// ```
+    pub fn swarm<T: fmt::Display>(&self, operations: impl IntoIterator<Item = T>) -> Vec<T> {
+        let number = |text: &str| draw::number(self.shared_random_number(), text, &[SWARM]);
+        let (mut picked, mut left_out): (Vec<T>, Vec<T>) = operations
+            .into_iter()
+            .partition(|operation| draw::chance(0.5, number(&operation.to_string())));
+        if picked.is_empty() && !left_out.is_empty() {
+            let index = number("") % left_out.len() as u64;
+            picked.push(left_out.remove(index as usize));
+        }
+        if self.client_id() == 0 {
+            let list = |operations: &[T]| {
+                let texts: Vec<String> = operations.iter().map(T::to_string).collect();
+                texts.join(", ")
+            };
+            self.trace(
+                Severity::Info,
+                "WorkloadSwarm",
+                details!["Picked" => list(&picked), "LeftOut" => list(&left_out)],
+            );
+        }
+        picked
+    }
+
     /// An option of the test file.
     ///
     /// Reading an option consumes it: the second read gives `None`. So does an option that is absent
@@ -249,8 +298,17 @@ impl WorkloadContext {
             client_id: host.client_id(),
             client_count: host.client_count(),
             shared_random_number: host.shared_random_number(),
+            // Read here, because an option that nobody reads is an error.
+            #[cfg(feature = "assertions")]
+            is_buggified: host.get_option(c"shaketableBuggify") != "off",
             host,
         }))
+    }
+
+    /// Whether `buggify!` may fire.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn is_buggified(&self) -> bool {
+        self.0.is_buggified
     }
 
     /// The host is about to forget this workload.
@@ -305,6 +363,8 @@ impl fmt::Debug for WorkloadContext {
     }
 }
 
+/// Sets the draws of `swarm` apart from others of the same name.
+const SWARM: u64 = 0x7377_6172_6d00;
 const OPERATION_CANCELLED: i32 = 1101;
 const UNSUPPORTED_OPERATION: i32 = 2108;
 

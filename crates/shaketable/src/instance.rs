@@ -317,6 +317,7 @@ unsafe extern "C" fn free<W>(inner: *mut OpaqueWorkload) {
         // Its code is still on the stack, or it holds what the host has freed: leaking is sound.
         std::mem::forget(instance);
     }
+    client.tell_sites();
     if let Some(context) = client.context() {
         context.kill();
     }

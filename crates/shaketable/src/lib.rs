@@ -67,6 +67,11 @@
 //! adds the C++ ABI to a `fdb-7_4` library; `fdb-7_1` and `fdb-7_3` have it always, because their
 //! servers speak nothing else.
 //!
+//! `assertions`, on by default, compiles [`always!`], [`sometimes!`], [`reachable!`], [`unreachable!`](crate::unreachable!) and
+//! [`buggify!`], which cost nothing without it.
+//!
+//! `tracing` sends events and spans of the crate of that name to the simulation's trace, as `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
+//!
 //! `embedded` brings the embedded simulation into a test program: [`Simulation`], [`#[shaketable::test]`](macro@test).
 //! It belongs into `[dev-dependencies]`; a workload library that a simulator loads must be built without it.
 
@@ -86,7 +91,13 @@ compile_error!(
      `fdb-7_3`, `fdb-7_4`"
 );
 
+mod assertions;
+#[cfg(feature = "tracing")]
+mod bridge;
+mod buggify;
+mod clock;
 mod context;
+mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod executor;
@@ -95,11 +106,15 @@ mod instance;
 mod metrics;
 mod phase;
 mod register;
+mod rng;
+#[cfg(feature = "assertions")]
+mod sites;
 mod stderr;
 mod time;
 mod trace_event;
 mod workload;
 
+pub use clock::Clock;
 pub use context::{OptionError, Severity, WorkloadContext};
 #[cfg(feature = "embedded")]
 pub use embedded::{Failed, Faults, Passed, Seeds, Simulation};
@@ -109,6 +124,7 @@ pub use executor::{
 pub use foundationdb;
 pub use instance::WrappedWorkload;
 pub use metrics::{Metric, Metrics};
+pub use rng::Rng;
 #[cfg(feature = "embedded")]
 pub use shaketable_macros::test;
 pub use time::{Elapsed, Sleep, sleep, timeout, yield_now};
@@ -123,5 +139,7 @@ pub mod internals {
 
     pub use crate::executor::poll_pending_tasks;
     pub use crate::register::{create, create_cpp, make_single, single_api_version};
+    #[cfg(feature = "assertions")]
+    pub use crate::sites::{Kind, Site};
     pub use shaketable_abi::v1::FDBWorkloadContext;
 }

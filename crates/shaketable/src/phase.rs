@@ -160,6 +160,14 @@ impl Client {
         }
     }
 
+    /// Writes to the trace what the assertions have counted.
+    pub(crate) fn tell_sites(&self) {
+        #[cfg(feature = "assertions")]
+        if let Some(context) = &self.context {
+            crate::sites::tell(context);
+        }
+    }
+
     /// No further phase may run: the code of `stage` was interrupted.
     pub(crate) fn interrupt(&self, stage: StageName) {
         if self.broken.get().is_none() {
@@ -374,6 +382,7 @@ impl Drop for End {
                 false
             }
         };
+        self.client.tell_sites();
         if let Some(promise) = self.promise.take() {
             promise.send(verdict);
         }

@@ -37,6 +37,8 @@ pub unsafe fn create(
         refuse_host();
     }
     attach();
+    #[cfg(feature = "tracing")]
+    crate::bridge::install();
     // SAFETY: by the caller's promise, and the check above.
     let host = match unsafe { HostContext::new(raw_context) } {
         Ok(host) => host,

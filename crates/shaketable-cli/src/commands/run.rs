@@ -34,6 +34,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     };
     Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
         .stop_at_first(args.fail_fast)
+        .require_sometimes(args.require_sometimes)
         .run()
 }
 
@@ -95,6 +96,7 @@ struct Campaign<'a> {
     jobs: usize,
     traces: Traces,
     fail_fast: bool,
+    require_sometimes: bool,
 }
 
 impl<'a> Campaign<'a> {
@@ -113,11 +115,17 @@ impl<'a> Campaign<'a> {
             jobs,
             traces,
             fail_fast: false,
+            require_sometimes: false,
         }
     }
 
     fn stop_at_first(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
+        self
+    }
+
+    fn require_sometimes(mut self, require: bool) -> Self {
+        self.require_sometimes = require;
         self
     }
 
@@ -196,6 +204,9 @@ impl<'a> Campaign<'a> {
             () if ended == Ended::Interrupted => exit_codes::INTERRUPTED,
             () if ended == Ended::NoWorkers => exit_codes::SETUP_FAILED,
             () if summary.runs() == 0 => exit_codes::NOTHING_RUN,
+            () if self.require_sometimes && summary.missed().next().is_some() => {
+                exit_codes::TESTS_FAILED
+            }
             () => exit_codes::PASSED,
         };
         if let Some(path) = &self.output.junit {
@@ -226,6 +237,13 @@ impl<'a> Campaign<'a> {
         }
         if !self.is_single() {
             anstream::print!("{}", human::summary(summary, elapsed, repro));
+        }
+        let missed = summary.missed().count() as u64;
+        if self.require_sometimes && missed > 0 {
+            anstream::println!(
+                "--require-sometimes: {} never held",
+                human::plural(missed, "assertion")
+            );
         }
         Ok(code)
     }

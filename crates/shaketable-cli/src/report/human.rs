@@ -198,6 +198,7 @@ pub fn summary(summary: &Summary, elapsed: Duration, repro: &Repro) -> String {
             plural(*count, "run")
         );
     }
+    assertions(&mut out, summary);
     if summary.groups.len() > 1 {
         let _ = writeln!(out, "  {} distinct failures:", summary.groups.len());
         for group in &summary.groups {
@@ -211,6 +212,29 @@ pub fn summary(summary: &Summary, elapsed: Duration, repro: &Repro) -> String {
         let _ = writeln!(out, "{}", repro.line(file, group.seeds[0]));
     }
     out
+}
+
+/// Each assertion in the code under test, and how often it held.
+fn assertions(out: &mut String, summary: &Summary) {
+    if summary.assertions.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "  {:>10} {:>10}  assertion", "held", "did not");
+    for one in &summary.assertions {
+        let must_hold = matches!(one.kind.as_str(), "always" | "unreachable");
+        let (style, remark) = if one.is_missed() {
+            (BAD, "  never held")
+        } else if must_hold && one.broken > 0 {
+            (BAD, "  violated")
+        } else {
+            (FAINT, "")
+        };
+        let _ = writeln!(
+            out,
+            "  {:>10} {:>10}  {} {:?} {FAINT}{}{FAINT:#}{style}{remark}{style:#}",
+            one.held, one.broken, one.kind, one.message, one.site
+        );
+    }
 }
 
 /// The lines fdbserver prints for a run, and the verdict.

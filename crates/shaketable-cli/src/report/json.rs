@@ -80,6 +80,9 @@ pub enum Message<'a> {
         errors: &'a std::collections::BTreeMap<i32, u64>,
         /// Injected faults, by name; only of `stats`.
         faults: &'a std::collections::BTreeMap<String, u64>,
+        /// The assertions in the code under test, over all runs; left out if there are none.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        assertions: &'a [shaketable_host::verdict::Assertion],
         /// The exit status of the program.
         exit_code: u8,
     },
@@ -127,6 +130,7 @@ pub fn summary(summary: &Summary, elapsed: Duration, exit_code: u8) -> Message<'
         uncontrolled: &summary.uncontrolled,
         errors: &summary.errors,
         faults: &summary.faults,
+        assertions: &summary.assertions,
         exit_code,
     }
 }

@@ -10,7 +10,7 @@ pub mod junit;
 pub mod repro;
 
 use crate::protocol::Response;
-use shaketable_host::verdict::Outcome;
+use shaketable_host::verdict::{Assertion, Outcome};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -35,6 +35,8 @@ pub struct Summary {
     pub errors: BTreeMap<i32, u64>,
     /// Injected faults, by name; only if they were counted.
     pub faults: BTreeMap<String, u64>,
+    /// The assertions in the code under test, over all runs.
+    pub assertions: Vec<Assertion>,
 }
 
 /// Failures of one cause.
@@ -85,6 +87,7 @@ impl Summary {
             uncontrolled: BTreeMap::new(),
             errors: BTreeMap::new(),
             faults: BTreeMap::new(),
+            assertions: Vec::new(),
         }
     }
 
@@ -102,6 +105,7 @@ impl Summary {
         for (name, count) in &outcome.faults {
             *self.faults.entry(name.clone()).or_default() += count;
         }
+        Assertion::merge(&mut self.assertions, &outcome.assertions);
         let Some(failure) = outcome.failures.first() else {
             self.passed[response.file] += 1;
             return None;
@@ -125,6 +129,11 @@ impl Summary {
             printed: response.printed.clone(),
         });
         Some(self.groups.len() - 1)
+    }
+
+    /// Assertions that should have held once, and never did.
+    pub fn missed(&self) -> impl Iterator<Item = &Assertion> {
+        self.assertions.iter().filter(|one| one.is_missed())
     }
 
     /// Runs that have ended.

@@ -89,6 +89,11 @@ static bool misbehave(Self *self, Promise done) {
     if (!strcmp(what, "twice")) { done.vt->send(done.inner, true); return true; }
     if (!strcmp(what, "never")) { return false; }
     if (!strcmp(what, "error")) { trace(self, 4, "InvariantBroken", "Expected", "1"); return true; }
+    if (!strcmp(what, "assertion")) {
+        Pair pairs[] = {{"Kind", "sometimes"}, {"Message", "a retry"}, {"Site", "w.c:7"}, {"Held", "0"}, {"Broken", "2"}};
+        self->context.vt->trace(self->context.inner, 1, "WorkloadAssertion", pairs, 5);
+        return true;
+    }
     if (!strcmp(what, "severity")) { trace(self, 9, "Odd", "Key", "1"); return true; }
     if (!strcmp(what, "unnamed")) { trace(self, 1, "", "Key", "1"); return true; }
     if (!strcmp(what, "large")) {

@@ -24,6 +24,7 @@ pub(super) struct ClientHost {
 
 impl Host for ClientHost {
     fn trace(&self, severity: Severity, name: &str, details: Vec<(String, String)>) {
+        self.run.sites.note(name, &details);
         let mut event = Event::new(severity, self.run.now(), name).on(&*self.client.address, "TS");
         event.details = details;
         if severity == Severity::Error {
@@ -57,6 +58,12 @@ impl Host for ClientHost {
     }
 
     fn option(&self, name: &str, default: &str) -> String {
+        let default = match name {
+            // FoundationDB's interface has no way to ask; the crate `shaketable` asks so.
+            "shaketableBuggify" if self.run.buggify => "on",
+            "shaketableBuggify" => "off",
+            _ => default,
+        };
         self.options.take(name, default)
     }
 

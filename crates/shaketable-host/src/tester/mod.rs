@@ -8,6 +8,7 @@
 //! * [`client`]: the host's answers to one workload on one client.
 //! * [`stage`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
+//! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
 mod client;
@@ -15,6 +16,7 @@ mod metrics;
 mod orchestra;
 mod recorder;
 mod run;
+mod sites;
 mod stage;
 
 use crate::library::beacon::Beacon;

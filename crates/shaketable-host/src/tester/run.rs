@@ -33,6 +33,7 @@ pub(super) struct Run {
     pub(super) metrics: RefCell<Vec<Metric>>,
     /// How often each error reached a workload.
     pub(super) errors: RefCell<BTreeMap<i32, u64>>,
+    pub(super) sites: super::sites::Sites,
     console: RefCell<Vec<String>>,
     failures: RefCell<Vec<Failure>>,
     /// The clients, by their process.
@@ -103,6 +104,7 @@ impl Run {
             drawn: RefCell::default(),
             metrics: RefCell::default(),
             errors: RefCell::default(),
+            sites: super::sites::Sites::default(),
             console: RefCell::default(),
             failures: RefCell::default(),
             clients: RefCell::default(),
@@ -267,7 +269,8 @@ impl Run {
     /// Remembers which places were buggified.
     pub(super) fn note_buggified(&self, cluster: Option<&Cluster>) {
         let sites = cluster.map_or(Vec::new(), Cluster::buggified_sites);
-        self.drawn.borrow_mut().buggified = sites.into_iter().map(str::to_owned).collect();
+        let sites = sites.into_iter().map(str::to_owned);
+        self.drawn.borrow_mut().buggified = sites.chain(self.sites.buggified()).collect();
     }
 
     /// The last events and lines of a run.
@@ -300,6 +303,7 @@ impl Run {
             fingerprint: self.log.fingerprint(),
             drawn: self.drawn.borrow().clone(),
             metrics: self.metrics.borrow().clone(),
+            assertions: self.sites.assertions(),
             errors: self.errors.take(),
             faults: recorder.faults(),
             notable: self.log.notable(),

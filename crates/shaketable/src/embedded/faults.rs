@@ -84,7 +84,7 @@ impl Faults {
         self
     }
 
-    /// Whether the cluster misbehaves in rare but legal ways.
+    /// Whether the cluster, and every [`buggify!`](crate::buggify) of the code under test, misbehaves in rare but legal ways.
     pub const fn buggify(mut self, on: bool) -> Self {
         self.buggify = on;
         self

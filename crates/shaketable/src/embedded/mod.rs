@@ -85,6 +85,7 @@ pub struct Simulation {
     faults: Faults,
     options: Vec<(String, String)>,
     regressions: Option<PathBuf>,
+    require_sometimes: bool,
 }
 
 impl Simulation {
@@ -111,6 +112,7 @@ impl Simulation {
             faults: Faults::default(),
             options: Vec::new(),
             regressions: regressions::default_path(),
+            require_sometimes: false,
         }
     }
 
@@ -158,6 +160,14 @@ impl Simulation {
     /// Keeps no failing seeds.
     pub fn without_regressions(mut self) -> Self {
         self.regressions = None;
+        self
+    }
+
+    /// Fails if a [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the program never held, in any seed.
+    ///
+    /// Not when `SHAKETABLE_SEED` asks for one seed alone.
+    pub fn require_sometimes(mut self) -> Self {
+        self.require_sometimes = true;
         self
     }
 
@@ -249,6 +259,7 @@ impl Simulation {
         let known = regressions
             .as_ref()
             .map_or(Vec::new(), |file| file.seeds(&self.name));
+        let is_sweep = !matches!(replay, Seeds::List(_));
         let asked = replay.or(&self.seeds);
         let plan = self.plan(workload, factory);
         let settings = self.settings();
@@ -269,7 +280,14 @@ impl Simulation {
             });
             return Err(Failed::new(&self.name, &outcome, &passed, kept));
         }
-        Ok(passed)
+        let missed = self.require_sometimes && is_sweep;
+        match missed
+            .then(|| passed.missed())
+            .filter(|missed| !missed.is_empty())
+        {
+            Some(missed) => Err(Failed::missed(&passed, &missed)),
+            None => Ok(passed),
+        }
     }
 
     fn plan(&self, workload: &str, factory: Factory) -> Plan {

@@ -1,6 +1,6 @@
 //! What a test says of its seeds.
 
-use shaketable_host::verdict::Outcome;
+use shaketable_host::verdict::{Assertion, Outcome};
 use std::error::Error;
 use std::fmt::{self, Write};
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ pub struct Passed {
     name: String,
     seeds: u32,
     simulated_seconds: f64,
+    assertions: Vec<Assertion>,
 }
 
 impl Passed {
@@ -19,17 +20,33 @@ impl Passed {
             name: name.to_owned(),
             seeds: 0,
             simulated_seconds: 0.0,
+            assertions: Vec::new(),
         }
     }
 
     pub(super) fn add(&mut self, outcome: &Outcome) {
         self.seeds += 1;
         self.simulated_seconds += outcome.simulated_seconds;
+        Assertion::merge(&mut self.assertions, &outcome.assertions);
+    }
+
+    /// The assertions that should have held once, and did not.
+    pub(super) fn missed(&self) -> Vec<Assertion> {
+        let all = self.assertions.iter();
+        all.filter(|one| one.is_missed()).cloned().collect()
     }
 
     /// How many seeds ran.
     pub fn seeds(&self) -> u32 {
         self.seeds
+    }
+
+    /// How often the [assertion](crate::sometimes) with this message held, and how often it did not; `None` if the program has none
+    /// such.
+    pub fn assertion(&self, message: &str) -> Option<(u64, u64)> {
+        let mut all = self.assertions.iter();
+        let found = all.find(|one| one.message == message)?;
+        Some((found.held, found.broken))
     }
 
     /// How many seconds were simulated, in all seeds together.
@@ -67,7 +84,33 @@ impl Failed {
         }
     }
 
-    /// The seed that failed.
+    /// No seed failed, but the seeds together have not shown what they should.
+    pub(super) fn missed(passed: &Passed, missed: &[Assertion]) -> Self {
+        let (name, seeds) = (&passed.name, passed.seeds);
+        let mut text = format!("`{name}`: in {seeds} seeds, all passing, these never held:\n");
+        for Assertion {
+            site,
+            kind,
+            message,
+            broken,
+            ..
+        } in missed
+        {
+            let how = match broken {
+                0 => "never reached".to_owned(),
+                count => format!("reached {count} times"),
+            };
+            writeln!(text, "  {kind} \"{message}\" at {site}: {how}")
+                .expect("a string takes any text");
+        }
+        Failed {
+            seed: 0,
+            reason: text.clone(),
+            text,
+        }
+    }
+
+    /// The seed that failed; 0 when it is all of them together that did.
     pub fn seed(&self) -> u32 {
         self.seed
     }
@@ -125,6 +168,9 @@ fn text(
         "in {:.1} simulated seconds, {} clients{buggified}; {}",
         outcome.simulated_seconds, drawn.clients, drawn.cluster
     )?;
+    if !drawn.buggified.is_empty() {
+        writeln!(text, "buggified: {}", drawn.buggified.join(", "))?;
+    }
     let counts = |counts: Vec<String>| match counts.is_empty() {
         true => "none".to_owned(),
         false => counts.join(", "),

@@ -1,0 +1,123 @@
+//! Assertions that count, for use anywhere in the code under test.
+//!
+//! `assert!` says that something is wrong. It does not say that a test ever came near the place where it could be wrong:
+//! a retry that never happens, a page that is never split. [`sometimes!`](crate::sometimes) and [`reachable!`](crate::reachable) do.
+//! Over a sweep, each assertion is listed with how often it held; `shaketable run --require-sometimes`, and
+//! [`Simulation::require_sometimes`](crate::Simulation::require_sometimes), fail where one never did.
+//!
+//! No context is passed around: the macros find the client whose code is running. Outside a simulation they do nothing. Without
+//! the feature `assertions`, which is on by default, they are not even compiled, nor are their conditions evaluated: a layer that depends
+//! on `shaketable` for them alone says `default-features = false`, and the workload that tests it switches them on for both.
+//!
+//! In the trace, on either host, every assertion is an event `WorkloadAssertion` for each phase in which it was evaluated, with `Kind`, `Message`,
+//! `Site`, `Held` and `Broken` (how often the condition was true, and false, since the last such event); a violated one is an error
+//! `WorkloadAssertionFailed` with the details, the first time it happens.
+
+/// Asserts that a condition holds whenever this line is reached.
+///
+/// The first violation fails the run, with the details, and the code goes on: what happens next is worth seeing, too.
+///
+/// ```
+/// # let (balance, account) = (3_i64, "savings");
+/// shaketable::always!(balance >= 0, "no account is overdrawn", "Account" => account, "Balance" => balance);
+/// ```
+#[cfg(feature = "assertions")]
+#[macro_export]
+macro_rules! always {
+    ($condition:expr, $message:literal $(, $key:expr => $value:expr)* $(,)?) => {{
+        let site = $crate::__site!(Always, $message);
+        if site.count($condition) {
+            site.fail($crate::details![$($key => $value),*]);
+        }
+    }};
+}
+
+/// Asserts that a condition holds at least once, in some client of some seed.
+///
+/// ```
+/// # let attempts = 1;
+/// shaketable::sometimes!(attempts > 1, "a transfer was tried again");
+/// ```
+#[cfg(feature = "assertions")]
+#[macro_export]
+macro_rules! sometimes {
+    ($condition:expr, $message:literal $(,)?) => {{
+        $crate::__site!(Sometimes, $message).count($condition);
+    }};
+}
+
+/// Asserts that this line is reached at least once, in some client of some seed.
+///
+/// ```
+/// shaketable::reachable!("a page was split");
+/// ```
+#[cfg(feature = "assertions")]
+#[macro_export]
+macro_rules! reachable {
+    ($message:literal $(,)?) => {{
+        $crate::__site!(Reachable, $message).count(true);
+    }};
+}
+
+/// Asserts that this line is never reached.
+///
+/// Unlike the standard library's macro of the same name it does not panic, so it is of type `()`.
+///
+/// ```
+/// # let kind = 1;
+/// match kind {
+///     0 | 1 => {}
+///     other => shaketable::unreachable!("only two kinds are ever written", "Kind" => other),
+/// }
+/// ```
+#[cfg(feature = "assertions")]
+#[macro_export]
+macro_rules! unreachable {
+    ($message:literal $(, $key:expr => $value:expr)* $(,)?) => {{
+        let site = $crate::__site!(Unreachable, $message);
+        if site.count(false) {
+            site.fail($crate::details![$($key => $value),*]);
+        }
+    }};
+}
+
+/// Asserts nothing: the feature `assertions` is off.
+#[cfg(not(feature = "assertions"))]
+#[macro_export]
+macro_rules! always {
+    ($condition:expr, $message:literal $(, $key:expr => $value:expr)* $(,)?) => {{
+        if false {
+            let _: bool = $condition;
+            let _ = $crate::details![$($key => $value),*];
+        }
+    }};
+}
+
+/// Asserts nothing: the feature `assertions` is off.
+#[cfg(not(feature = "assertions"))]
+#[macro_export]
+macro_rules! sometimes {
+    ($condition:expr, $message:literal $(,)?) => {{
+        if false {
+            let _: bool = $condition;
+        }
+    }};
+}
+
+/// Asserts nothing: the feature `assertions` is off.
+#[cfg(not(feature = "assertions"))]
+#[macro_export]
+macro_rules! reachable {
+    ($message:literal $(,)?) => {{}};
+}
+
+/// Asserts nothing: the feature `assertions` is off.
+#[cfg(not(feature = "assertions"))]
+#[macro_export]
+macro_rules! unreachable {
+    ($message:literal $(, $key:expr => $value:expr)* $(,)?) => {{
+        if false {
+            let _ = $crate::details![$($key => $value),*];
+        }
+    }};
+}

@@ -1,0 +1,289 @@
+//! Places in the code under test that are counted: assertions and buggified places.
+//!
+//! A place is a `static` beside the code, found without any context. What happens there is counted for the simulation's thread,
+//! and written to the trace when a phase ends and when the workload is freed, so that the counts reach the report on
+//! either host. On a thread without a simulation nothing is counted.
+//!
+//! On Linux all places of a program stand in one section of it, so that those that are never reached are known, too.
+
+use crate::context::{Severity, WorkloadContext};
+use crate::executor::queue::is_attached;
+use crate::{details, draw};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// What a place is for.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The condition must hold each time.
+    Always,
+    /// The condition must hold once.
+    Sometimes,
+    /// The place must be reached.
+    Reachable,
+    /// The place must not be reached.
+    Unreachable,
+    /// Something legal but rare may happen here.
+    Buggify,
+    /// Nothing; so that there is a list of places in every program.
+    Nothing,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Always => "always",
+            Kind::Sometimes => "sometimes",
+            Kind::Reachable => "reachable",
+            Kind::Unreachable => "unreachable",
+            Kind::Buggify => "buggify",
+            Kind::Nothing => "",
+        }
+    }
+}
+
+/// One place.
+#[doc(hidden)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    file: &'static str,
+    line: u32,
+    column: u32,
+    kind: Kind,
+    message: &'static str,
+}
+
+impl Site {
+    #[doc(hidden)]
+    pub const fn new(
+        kind: Kind,
+        message: &'static str,
+        file: &'static str,
+        line: u32,
+        column: u32,
+    ) -> Self {
+        Site {
+            file,
+            line,
+            column,
+            kind,
+            message,
+        }
+    }
+
+    /// Counts, and answers whether this is the first violation, to be told with its details.
+    #[doc(hidden)]
+    pub fn count(&'static self, held: bool) -> bool {
+        if !is_attached() {
+            return false;
+        }
+        let count = self.add(held);
+        let must_hold = matches!(self.kind, Kind::Always | Kind::Unreachable);
+        must_hold && !held && count.violations() == 1
+    }
+
+    /// Tells the first violation.
+    #[doc(hidden)]
+    #[cold]
+    pub fn fail<K: AsRef<str>, V: AsRef<str>>(&'static self, details: &[(K, V)]) {
+        let Some(context) = WorkloadContext::current() else {
+            return;
+        };
+        let place = self.place();
+        let mut all = vec![
+            ("Kind", self.kind.name()),
+            ("Message", self.message),
+            ("Site", &*place),
+        ];
+        all.extend(
+            details
+                .iter()
+                .map(|(key, value)| (key.as_ref(), value.as_ref())),
+        );
+        context.trace(Severity::Error, "WorkloadAssertionFailed", &all);
+    }
+
+    /// Whether the buggified place does its mischief this time.
+    #[doc(hidden)]
+    pub fn fires(&'static self, probability: f64) -> bool {
+        if !is_attached() {
+            return false;
+        }
+        let Some(context) = WorkloadContext::current().filter(WorkloadContext::is_buggified) else {
+            return false;
+        };
+        let shared = context.shared_random_number();
+        let identity = self.identity();
+        if !draw::chance(ACTIVE_PROBABILITY, draw::number(shared, &identity, &[])) {
+            return false;
+        }
+        let before = COUNTS.with_borrow(|counts| {
+            let known = counts.get(&self.address());
+            known.map_or(0, |(_, count)| count.evaluations)
+        });
+        let words = [context.client_id() as u64, before];
+        let fires = draw::chance(probability, draw::number(shared, &identity, &words));
+        self.add(fires);
+        fires
+    }
+
+    fn add(&'static self, held: bool) -> Count {
+        COUNTS.with_borrow_mut(|counts| {
+            let (_, count) = counts
+                .entry(self.address())
+                .or_insert((self, Count::default()));
+            count.evaluations += 1;
+            count.held += u64::from(held);
+            *count
+        })
+    }
+
+    fn address(&'static self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn place(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
+
+    /// What decides whether the place is active: its name, or where it is.
+    fn identity(&self) -> String {
+        match self.message {
+            "" => format!("{}:{}:{}", self.file, self.line, self.column),
+            name => name.to_owned(),
+        }
+    }
+}
+
+/// FoundationDB's rule: in each run a quarter of the places is active.
+const ACTIVE_PROBABILITY: f64 = 0.25;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    evaluations: u64,
+    held: u64,
+    /// What was written to the trace before.
+    told_evaluations: u64,
+    told_held: u64,
+}
+
+impl Count {
+    fn violations(&self) -> u64 {
+        self.evaluations - self.held
+    }
+}
+
+thread_local! {
+    /// By address, because that is quick; whoever tells them sorts them by place.
+    static COUNTS: RefCell<BTreeMap<usize, (&'static Site, Count)>> =
+        const { RefCell::new(BTreeMap::new()) };
+    static LISTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Writes what was counted since the last call to the trace; the first time with all places that were not reached yet.
+pub(crate) fn tell(context: &WorkloadContext) {
+    let mut news: Vec<(&'static Site, u64, u64)> = COUNTS.with_borrow_mut(|counts| {
+        let changed = counts.values_mut().filter_map(|(site, count)| {
+            let evaluations = count.evaluations - count.told_evaluations;
+            let held = count.held - count.told_held;
+            (count.told_evaluations, count.told_held) = (count.evaluations, count.held);
+            (evaluations > 0).then_some((*site, evaluations, held))
+        });
+        changed.collect()
+    });
+    if !LISTED.replace(true) {
+        let is_news = |site: &Site| news.iter().any(|(known, ..)| std::ptr::eq(*known, site));
+        let unreached: Vec<_> = catalogue::all()
+            .iter()
+            .filter(|site| !matches!(site.kind, Kind::Nothing | Kind::Buggify) && !is_news(site))
+            .map(|site| (*site, 0, 0))
+            .collect();
+        news.extend(unreached);
+    }
+    news.sort_unstable();
+    for (site, evaluations, held) in news {
+        if site.kind == Kind::Buggify {
+            let details = details![
+                "Name" => site.identity(),
+                "Site" => site.place(),
+                "Evaluated" => evaluations,
+                "Fired" => held,
+            ];
+            context.trace(Severity::Info, "WorkloadBuggify", details);
+        } else {
+            let details = details![
+                "Kind" => site.kind.name(),
+                "Message" => site.message,
+                "Site" => site.place(),
+                "Held" => held,
+                "Broken" => evaluations - held,
+            ];
+            context.trace(Severity::Info, "WorkloadAssertion", details);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod catalogue {
+    //! The places of this program, or of this library, as the linker put them side by side.
+
+    use super::{Kind, Site};
+
+    #[used]
+    // SAFETY: the section is this crate's own, and holds nothing but references to places.
+    #[unsafe(link_section = "shaketable_sites_v1")]
+    static NOTHING: &Site = &Site::new(Kind::Nothing, "", "", 0, 0);
+
+    unsafe extern "C" {
+        /// Where the section begins, by the linker's word.
+        #[link_name = "__start_shaketable_sites_v1"]
+        static START: [usize; 0];
+        /// Where it ends.
+        #[link_name = "__stop_shaketable_sites_v1"]
+        static STOP: [usize; 0];
+    }
+
+    pub(super) fn all() -> &'static [&'static Site] {
+        // Without a reference the linker could leave the section out, and its ends with it.
+        std::hint::black_box(&NOTHING);
+        // SAFETY: the linker defines both for a section whose name is an identifier; between them stand references to
+        // `static`s and nothing else, because `__site!` alone writes there, in this version of the crate.
+        unsafe {
+            let start = (&raw const START).cast::<&'static Site>();
+            let stop = (&raw const STOP).cast::<&'static Site>();
+            std::slice::from_raw_parts(start, stop.offset_from_unsigned(start))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod catalogue {
+    //! Where nobody lists the places, those that were reached are known.
+
+    use super::Site;
+
+    pub(super) fn all() -> &'static [&'static Site] {
+        &[]
+    }
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __site {
+    ($kind:ident, $message:expr) => {{
+        static SITE: $crate::internals::Site = $crate::internals::Site::new(
+            $crate::internals::Kind::$kind,
+            $message,
+            ::core::file!(),
+            ::core::line!(),
+            ::core::column!(),
+        );
+        #[cfg(target_os = "linux")]
+        #[used]
+        // SAFETY: the section holds references to places and nothing else.
+        #[unsafe(link_section = "shaketable_sites_v1")]
+        static LISTED: &$crate::internals::Site = &SITE;
+        &SITE
+    }};
+}
