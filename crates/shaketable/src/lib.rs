@@ -101,6 +101,7 @@ mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod executor;
+pub mod history;
 mod host;
 mod instance;
 mod metrics;

@@ -1,0 +1,230 @@
+//! Histories: what every client asked and was told, to be checked linearizable.
+//!
+//! A counter that ends with the right number may have shown wrong ones in between. A [`History`] keeps each operation with
+//! the moment it was called, the moment it returned, and what it returned, and [`History::check`] asks whether there is *one* order of them all that
+//! explains every answer: an order in which what returned before something else was called comes before it.
+//!
+//! * An operation of unknown fate (1021, `maybe_committed`) may have happened at any time since its call, or never. This is what a
+//!   hand-written check gets wrong first.
+//! * Where FoundationDB gives a version it is used: operations that committed or read at known versions have the order of these, which leaves
+//!   little to search.
+//! * A contradiction is cut down before it is shown: to the shortest beginning of the history that has no explanation, without the reads that do not
+//!   matter to it.
+//!
+//! The clients of a simulation share one thread, so they share a history by its name: no database is needed to bring their parts together.
+
+mod check;
+mod models;
+mod shown;
+
+pub use models::{
+    AppendList, Counter, CounterOperation, ListOperation, Model, Queue, QueueOperation, Register,
+    RegisterOperation, Set, SetOperation,
+};
+pub use shown::NotLinearizable;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The operations of all clients on one object.
+///
+/// ```
+/// use shaketable::history::{History, Register, RegisterOperation::{Read, Write}};
+///
+/// // In every client, and in `check`: the same history.
+/// let history: History<Register<u64>> = History::shared("balance of ada");
+///
+/// let call = history.call(0, Write(5));
+/// // … db.run(…).await: the commit was answered with commit_unknown_result, and not tried again …
+/// call.unknown();
+///
+/// let call = history.call(1, Read);
+/// // … another client reads the value …
+/// call.returned(Some(5));
+///
+/// assert!(history.check().is_ok());
+///
+/// let call = history.call(1, Read);
+/// call.returned(None);
+/// let contradiction = history.check().unwrap_err();
+/// assert!(contradiction.to_string().contains("Read -> None"));
+/// ```
+pub struct History<M: Model> {
+    records: Rc<RefCell<Records<M>>>,
+}
+
+struct Records<M: Model> {
+    /// One tick for each call and each return: the order in which they happened.
+    clock: u64,
+    operations: Vec<Record<M>>,
+}
+
+/// One operation.
+struct Record<M: Model> {
+    client: i32,
+    operation: M::Operation,
+    called: u64,
+    outcome: Outcome<M::Output>,
+}
+
+enum Outcome<O> {
+    /// It may have happened, or may still happen.
+    Unknown,
+    /// It certainly did not happen.
+    Failed,
+    /// It happened, and answered.
+    Returned {
+        at: u64,
+        output: O,
+        order: Option<Order>,
+    },
+}
+
+/// The place that a version gives to an operation: a read sees all that was committed up to its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Committed(i64),
+    Read(i64),
+}
+
+impl Order {
+    /// Versions first; at one version commits come before reads. Equal ones have no order.
+    fn key(self) -> (i64, bool) {
+        match self {
+            Order::Committed(version) => (version, false),
+            Order::Read(version) => (version, true),
+        }
+    }
+}
+
+/// An operation that was called and has not returned. Dropped without an answer, its fate is unknown.
+#[must_use = "say how the operation ended; a call that is dropped is of unknown fate"]
+pub struct Call<M: Model> {
+    records: Rc<RefCell<Records<M>>>,
+    index: usize,
+}
+
+thread_local! {
+    static SHARED: RefCell<BTreeMap<String, Box<dyn Any>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+impl<M: Model> Default for History<M> {
+    fn default() -> Self {
+        History::new()
+    }
+}
+
+impl<M: Model> Clone for History<M> {
+    fn clone(&self) -> Self {
+        History {
+            records: self.records.clone(),
+        }
+    }
+}
+
+impl<M: Model> History<M> {
+    /// An empty history, known to its clones alone.
+    pub fn new() -> Self {
+        History {
+            records: Rc::new(RefCell::new(Records {
+                clock: 0,
+                operations: Vec::new(),
+            })),
+        }
+    }
+
+    /// The history of this name, one for all clients of the simulation.
+    ///
+    /// # Panics
+    ///
+    /// If the name belongs to a history of another model.
+    pub fn shared(name: &str) -> Self {
+        SHARED.with_borrow_mut(|all| {
+            let known = all
+                .entry(name.to_owned())
+                .or_insert_with(|| Box::new(History::<M>::new()));
+            let known = known.downcast_ref::<History<M>>();
+            known
+                .unwrap_or_else(|| panic!("the history `{name}` is one of another model"))
+                .clone()
+        })
+    }
+
+    /// Writes down that a client is about to do something.
+    pub fn call(&self, client: i32, operation: M::Operation) -> Call<M> {
+        let mut records = self.records.borrow_mut();
+        let called = records.tick();
+        records.operations.push(Record {
+            client,
+            operation,
+            called,
+            outcome: Outcome::Unknown,
+        });
+        Call {
+            records: self.records.clone(),
+            index: records.operations.len() - 1,
+        }
+    }
+
+    /// How many operations were called.
+    pub fn len(&self) -> usize {
+        self.records.borrow().operations.len()
+    }
+
+    /// Whether nothing was called yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether one order explains every answer.
+    ///
+    /// The search is exponential where many operations without versions overlap, and ends undecided after a few million steps
+    /// ([`NotLinearizable::is_undecided`]); histories of a few hundred operations and a handful of clients are quick.
+    pub fn check(&self) -> Result<(), NotLinearizable> {
+        let records = self.records.borrow();
+        check::check::<M>(&records.operations)
+    }
+}
+
+impl<M: Model> Records<M> {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+impl<M: Model> Call<M> {
+    /// The operation happened, and answered this.
+    pub fn returned(self, output: M::Output) {
+        self.end(output, None);
+    }
+
+    /// The operation happened in a transaction that committed at this version.
+    pub fn committed(self, output: M::Output, version: i64) {
+        self.end(output, Some(Order::Committed(version)));
+    }
+
+    /// The operation only read, at this read version.
+    pub fn read(self, output: M::Output, version: i64) {
+        self.end(output, Some(Order::Read(version)));
+    }
+
+    /// The operation may have happened, and may still happen: `commit_unknown_result`, a time-out, a client that gave up.
+    pub fn unknown(self) {}
+
+    /// The operation certainly did not happen: a conflict that was not tried again, an error before the commit.
+    pub fn failed(self) {
+        self.records.borrow_mut().operations[self.index].outcome = Outcome::Failed;
+    }
+
+    fn end(self, output: M::Output, order: Option<Order>) {
+        let mut records = self.records.borrow_mut();
+        let at = records.tick();
+        records.operations[self.index].outcome = Outcome::Returned { at, output, order };
+    }
+}
+
+#[cfg(test)]
+mod tests;

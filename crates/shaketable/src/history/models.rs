@@ -1,0 +1,245 @@
+//! What objects do when nobody disturbs them.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Debug;
+
+/// An object as a sequential program: a state, and what each operation does to it and answers.
+///
+/// ```
+/// use shaketable::history::{History, Model};
+///
+/// /// Hands out numbers, each once.
+/// struct Tickets;
+///
+/// impl Model for Tickets {
+///     type State = u64;
+///     type Operation = ();
+///     type Output = u64;
+///
+///     fn initial() -> u64 { 0 }
+///     fn apply(state: &mut u64, _take: &()) -> u64 { *state += 1; *state }
+/// }
+///
+/// let history = History::<Tickets>::new();
+/// history.call(0, ()).returned(1);
+/// history.call(1, ()).returned(1);
+/// assert!(history.check().is_err());
+/// ```
+pub trait Model: 'static {
+    /// What the object is.
+    type State: Clone + Ord + Debug;
+    /// What one can do with it.
+    type Operation: Clone + Debug;
+    /// What it answers.
+    type Output: Clone + PartialEq + Debug;
+
+    /// The object before the first operation.
+    fn initial() -> Self::State;
+
+    /// Does an operation.
+    fn apply(state: &mut Self::State, operation: &Self::Operation) -> Self::Output;
+
+    /// Whether an operation only looks. Those that do may be left out of what is shown of a contradiction.
+    fn is_read(_operation: &Self::Operation) -> bool {
+        false
+    }
+}
+
+/// One value, absent at first.
+#[derive(Debug)]
+pub struct Register<T>(std::marker::PhantomData<T>);
+
+/// What one does with a [`Register`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegisterOperation<T> {
+    /// Answers the value.
+    Read,
+    /// Sets the value; answers `None`.
+    Write(T),
+    /// Sets the value to the second if it is the first; answers the first if it did, and else `None`.
+    CompareAndSet(T, T),
+}
+
+impl<T: Clone + Ord + Debug + 'static> Model for Register<T> {
+    type State = Option<T>;
+    type Operation = RegisterOperation<T>;
+    type Output = Option<T>;
+
+    fn initial() -> Option<T> {
+        None
+    }
+
+    fn apply(state: &mut Option<T>, operation: &RegisterOperation<T>) -> Option<T> {
+        match operation {
+            RegisterOperation::Read => state.clone(),
+            RegisterOperation::Write(value) => {
+                *state = Some(value.clone());
+                None
+            }
+            RegisterOperation::CompareAndSet(old, new) if state.as_ref() == Some(old) => {
+                state.replace(new.clone())
+            }
+            RegisterOperation::CompareAndSet(..) => None,
+        }
+    }
+
+    fn is_read(operation: &RegisterOperation<T>) -> bool {
+        matches!(operation, RegisterOperation::Read)
+    }
+}
+
+/// A number, 0 at first.
+#[derive(Debug)]
+pub struct Counter;
+
+/// What one does with a [`Counter`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterOperation {
+    /// Answers the number.
+    Read,
+    /// Adds, and answers nothing.
+    Add(i64),
+    /// Adds, and answers the sum.
+    AddAndGet(i64),
+}
+
+impl Model for Counter {
+    type State = i64;
+    type Operation = CounterOperation;
+    type Output = Option<i64>;
+
+    fn initial() -> i64 {
+        0
+    }
+
+    fn apply(state: &mut i64, operation: &CounterOperation) -> Option<i64> {
+        match operation {
+            CounterOperation::Read => Some(*state),
+            CounterOperation::Add(amount) => {
+                *state += amount;
+                None
+            }
+            CounterOperation::AddAndGet(amount) => {
+                *state += amount;
+                Some(*state)
+            }
+        }
+    }
+
+    fn is_read(operation: &CounterOperation) -> bool {
+        matches!(operation, CounterOperation::Read)
+    }
+}
+
+/// A set, empty at first.
+#[derive(Debug)]
+pub struct Set<T>(std::marker::PhantomData<T>);
+
+/// What one does with a [`Set`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetOperation<T> {
+    /// Puts a value in; answers nothing.
+    Add(T),
+    /// Takes a value out; answers nothing.
+    Remove(T),
+    /// Answers all values.
+    Read,
+}
+
+impl<T: Clone + Ord + Debug + 'static> Model for Set<T> {
+    type State = BTreeSet<T>;
+    type Operation = SetOperation<T>;
+    type Output = Option<BTreeSet<T>>;
+
+    fn initial() -> BTreeSet<T> {
+        BTreeSet::new()
+    }
+
+    fn apply(state: &mut BTreeSet<T>, operation: &SetOperation<T>) -> Option<BTreeSet<T>> {
+        match operation {
+            SetOperation::Add(value) => {
+                state.insert(value.clone());
+                None
+            }
+            SetOperation::Remove(value) => {
+                state.remove(value);
+                None
+            }
+            SetOperation::Read => Some(state.clone()),
+        }
+    }
+
+    fn is_read(operation: &SetOperation<T>) -> bool {
+        matches!(operation, SetOperation::Read)
+    }
+}
+
+/// A queue, empty at first.
+#[derive(Debug)]
+pub struct Queue<T>(std::marker::PhantomData<T>);
+
+/// What one does with a [`Queue`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueOperation<T> {
+    /// Puts a value at the end; answers nothing.
+    Push(T),
+    /// Takes the value at the front; `None` when there is none.
+    Pop,
+}
+
+impl<T: Clone + Ord + Debug + 'static> Model for Queue<T> {
+    type State = VecDeque<T>;
+    type Operation = QueueOperation<T>;
+    type Output = Option<T>;
+
+    fn initial() -> VecDeque<T> {
+        VecDeque::new()
+    }
+
+    fn apply(state: &mut VecDeque<T>, operation: &QueueOperation<T>) -> Option<T> {
+        match operation {
+            QueueOperation::Push(value) => {
+                state.push_back(value.clone());
+                None
+            }
+            QueueOperation::Pop => state.pop_front(),
+        }
+    }
+}
+
+/// A list that only grows, empty at first.
+#[derive(Debug)]
+pub struct AppendList<T>(std::marker::PhantomData<T>);
+
+/// What one does with an [`AppendList`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListOperation<T> {
+    /// Puts a value at the end; answers nothing.
+    Append(T),
+    /// Answers the whole list.
+    Read,
+}
+
+impl<T: Clone + Ord + Debug + 'static> Model for AppendList<T> {
+    type State = Vec<T>;
+    type Operation = ListOperation<T>;
+    type Output = Option<Vec<T>>;
+
+    fn initial() -> Vec<T> {
+        Vec::new()
+    }
+
+    fn apply(state: &mut Vec<T>, operation: &ListOperation<T>) -> Option<Vec<T>> {
+        match operation {
+            ListOperation::Append(value) => {
+                state.push(value.clone());
+                None
+            }
+            ListOperation::Read => Some(state.clone()),
+        }
+    }
+
+    fn is_read(operation: &ListOperation<T>) -> bool {
+        matches!(operation, ListOperation::Read)
+    }
+}
