@@ -8,6 +8,10 @@
 //!   answer of every later future until `on_error` succeeds or `reset` is called.
 //! * [`Database`] is what transactions of one handle share: read-version batching, the location cache, the
 //!   count of watches, default options.
+//! * `reads` and `shards` ask the database at a version, `grv` for the version, `locations` for who to ask.
+//! * `write_map` holds the transaction's writes with the `operations` on each key, `snapshot_cache` what it has read;
+//!   `overlay` lays the one over the other, and `range_read` walks over both. `conflicts` says what a read depends on.
+//! * `watches` wait for changes from the commit on.
 //! * [`atomic`] folds atomic operations over values; [`versionstamp`] places versionstamps and tells what they
 //!   make unreadable. Storage servers and proxies use the same functions.
 //! * [`options`] knows every option, its values and its errors.
@@ -26,12 +30,14 @@ mod key;
 mod limits;
 mod locations;
 pub mod mapper;
+mod operations;
 pub mod options;
 mod overlay;
 mod pending;
 mod range_read;
 mod range_set;
 mod reads;
+mod shards;
 pub(crate) mod shared;
 mod snapshot_cache;
 pub mod special_keys;

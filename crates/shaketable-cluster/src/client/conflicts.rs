@@ -222,7 +222,7 @@ pub(crate) fn range_of_native_read(
 mod tests {
     use super::*;
     use crate::client::key::NORMAL_END;
-    use crate::client::write_map::Operation;
+    use crate::client::operations::Operation;
     use crate::proto::{KeyValue, MutationKind};
 
     fn key(text: &str) -> Key {

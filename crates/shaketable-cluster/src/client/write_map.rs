@@ -5,19 +5,12 @@
 //! whether a versionstamp has made it unreadable. An entry describes a key *and* the keys after it up to the
 //! next entry, so that a range costs two entries however many keys it spans.
 //!
-//! Operations on one key form a stack. A stack whose first operation needs no value of the database is
-//! *independent*; else it is *dependent* and is folded over that value when it is read. Operations that can be
-//! merged without knowing the value are merged at once; those that cannot (different kinds, or operands of
-//! different lengths) are stacked. On an unreadable key everything is stacked, because only the commit knows
-//! the result.
-//!
 //! A clone is a snapshot: a read that waits for the database goes on with the writes it began with.
 
-use super::atomic;
 use super::chunks::{Chunks, Keyed, Position};
 use super::key::{AFTER_ALL, ALL_END, KeyBound, is_key_after};
-use crate::error::Error;
-use crate::proto::{Key, KeyRange, MutationKind, Value};
+use super::operations::{Operation, OperationStack, is_stamped};
+use crate::proto::{Key, KeyRange, MutationKind};
 use bytes::Bytes;
 
 /// The writes of a transaction.
@@ -25,20 +18,6 @@ use bytes::Bytes;
 pub(crate) struct WriteMap {
     entries: Chunks<Entry>,
     is_empty: bool,
-}
-
-/// One operation. A set without a value is what an atomic operation makes of a cleared key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
-    pub(crate) kind: MutationKind,
-    pub(crate) value: Option<Value>,
-}
-
-/// The operations on one key, oldest first. Empty where the key is only the edge of a range.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OperationStack {
-    first: Option<Operation>,
-    rest: Vec<Operation>,
 }
 
 /// What is known about a key and about the keys that follow it.
@@ -311,96 +290,6 @@ impl Keyed for Entry {
     }
 }
 
-impl OperationStack {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Operation> {
-        self.first.iter().chain(&self.rest)
-    }
-
-    fn is_dependent(&self) -> bool {
-        self.first
-            .as_ref()
-            .is_some_and(|first| first.kind != MutationKind::SetValue && !is_stamped(first.kind))
-    }
-
-    fn push(&mut self, operation: Operation) {
-        match self.first {
-            None => self.first = Some(operation),
-            Some(_) => self.rest.push(operation),
-        }
-    }
-
-    fn top(&mut self) -> Option<&mut Operation> {
-        self.rest.last_mut().or(self.first.as_mut())
-    }
-
-    /// Merges an operation into the newest one if that loses nothing, else stacks it.
-    fn fold_in(&mut self, new: Operation) {
-        let Some(top) = self.top() else {
-            return self.push(new);
-        };
-        let length = |operation: &Operation| operation.value.as_ref().map(Bytes::len);
-        let mergeable = if top.kind == new.kind && new.kind != MutationKind::CompareAndClear {
-            !needs_equal_lengths(top.kind) || top.value.is_none() || length(top) == length(&new)
-        } else {
-            top.kind == MutationKind::SetValue || new.kind == MutationKind::SetValue
-        };
-        match merge(top, &new) {
-            Ok(merged) if mergeable => *top = merged,
-            _ => self.push(new),
-        }
-    }
-
-    /// The value after all operations, given the value before them. An unreadable stack may refuse: 1000.
-    pub(crate) fn fold_over(&self, value: Option<&Value>) -> Result<Option<Value>, Error> {
-        if let (Some(first), true) = (&self.first, self.rest.is_empty() && !self.is_dependent()) {
-            return Ok(first.value.clone());
-        }
-        let mut current = Operation {
-            kind: MutationKind::SetValue,
-            value: value.cloned(),
-        };
-        for operation in self.iter() {
-            current = merge(&current, operation)?;
-        }
-        Ok(current.value)
-    }
-}
-
-fn is_stamped(kind: MutationKind) -> bool {
-    matches!(
-        kind,
-        MutationKind::SetVersionstampedKey | MutationKind::SetVersionstampedValue
-    )
-}
-
-/// Two operations of such a kind can be merged only if their operands are of equal length.
-fn needs_equal_lengths(kind: MutationKind) -> bool {
-    use MutationKind::*;
-    matches!(kind, Add | Or | Xor | Max | Min | MinV2 | CompareAndClear) || is_stamped(kind)
-}
-
-/// One operation that does what two did. Only operations of one kind, or anything after a set, can be merged.
-fn merge(old: &Operation, new: &Operation) -> Result<Operation, Error> {
-    match (old.kind, new.kind) {
-        (_, MutationKind::SetValue | MutationKind::SetVersionstampedValue) => Ok(new.clone()),
-        (_, MutationKind::SetVersionstampedKey | MutationKind::ClearRange) => {
-            Err(Error::OPERATION_FAILED)
-        }
-        (kind, other) if kind == MutationKind::SetValue || kind == other => {
-            let operand = new.value.as_ref().ok_or(Error::OPERATION_FAILED)?;
-            Ok(Operation {
-                kind,
-                value: atomic::apply(other, old.value.as_ref(), operand),
-            })
-        }
-        _ => Err(Error::OPERATION_FAILED),
-    }
-}
-
 /// A place in the sequence of segments. Every key belongs to exactly one segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteCursor<'a> {
@@ -567,6 +456,8 @@ impl<'a> WriteCursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+    use crate::proto::Value;
 
     fn operation(kind: MutationKind, value: &'static str) -> Operation {
         Operation {
@@ -601,26 +492,6 @@ mod tests {
         map.mutate(key("d"), operation(MutationKind::Add, "\x02"), true);
         assert_eq!(map.cursor(b"d").segment(), WriteSegment::DependentWrite);
         assert_eq!(fold(&map, "d", Some("\x05")), Ok(Some(key("\x07"))));
-    }
-
-    #[test]
-    fn operations_of_one_kind_merge_only_if_that_loses_nothing() {
-        let mut map = WriteMap::new();
-        let length = |map: &WriteMap| map.cursor(b"a").operations().unwrap().iter().count();
-        map.mutate(key("a"), operation(MutationKind::Add, "\x01\x01"), true);
-        map.mutate(key("a"), operation(MutationKind::Add, "\x02\x02"), true);
-        assert_eq!(length(&map), 1);
-        map.mutate(key("a"), operation(MutationKind::Add, "\x01"), true);
-        map.mutate(key("a"), operation(MutationKind::Max, "\x01"), true);
-        assert_eq!(length(&map), 3);
-        map.mutate(key("a"), set("x"), true);
-        assert_eq!(length(&map), 1);
-        map.mutate(
-            key("a"),
-            operation(MutationKind::CompareAndClear, "x"),
-            true,
-        );
-        assert_eq!(fold(&map, "a", Some("db")), Ok(None));
     }
 
     #[test]

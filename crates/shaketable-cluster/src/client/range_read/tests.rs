@@ -4,9 +4,10 @@
 use super::{RangeRead, RangeResult, Step};
 use crate::client::RangeLimits;
 use crate::client::key::{ALL_END, NORMAL_END};
+use crate::client::operations::Operation;
 use crate::client::overlay::Overlay;
 use crate::client::snapshot_cache::SnapshotCache;
-use crate::client::write_map::{Operation, WriteMap};
+use crate::client::write_map::WriteMap;
 use crate::proto::{Key, KeySelector, KeyValue, MutationKind, Value};
 use std::collections::BTreeMap;
 

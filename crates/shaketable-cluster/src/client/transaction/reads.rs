@@ -241,7 +241,7 @@ impl Transaction {
 pub(crate) struct Get {
     key: Key,
     /// Operations of this transaction that wait for the value.
-    stack: Option<crate::client::write_map::OperationStack>,
+    stack: Option<crate::client::operations::OperationStack>,
     conflict: bool,
     /// Whether the answer goes into the snapshot cache.
     cached: bool,

@@ -10,7 +10,7 @@ use crate::client::key::{
     KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, cut_to_limit, key_after, max_key_bytes,
     max_write_key_bytes,
 };
-use crate::client::write_map::Operation;
+use crate::client::operations::Operation;
 use crate::client::{atomic, special_keys, versionstamp};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
