@@ -6,6 +6,7 @@
 
 use crate::network::ClusterName;
 use crate::universe::Universe;
+use crate::version::API_VERSION_MAX;
 use nix::time::{ClockId, clock_gettime};
 use shaketable_cluster::client::{Connection, Database};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
@@ -64,8 +65,6 @@ pub(crate) fn open_database(
 
 /// What the cluster file would say if there were one.
 const CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
-/// What the cluster's own client speaks.
-const NEWEST_API_VERSION: i32 = 740;
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 
 impl EmbeddedCluster {
@@ -82,7 +81,7 @@ impl EmbeddedCluster {
             ..ProcessSpec::default()
         });
         kernel.boot(client);
-        let keeper = cluster.open_database(client, NEWEST_API_VERSION);
+        let keeper = cluster.open_database(client, API_VERSION_MAX);
         time_keeper::start(kernel, client, keeper, unix_seconds());
         EmbeddedCluster { cluster, client }
     }

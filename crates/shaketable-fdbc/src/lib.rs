@@ -40,6 +40,4 @@ pub use future::FDBFuture;
 pub use legacy::FDBCluster;
 pub use transaction::FDBTransaction;
 pub use types::*;
-pub use version::{
-    API_VERSION_MAX, API_VERSION_MIN, reset as reset_api_version, selected as selected_api_version,
-};
+pub use version::{API_VERSION_MAX, reset as reset_api_version};

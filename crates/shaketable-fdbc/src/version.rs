@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// What `fdb_get_max_api_version` reports.
 pub const API_VERSION_MAX: i32 = 740;
 /// The oldest behaviour that can be selected.
-pub const API_VERSION_MIN: i32 = 510;
+const API_VERSION_MIN: i32 = 510;
 /// The newest header that is accepted.
 const HEADER_VERSION_MAX: i32 = 800;
 
@@ -38,7 +38,7 @@ pub(crate) fn select(runtime: i32, header: i32) -> Result<(), Error> {
 }
 
 /// The selected behaviour; `None` before the selection.
-pub fn selected() -> Option<i32> {
+pub(crate) fn selected() -> Option<i32> {
     match RUNTIME.load(Ordering::Acquire) {
         0 => None,
         version => Some(version),
@@ -55,4 +55,26 @@ pub(crate) fn header_is_before(version: i32) -> bool {
 pub fn reset() {
     RUNTIME.store(0, Ordering::Release);
     HEADER.store(0, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_selected_once_until_a_host_forgets_it() {
+        assert_eq!(selected(), None);
+        assert_eq!(select(740, 730), Err(Error::API_VERSION_INVALID));
+        assert_eq!(select(801, 801), Err(Error::API_VERSION_NOT_SUPPORTED));
+        assert_eq!(select(509, 740), Err(Error::API_VERSION_NOT_SUPPORTED));
+        assert_eq!(select(520, 600), Ok(()));
+        assert_eq!(select(520, 600), Err(Error::API_VERSION_ALREADY_SET));
+        assert_eq!(selected(), Some(520));
+        assert!(header_is_before(610) && !header_is_before(600));
+        reset();
+        assert_eq!(select(740, 800), Ok(()));
+        assert!(!header_is_before(610));
+        reset();
+        assert_eq!(selected(), None);
+    }
 }
