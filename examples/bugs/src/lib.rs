@@ -7,6 +7,7 @@
 //! | workload | what goes wrong |
 //! |---|---|
 //! | [`double_increment`] | an increment is made again after an unknown result (1021) |
+//! | [`forgotten_doubt`] | the doubt after a 1021 is forgotten when the next attempt fails too |
 //! | [`write_skew`] | a rule over two keys is checked with snapshot reads |
 //! | [`split_index`] | a record and its index are written in two transactions |
 //! | [`ignored_more`] | a range read takes the first batch for the whole range |
@@ -21,6 +22,7 @@ mod assumed_order;
 mod canary;
 mod clock_lease;
 mod double_increment;
+mod forgotten_doubt;
 mod hash_order;
 mod ignored_more;
 mod late_watch;
@@ -42,6 +44,7 @@ impl RustWorkloadFactory for Bugs {
             "assumed_order" => Canary::<assumed_order::Feed>::new(context).wrap(),
             "clock_lease" => Canary::<clock_lease::Lease>::new(context).wrap(),
             "double_increment" => Canary::<double_increment::Counter>::new(context).wrap(),
+            "forgotten_doubt" => Canary::<forgotten_doubt::Counter>::new(context).wrap(),
             "hash_order" => Canary::<hash_order::Document>::new(context).wrap(),
             "ignored_more" => Canary::<ignored_more::Ledger>::new(context).wrap(),
             "late_watch" => Canary::<late_watch::Copy>::new(context).wrap(),

@@ -45,10 +45,8 @@ impl RustWorkload<PhaseResult> for Queue {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         let client = self.context.client_id();
         for item in 0..self.items {
-            db.run(|trx, maybe_committed| async move {
-                push(&trx, client, item, maybe_committed.into()).await
-            })
-            .await?;
+            db.run(|trx, _| async move { push(&trx, client, item).await })
+                .await?;
             self.pushed += 1;
             if self.context.rnd().is_multiple_of(2) {
                 let taken = db.run(|trx, _| async move { take(&trx).await }).await?;
@@ -109,15 +107,11 @@ impl RustWorkload<PhaseResult> for Queue {
     }
 }
 
-/// Puts an item at the end of the queue, once.
-async fn push(
-    trx: &RetryableTransaction,
-    client: i32,
-    item: u32,
-    maybe_committed: bool,
-) -> Result<(), FdbBindingError> {
+/// Puts an item at the end of the queue, once. It looks for a receipt at every attempt: `Database::run` says only of the
+/// attempt before this one whether it may have committed, not of those before that.
+async fn push(trx: &RetryableTransaction, client: i32, item: u32) -> Result<(), FdbBindingError> {
     let receipt = receipts_space().pack(&(client, item));
-    if maybe_committed && trx.get(&receipt, false).await?.is_some() {
+    if trx.get(&receipt, false).await?.is_some() {
         return Ok(());
     }
     let key = items_space().pack_with_versionstamp(&Versionstamp::incomplete(0));
