@@ -237,25 +237,23 @@ impl VersionedMap {
         }
     }
 
-    fn remove_rows(&mut self, begin: &[u8], end: &[u8], mut gone: impl FnMut(&Row) -> bool) {
+    fn remove_rows(&mut self, begin: &[u8], end: &[u8], gone: impl Fn(&Row) -> bool) {
         if begin >= end {
             return;
         }
-        let dead: Vec<Box<[u8]>> = self
-            .rows
-            .range::<[u8], _>(bounds(begin, end))
-            .filter(|(_, row)| gone(row))
-            .map(|(key, _)| key.clone())
-            .collect();
-        if dead.len() > 1000 && dead.len() * 2 > self.rows.len() {
-            // Most of the map goes: keeping the rest is cheaper than removing one by one.
-            let mut dead = dead.into_iter().peekable();
-            self.rows
-                .retain(|key, _| dead.next_if(|next| next == key).is_none());
-        } else {
-            for key in dead {
-                self.rows.remove(&key);
-            }
+        let range = || self.rows.range::<[u8], _>(bounds(begin, end));
+        let count = range().filter(|(_, row)| gone(row)).count();
+        if count > 1000 && count * 2 > self.rows.len() {
+            // Most of the map goes: building what stays is cheaper than removing one by one.
+            let stays = |key: &[u8], row: &Row| key < begin || key >= end || !gone(row);
+            let rows = std::mem::take(&mut self.rows).into_iter();
+            self.rows = rows.filter(|(key, row)| stays(key, row)).collect();
+            return;
+        }
+        let dead = range().filter(|(_, row)| gone(row));
+        let dead: Vec<Box<[u8]>> = dead.map(|(key, _)| key.clone()).collect();
+        for key in dead {
+            self.rows.remove(&key);
         }
     }
 }
