@@ -4,11 +4,11 @@
 //! which order; it is the true order, so nothing has to be searched for. The clients' account, one [`Observation`] per
 //! attempt at a transaction, says what each of them did, was told, and when. [`verify`] holds them against a plain ordered map:
 //!
-//! * [`serializability`]: every read shows the state at the read version under the transaction's own writes, and still
+//! * `serializability`: every read shows the state at the read version under the transaction's own writes, and still
 //!   shows the same just before the transaction commits, unless it was a snapshot read. What was acknowledged is in the history, what
 //!   was refused is not, and the mutations do to the map what the calls would have done one after the other;
-//! * [`real_time`]: whoever asks for a read version gets one at or after everything that anybody had been told by then;
-//! * [`conflicts`]: between a transaction's read version and its commit nobody wrote what it declared to have read.
+//! * `real_time`: whoever asks for a read version gets one at or after everything that anybody had been told by then;
+//! * `conflicts`: between a transaction's read version and its commit nobody wrote what it declared to have read.
 //!
 //! [`RandomClient`] makes clients that try everything. The checkers do not care who made the observations or what happened to the
 //! cluster meanwhile, so that the same proof holds under faults.

@@ -15,7 +15,7 @@
 //! * [`atomic`] folds atomic operations over values; [`versionstamp`] places versionstamps and tells what they
 //!   make unreadable. Storage servers and proxies use the same functions.
 //! * [`options`] knows every option, its values and its errors.
-//! * [`mapper`] makes of the row of an index the range of a record, with [`tuple`] for the encoding.
+//! * [`mapper`] makes of the row of an index the range of a record, with [`mod@tuple`] for the encoding.
 //! * [`special_keys`] answers for the keys behind `\xff\xff`.
 //!
 //! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are

@@ -11,12 +11,10 @@
 //!
 //! It refuses to know about ranges: clearing is not the business of one value.
 
+use super::key::VALUE_BYTES_MAX;
 use crate::error::Error;
 use crate::proto::MutationKind;
 use bytes::Bytes;
-
-/// The longest value, in bytes.
-pub const VALUE_SIZE_LIMIT: usize = 100_000;
 
 /// The value after the mutation; `None` if the key is then absent.
 ///
@@ -46,7 +44,7 @@ pub fn apply(kind: MutationKind, existing: Option<&Bytes>, operand: &Bytes) -> O
         M::ByteMax if bytes > &operand[..] => existing?.clone(),
         M::ByteMin | M::ByteMax => operand.clone(),
         M::AppendIfFits if vacant => operand.clone(),
-        M::AppendIfFits if bytes.len() + operand.len() > VALUE_SIZE_LIMIT => existing?.clone(),
+        M::AppendIfFits if bytes.len() + operand.len() > VALUE_BYTES_MAX => existing?.clone(),
         M::AppendIfFits => [bytes, operand].concat().into(),
         M::CompareAndClear if bytes == &operand[..] => return None,
         M::CompareAndClear => existing?.clone(),
@@ -225,9 +223,9 @@ mod tests {
 
     #[test]
     fn appending_stops_at_the_size_limit_of_a_value() {
-        let almost = vec![1; VALUE_SIZE_LIMIT - 1];
+        let almost = vec![1; VALUE_BYTES_MAX - 1];
         let grown = after(MutationKind::AppendIfFits, Some(&almost), b"x").unwrap();
-        assert_eq!(grown.len(), VALUE_SIZE_LIMIT);
+        assert_eq!(grown.len(), VALUE_BYTES_MAX);
         assert_eq!(
             after(MutationKind::AppendIfFits, Some(&grown), b"x").unwrap(),
             grown

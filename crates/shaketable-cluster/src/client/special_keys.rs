@@ -2,7 +2,7 @@
 //!
 //! The space is cut into *modules*. An ordinary range read must lie in one of them; with the option
 //! `special_key_space_relaxed` it may span several. Inside modules lie *ranges*, and each range knows how to compute its
-//! rows ([`modules`]). What is read here bypasses the read-your-writes layer and adds no conflict ranges. Some ranges can be
+//! rows (`modules`). What is read here bypasses the read-your-writes layer and adds no conflict ranges. Some ranges can be
 //! written, if the option `special_key_space_enable_writes` is set: writes are collected in the transaction and carried out when
 //! it commits.
 //!
