@@ -66,6 +66,27 @@ fn a_sometimes_that_never_held_fails_where_it_is_required() {
 }
 
 #[test]
+fn a_single_assertion_can_be_required() {
+    let run = |message: &str| {
+        simulation()
+            .seeds(0..2)
+            .require(message)
+            .try_test(async |_db, _context| (0..8).for_each(step))
+    };
+    run("the seventh step").unwrap();
+    let failed = run("the eighth step").unwrap_err().to_string();
+    assert!(
+        failed.contains("the eighth step") && !failed.contains("nobody comes here"),
+        "{failed}"
+    );
+    let failed = run("misspelt").unwrap_err().to_string();
+    assert!(
+        failed.contains("required \"misspelt\" at no place"),
+        "{failed}"
+    );
+}
+
+#[test]
 fn a_violation_fails_the_run_with_its_details_and_the_code_goes_on() {
     static WENT_ON: Mutex<u32> = Mutex::new(0);
     let failed = simulation()
@@ -79,7 +100,7 @@ fn a_violation_fails_the_run_with_its_details_and_the_code_goes_on() {
     assert_eq!(*WENT_ON.lock().unwrap(), 1);
     let text = failed.to_string();
     assert!(
-        text.contains("WorkloadAssertionFailed Kind=always, Message=numbers are small"),
+        text.contains("numbers are small (Kind=always, Site="),
         "{text}"
     );
     assert!(
@@ -95,7 +116,7 @@ fn a_place_that_must_not_be_reached_fails_the_run() {
         .try_test(async |_db, _context| unreachable!("nobody is here", "Who" => "me"))
         .expect_err("somebody is here");
     assert!(
-        failed.reason().contains("Message=nobody is here"),
+        failed.reason().contains("nobody is here (Kind=unreachable"),
         "{failed}"
     );
     assert!(failed.reason().contains("Who=me"), "{failed}");

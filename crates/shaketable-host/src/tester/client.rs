@@ -110,6 +110,14 @@ fn kind_of(event: &str, phase: Phase) -> FailureKind {
 /// The event in one line: its name, and what it says. Of the crate's own events the name says nothing that the kind does not.
 fn message_of(event: &Event) -> String {
     let said = |key: &str| event.get(key).map(first_line);
+    let others = |said: &str| {
+        let others = event
+            .details
+            .iter()
+            .filter(|(key, _)| !is_noise(key) && key != said);
+        let others = others.map(|(key, value)| format!("{key}={}", first_line(value)));
+        others.collect::<Vec<String>>().join(", ")
+    };
     match (
         event.kind.as_str(),
         said("Error"),
@@ -120,19 +128,18 @@ fn message_of(event: &Event) -> String {
         ("WorkloadPanic", _, Some(message), Some(place)) => {
             return format!("{message} (at {place})");
         }
+        // The author's own words, or a name, stand in the other details.
+        ("WorkloadAssertionFailed" | "WorkloadUnknown", _, Some(message), _) => {
+            return format!("{message} ({})", others("Message"));
+        }
         (kind, _, Some(message), _) if kind.starts_with("Workload") => return message.to_owned(),
         _ => {}
     }
-    let details: Vec<String> = event
-        .details
-        .iter()
-        .filter(|(key, _)| !is_noise(key))
-        .map(|(key, value)| format!("{key}={}", first_line(value)))
-        .collect();
+    let details = others("");
     if details.is_empty() {
         event.kind.clone()
     } else {
-        format!("{} {}", event.kind, details.join(", "))
+        format!("{} {details}", event.kind)
     }
 }
 

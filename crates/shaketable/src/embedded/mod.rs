@@ -58,7 +58,9 @@ use std::thread;
 /// #     fn get_metrics(&self, _out: Metrics) {}
 /// #     fn get_check_timeout(&self) -> f64 { 600.0 }
 /// # }
+/// # /* so that it is compiled:
 /// #[test]
+/// # */
 /// fn no_transfer_loses_money() {
 ///     Simulation::new()
 ///         .seeds(0..200)
@@ -85,6 +87,7 @@ pub struct Simulation {
     faults: Faults,
     options: Vec<(String, String)>,
     regressions: Option<PathBuf>,
+    required: Vec<String>,
     require_sometimes: bool,
 }
 
@@ -112,6 +115,7 @@ impl Simulation {
             faults: Faults::default(),
             options: Vec::new(),
             regressions: regressions::default_path(),
+            required: Vec::new(),
             require_sometimes: false,
         }
     }
@@ -163,9 +167,17 @@ impl Simulation {
         self
     }
 
-    /// Fails if a [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the program never held, in any seed.
+    /// Fails if the [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) with this message never held, in any seed.
     ///
     /// Not when `SHAKETABLE_SEED` asks for one seed alone.
+    pub fn require(mut self, message: impl Into<String>) -> Self {
+        self.required.push(message.into());
+        self
+    }
+
+    /// Fails if any [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the whole program never held, in any seed.
+    ///
+    /// For a test program with a single simulation; where there are several, each [requires](Self::require) its own.
     pub fn require_sometimes(mut self) -> Self {
         self.require_sometimes = true;
         self
@@ -190,7 +202,7 @@ impl Simulation {
         W: SingleRustWorkload<R>,
         R: PhaseOutcome,
     {
-        self.explore("", single::<W, R>, || ())
+        self.explore(&short_name::<W>(), single::<W, R>, || ())
     }
 
     /// Runs a workload of a factory with every seed, and panics at the first that fails.
@@ -209,8 +221,10 @@ impl Simulation {
     /// the short form.
     ///
     /// ```no_run
-    /// # use shaketable::{Simulation, SimDatabase, PhaseResult};
+    /// # use shaketable::{Simulation, PhaseResult};
+    /// # /* so that it is compiled:
     /// #[test]
+    /// # */
     /// fn what_was_written_is_read() {
     ///     Simulation::new().test(async |db, _context| -> PhaseResult {
     ///         let trx = db.create_trx()?;
@@ -240,7 +254,7 @@ impl Simulation {
     {
         self.clients.get_or_insert(1);
         let body = std::sync::Arc::new(body);
-        self.explore("", body::factory::<F, R>, || body::lend(&body))
+        self.explore("test", body::factory::<F, R>, || body::lend(&body))
     }
 
     /// Runs every seed, each on a thread of its own, after `prepare` ran there.
@@ -280,13 +294,13 @@ impl Simulation {
             });
             return Err(Failed::new(&self.name, &outcome, &passed, kept));
         }
-        let missed = self.require_sometimes && is_sweep;
-        match missed
-            .then(|| passed.missed())
-            .filter(|missed| !missed.is_empty())
-        {
-            Some(missed) => Err(Failed::missed(&passed, &missed)),
-            None => Ok(passed),
+        let missed = match is_sweep {
+            true => passed.missed(&self.required, self.require_sometimes),
+            false => Vec::new(),
+        };
+        match missed.is_empty() {
+            true => Ok(passed),
+            false => Err(Failed::missed(&passed, &missed)),
         }
     }
 
@@ -392,6 +406,13 @@ unsafe fn enter(
 ) -> FDBWorkload {
     // SAFETY: by the caller's promise.
     unsafe { register::create(name, context, api_version, make) }.into_raw()
+}
+
+/// The name of a type, without where it is and what it is made of.
+fn short_name<T>() -> String {
+    let whole = std::any::type_name::<T>();
+    let plain = whole.split('<').next().unwrap_or(whole);
+    plain.rsplit("::").next().unwrap_or(plain).to_owned()
 }
 
 /// A text as TOML reads it back, whatever is in it.

@@ -30,10 +30,22 @@ impl Passed {
         Assertion::merge(&mut self.assertions, &outcome.assertions);
     }
 
-    /// The assertions that should have held once, and did not.
-    pub(super) fn missed(&self) -> Vec<Assertion> {
-        let all = self.assertions.iter();
-        all.filter(|one| one.is_missed()).cloned().collect()
+    /// The assertions that should have held once, and did not: of all, or of those with these messages.
+    pub(super) fn missed(&self, required: &[String], all: bool) -> Vec<Assertion> {
+        let missed = self.assertions.iter().filter(|one| one.is_missed());
+        let mut missed: Vec<Assertion> = missed
+            .filter(|one| all || required.contains(&one.message))
+            .cloned()
+            .collect();
+        let is_known = |message: &str| self.assertions.iter().any(|one| one.message == message);
+        let unknown = required.iter().filter(|message| !is_known(message));
+        missed.extend(unknown.map(|message| Assertion {
+            kind: "required".to_owned(),
+            message: message.clone(),
+            site: "no place that was seen".to_owned(),
+            ..Assertion::default()
+        }));
+        missed
     }
 
     /// How many seeds ran.

@@ -1,7 +1,8 @@
 //! The search for an order that explains every answer.
 //!
 //! It goes as Wing and Gong proposed and Lowe improved: take an operation that nothing else must precede, do it, see whether it answers as it did,
-//! go on; where that ends, go back. Two ways that did the same operations and left the same state need not both be followed.
+//! go on; where that ends, go back. Two ways that did the same operations and left the same state need not both be followed, and of
+//! several operations of unknown fate that do the same only the earliest is tried.
 //!
 //! Precedence has two sources: an operation that returned before another was called, and the versions that FoundationDB gave to both. An
 //! operation of unknown fate has neither end nor version, so it precedes nothing, and it may be left out.
@@ -9,7 +10,7 @@
 use super::models::Model;
 use super::shown::{NotLinearizable, Shown};
 use super::{Order, Outcome, Record};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// After so many steps the search gives up: some seconds.
 const STEPS_MAX: u64 = 4_000_000;
@@ -31,8 +32,8 @@ impl<M: Model> Clone for Step<'_, M> {
 
 enum Answer {
     Explained,
-    /// The longest part of an order that was found.
-    Contradiction(Vec<usize>),
+    /// The longest part of an order that was found, and the state it leaves.
+    Contradiction(Vec<usize>, String),
     Undecided,
 }
 
@@ -41,16 +42,21 @@ pub(super) fn check<M: Model>(records: &[Record<M>]) -> Result<(), NotLinearizab
     match search(&steps) {
         Answer::Explained => Ok(()),
         Answer::Undecided => Err(NotLinearizable::undecided(steps.len())),
-        Answer::Contradiction(_) => {
+        Answer::Contradiction(..) => {
             let least = reduce(records);
-            let order = match search(&least) {
-                Answer::Contradiction(order) => order,
+            let (order, state) = match search(&least) {
+                Answer::Contradiction(order, state) => (order, state),
                 // What was left has no explanation, or it would not be what was left.
-                _ => Vec::new(),
+                _ => (Vec::new(), String::new()),
             };
             let shown = least.iter().map(show).collect();
             let last = order.iter().map(|index| show(&least[*index])).collect();
-            Err(NotLinearizable::contradiction(steps.len(), shown, last))
+            Err(NotLinearizable::contradiction(
+                steps.len(),
+                shown,
+                last,
+                state,
+            ))
         }
     }
 }
@@ -92,7 +98,7 @@ fn steps<M: Model>(records: &[Record<M>], until: u64) -> Vec<Step<'_, M>> {
 /// Both keep the contradiction an honest one: a beginning of an explained history is explained, and so is an explained history
 /// without some of its reads.
 fn reduce<M: Model>(records: &[Record<M>]) -> Vec<Step<'_, M>> {
-    let contradicts = |steps: &[Step<'_, M>]| matches!(search(steps), Answer::Contradiction(_));
+    let contradicts = |steps: &[Step<'_, M>]| matches!(search(steps), Answer::Contradiction(..));
     let (mut explained, mut contradicting) = (0, last_moment(records));
     while contradicting - explained > 1 {
         let middle = explained + (contradicting - explained) / 2;
@@ -140,40 +146,27 @@ fn precedes<M: Model>(first: &Step<'_, M>, second: &Step<'_, M>) -> bool {
 }
 
 fn search<M: Model>(steps: &[Step<'_, M>]) -> Answer {
-    let before: Vec<Vec<usize>> = steps
-        .iter()
-        .map(|second| {
-            let all = steps.iter().enumerate();
-            all.filter(|(_, first)| precedes(first, second))
-                .map(|(index, _)| index)
-                .collect()
-        })
-        .collect();
     let required = steps.iter().filter(|step| step.returned.is_some()).count();
-    let mut search = Search {
-        done: Bits::new(steps.len()),
-        order: Vec::new(),
-        required_done: 0,
-    };
+    let candidates = candidates(steps);
+    let twins = twins(steps);
+    let mut progress = Progress::new(steps);
     let mut seen: BTreeSet<(Bits, M::State)> = BTreeSet::new();
-    let mut longest: Vec<usize> = Vec::new();
-    // One frame for each operation done: the state before it, and the next one to try in its place.
+    let mut longest: (Vec<usize>, M::State) = (Vec::new(), M::initial());
+    // One frame for each operation done: the state before it, and the next candidate to try in its place.
     let mut frames: Vec<(M::State, usize)> = vec![(M::initial(), 0)];
     let mut budget = STEPS_MAX;
     while let Some((state, next)) = frames.last_mut() {
-        if search.required_done == required {
+        if progress.required_done == required {
             return Answer::Explained;
         }
-        let index = *next;
-        if index == steps.len() {
+        let Some(&index) = candidates.get(*next) else {
             frames.pop();
-            search.undo(steps);
+            progress.undo(steps);
             continue;
-        }
+        };
         *next += 1;
-        let is_free =
-            !search.done.has(index) && before[index].iter().all(|one| search.done.has(*one));
-        if !is_free {
+        let has_better_twin = twins[index].is_some_and(|twin| !progress.done.has(twin));
+        if !progress.is_free(index) || has_better_twin {
             continue;
         }
         if budget == 0 {
@@ -182,43 +175,97 @@ fn search<M: Model>(steps: &[Step<'_, M>]) -> Answer {
         budget -= 1;
         let mut after = state.clone();
         let output = M::apply(&mut after, &steps[index].record.operation);
-        if steps[index]
-            .returned
-            .is_some_and(|(_, told)| *told != output)
-        {
+        let told = steps[index].returned.map(|(_, told)| told);
+        if told.is_some_and(|told| *told != output) {
             continue;
         }
-        search.apply(index, steps);
-        if !seen.insert((search.done.clone(), after.clone())) {
-            search.undo(steps);
+        progress.apply(index, steps);
+        if !seen.insert((progress.done.clone(), after.clone())) {
+            progress.undo(steps);
             continue;
         }
-        if search.order.len() > longest.len() {
-            longest.clone_from(&search.order);
+        if progress.order.len() > longest.0.len() {
+            longest = (progress.order.clone(), after.clone());
         }
         frames.push((after, 0));
     }
-    Answer::Contradiction(longest)
+    Answer::Contradiction(longest.0, format!("{:?}", longest.1))
+}
+
+/// The order in which operations are tried: those that happened first, because whether one of unknown fate did is only to be asked
+/// where nothing else goes on.
+fn candidates<M: Model>(steps: &[Step<'_, M>]) -> Vec<usize> {
+    let mut candidates: Vec<usize> = (0..steps.len()).collect();
+    candidates.sort_by_key(|index| steps[*index].returned.is_none());
+    candidates
+}
+
+/// For each operation of unknown fate the last one before it that does the same. Wherever the later one could have happened, the
+/// earlier one could, so it need not be tried while the earlier one is left.
+fn twins<M: Model>(steps: &[Step<'_, M>]) -> Vec<Option<usize>> {
+    let mut last: BTreeMap<String, usize> = BTreeMap::new();
+    let twin = |(index, step): (usize, &Step<'_, M>)| match step.returned {
+        Some(_) => None,
+        None => last.insert(format!("{:?}", step.record.operation), index),
+    };
+    steps.iter().enumerate().map(twin).collect()
 }
 
 /// Where the search is.
-struct Search {
+struct Progress {
     done: Bits,
     order: Vec<usize>,
     required_done: usize,
+    /// How many operations that are not done must come before each.
+    waits_for: Vec<u32>,
+    /// Which operations must come after each.
+    after: Vec<Vec<usize>>,
 }
 
-impl Search {
+impl Progress {
+    fn new<M: Model>(steps: &[Step<'_, M>]) -> Self {
+        let after: Vec<Vec<usize>> = steps
+            .iter()
+            .map(|first| {
+                let all = steps.iter().enumerate();
+                all.filter(|(_, second)| precedes(first, second))
+                    .map(|(index, _)| index)
+                    .collect()
+            })
+            .collect();
+        let mut waits_for = vec![0; steps.len()];
+        for index in after.iter().flatten() {
+            waits_for[*index] += 1;
+        }
+        Progress {
+            done: Bits::new(steps.len()),
+            order: Vec::new(),
+            required_done: 0,
+            waits_for,
+            after,
+        }
+    }
+
+    fn is_free(&self, index: usize) -> bool {
+        self.waits_for[index] == 0 && !self.done.has(index)
+    }
+
     fn apply<M: Model>(&mut self, index: usize, steps: &[Step<'_, M>]) {
         self.done.set(index, true);
         self.order.push(index);
         self.required_done += usize::from(steps[index].returned.is_some());
+        for later in &self.after[index] {
+            self.waits_for[*later] -= 1;
+        }
     }
 
     fn undo<M: Model>(&mut self, steps: &[Step<'_, M>]) {
         if let Some(index) = self.order.pop() {
             self.done.set(index, false);
             self.required_done -= usize::from(steps[index].returned.is_some());
+            for later in &self.after[index] {
+                self.waits_for[*later] += 1;
+            }
         }
     }
 }

@@ -180,11 +180,14 @@ impl<M: Model> History<M> {
 
     /// Whether one order explains every answer.
     ///
+    /// A contradiction is also written to stderr, where a test shows it, and to the trace, as one `WorkloadHistory` for each operation: an
+    /// error of a phase is cut to a line there.
+    ///
     /// The search is exponential where many operations without versions overlap, and ends undecided after a few million steps
     /// ([`NotLinearizable::is_undecided`]); histories of a few hundred operations and a handful of clients are quick.
     pub fn check(&self) -> Result<(), NotLinearizable> {
         let records = self.records.borrow();
-        check::check::<M>(&records.operations)
+        check::check::<M>(&records.operations).inspect_err(shown::tell)
     }
 }
 

@@ -1,18 +1,23 @@
 //! A contradiction, as it is told.
 
+use crate::context::{Severity, WorkloadContext};
+use crate::details;
 use std::error::Error;
 use std::fmt;
 
 /// A history for which there is no order that explains every answer.
 ///
 /// Its text is the smallest part of the history that shows it, in the order of the calls: client, operation, answer, the moments of call and
-/// return (one tick for each), and the version where there is one. Then the longest order that explains a part of it.
+/// return (one tick for each), and the version where there is one. Then the end of the longest order that explains a part of it, and the
+/// state that it leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotLinearizable {
     operations: usize,
     /// `None` if the search was given up.
     least: Option<Vec<Shown>>,
     longest: Vec<Shown>,
+    /// What the object is after the longest order.
+    state: String,
 }
 
 /// One operation.
@@ -32,14 +37,21 @@ impl NotLinearizable {
             operations,
             least: None,
             longest: Vec::new(),
+            state: String::new(),
         }
     }
 
-    pub(super) fn contradiction(operations: usize, least: Vec<Shown>, longest: Vec<Shown>) -> Self {
+    pub(super) fn contradiction(
+        operations: usize,
+        least: Vec<Shown>,
+        longest: Vec<Shown>,
+        state: String,
+    ) -> Self {
         NotLinearizable {
             operations,
             least: Some(least),
             longest,
+            state,
         }
     }
 
@@ -56,6 +68,22 @@ impl NotLinearizable {
     /// Whether there is no part to show.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// Brings a contradiction to where it is read.
+pub(super) fn tell(error: &NotLinearizable) {
+    let Some(context) = WorkloadContext::current() else {
+        return;
+    };
+    eprintln!("{error}");
+    for shown in error.least.iter().flatten() {
+        let operation = shown.to_string();
+        context.trace(
+            Severity::WarnAlways,
+            "WorkloadHistory",
+            details!["Operation" => operation],
+        );
     }
 }
 
@@ -93,18 +121,33 @@ impl fmt::Display for NotLinearizable {
             least.len(),
             self.operations
         )?;
-        for shown in least {
-            writeln!(f, "  {shown}")?;
-        }
-        write!(f, "the longest order that explains a part:")?;
+        last_of(f, least, OPERATIONS_SHOWN)?;
         if self.longest.is_empty() {
-            write!(f, " none; no first operation answers as it did")?;
+            return write!(f, "no first operation answers as it did");
         }
-        for shown in &self.longest {
-            write!(f, "\n  {shown}")?;
-        }
-        Ok(())
+        writeln!(f, "the longest order that explains a part:")?;
+        last_of(f, &self.longest, ORDER_SHOWN)?;
+        write!(
+            f,
+            "leaves {}, and nothing that is left answers so",
+            self.state
+        )
     }
+}
+
+/// What is shown of a long contradiction; the trace has all of it.
+const OPERATIONS_SHOWN: usize = 16;
+const ORDER_SHOWN: usize = 4;
+
+fn last_of(f: &mut fmt::Formatter<'_>, list: &[Shown], count: usize) -> fmt::Result {
+    let skipped = list.len().saturating_sub(count);
+    if skipped > 0 {
+        writeln!(f, "  … {skipped} before these")?;
+    }
+    for shown in &list[skipped..] {
+        writeln!(f, "  {shown}")?;
+    }
+    Ok(())
 }
 
 impl Error for NotLinearizable {}

@@ -100,6 +100,11 @@ fn a_contradiction_is_cut_down_to_what_shows_it() {
     let text = error.to_string();
     assert!(text.contains("31 of 121 operations"), "{text}");
     assert!(text.contains("Read -> Some(29)"), "{text}");
+    assert!(
+        text.contains("leaves 30, and nothing that is left answers so"),
+        "{text}"
+    );
+    assert!(text.contains("… 15 before these"), "{text}");
     assert!(!text.contains("Read -> Some(30)"), "{text}");
 }
 

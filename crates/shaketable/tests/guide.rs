@@ -1,0 +1,289 @@
+//! The code of `docs/guide`, compiled and run. The last test sees to it that the guide shows this very code.
+
+mod tickets {
+    use foundationdb::options::MutationType;
+    use foundationdb::{Database, FdbBindingError};
+
+    /// Sells a ticket to a buyer, if one is left.
+    pub async fn sell(db: &Database, buyer: &str) -> Result<bool, FdbBindingError> {
+        db.run(|trx, _maybe_committed| async move {
+            let left = number(trx.get(b"left", false).await?.as_deref());
+            if left == 0 {
+                return Ok(false);
+            }
+            trx.set(b"left", &(left - 1).to_le_bytes());
+            trx.atomic_op(&bought(buyer), &1_u64.to_le_bytes(), MutationType::Add);
+            Ok(true)
+        })
+        .await
+    }
+
+    /// How many tickets a buyer has.
+    pub async fn tickets(db: &Database, buyer: &str) -> Result<u64, FdbBindingError> {
+        db.run(|trx, _| async move { Ok(number(trx.get(&bought(buyer), false).await?.as_deref())) })
+            .await
+    }
+
+    fn bought(buyer: &str) -> Vec<u8> {
+        format!("bought/{buyer}").into_bytes()
+    }
+
+    fn number(value: Option<&[u8]>) -> u64 {
+        value.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()))
+    }
+
+    /// Sells a ticket once for each `order`, however often it is asked.
+    pub async fn sell_once(
+        db: &Database,
+        buyer: &str,
+        order: u64,
+    ) -> Result<bool, FdbBindingError> {
+        let receipt = format!("receipt/{buyer}/{order}").into_bytes();
+        let receipt = &receipt;
+        db.run(|trx, _maybe_committed| async move {
+            if trx.get(receipt, false).await?.is_some() {
+                shaketable::reachable!("a sale had happened after all");
+                return Ok(true);
+            }
+            let left = number(trx.get(b"left", false).await?.as_deref());
+            if left == 0 {
+                return Ok(false);
+            }
+            trx.set(receipt, b"");
+            trx.set(b"left", &(left - 1).to_le_bytes());
+            trx.atomic_op(&bought(buyer), &1_u64.to_le_bytes(), MutationType::Add);
+            Ok(true)
+        })
+        .await
+    }
+}
+
+mod workload {
+    use super::tickets::{sell, tickets};
+    use shaketable::{
+        Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload,
+        WorkloadContext,
+    };
+    use std::time::Duration;
+
+    pub struct Sales {
+        buyer: String,
+        context: WorkloadContext,
+        bought: u64,
+    }
+
+    impl SingleRustWorkload<PhaseResult> for Sales {
+        fn new(_name: String, context: WorkloadContext) -> Self {
+            let buyer = format!("buyer {}", context.client_id());
+            Sales {
+                buyer,
+                context,
+                bought: 0,
+            }
+        }
+    }
+
+    impl RustWorkload<PhaseResult> for Sales {
+        async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
+            if self.context.client_id() == 0 {
+                db.run(|trx, _| async move {
+                    trx.set(b"left", &1000_u64.to_le_bytes());
+                    Ok(())
+                })
+                .await?;
+            }
+            Ok(())
+        }
+
+        async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+            for _ in 0..30 {
+                if sell(&db, &self.buyer).await? {
+                    self.bought += 1;
+                }
+                shaketable::sleep(Duration::from_millis(500)).await;
+            }
+            Ok(())
+        }
+
+        async fn check(&mut self, db: SimDatabase) -> PhaseResult {
+            let found = tickets(&db, &self.buyer).await?;
+            if found != self.bought {
+                return Err(format!("bought {}, found {found}", self.bought).into());
+            }
+            Ok(())
+        }
+
+        fn get_metrics(&self, mut out: Metrics) {
+            out.push(Metric::val("bought", self.bought as f64));
+        }
+
+        fn get_check_timeout(&self) -> f64 {
+            600.0
+        }
+    }
+}
+
+mod first {
+    use super::workload::Sales;
+    use shaketable::{Faults, PhaseResult, SimDatabase, Simulation};
+
+    #[test]
+    fn sales_add_up() {
+        Simulation::new()
+            .seeds(0..5)
+            .faults(Faults::none())
+            .run::<Sales, _>();
+    }
+
+    #[shaketable::test(seeds = 0..5)]
+    async fn nobody_has_tickets_at_first(db: SimDatabase) -> PhaseResult {
+        assert_eq!(super::tickets::tickets(&db, "ada").await?, 0);
+        Ok(())
+    }
+}
+
+mod bug {
+    use super::workload::Sales;
+    use shaketable::Simulation;
+
+    #[test]
+    #[should_panic(expected = "bought 30, found 31")]
+    fn sales_add_up_while_the_cluster_fails() {
+        Simulation::new()
+            .seeds(0..100)
+            .without_regressions()
+            .run::<Sales, _>();
+    }
+}
+
+mod fixed {
+    use super::tickets::{sell_once, tickets};
+    use shaketable::{Faults, PhaseResult, Simulation, WorkloadContext};
+    use std::time::Duration;
+
+    #[test]
+    fn an_order_is_filled_once_while_the_cluster_fails() {
+        Simulation::new()
+            .seeds(0..40)
+            .clients(4)
+            .faults(Faults::default().seconds(15.0))
+            .require("a sale had happened after all")
+            .test(async |db, context: WorkloadContext| -> PhaseResult {
+                let buyer = format!("buyer {}", context.client_id());
+                db.run(|trx, _| async move {
+                    trx.set(b"left", &1000_u64.to_le_bytes());
+                    Ok(())
+                })
+                .await?;
+                for order in 0..30 {
+                    assert!(sell_once(&db, &buyer, order).await?);
+                    shaketable::sleep(Duration::from_millis(500)).await;
+                }
+                assert_eq!(tickets(&db, &buyer).await?, 30);
+                Ok(())
+            });
+    }
+}
+
+mod faults {
+    use shaketable::Faults;
+
+    #[test]
+    fn faults_are_chosen() {
+        let everything = Faults::default().configuration_changes(true).buggify(true);
+        let only_the_network = Faults::none().clogging(true).seconds(10.0);
+        let as_fdbserver_would = Faults::drawn();
+        assert_ne!(everything, only_the_network);
+        assert_ne!(only_the_network, as_fdbserver_would);
+    }
+}
+
+mod determinism {
+    use rand::RngExt;
+    use shaketable::{Clock, Faults, SimDatabase, WorkloadContext};
+    use std::time::Duration;
+
+    /// A layer that takes its time from outside.
+    struct Lease {
+        clock: Clock,
+        until: Duration,
+    }
+
+    impl Lease {
+        fn new(clock: Clock, length: Duration) -> Lease {
+            let until = clock.elapsed() + length;
+            Lease { clock, until }
+        }
+
+        fn is_over(&self) -> bool {
+            self.clock.elapsed() >= self.until
+        }
+    }
+
+    #[shaketable::test(seeds = 0..5, faults = Faults::none())]
+    async fn a_lease_ends(_db: SimDatabase, context: WorkloadContext) {
+        let seconds = context.rng().random_range(1..1000);
+        let lease = Lease::new(context.clock(), Duration::from_secs(seconds));
+        assert!(!lease.is_over());
+        shaketable::sleep(Duration::from_secs(1001)).await;
+        assert!(lease.is_over());
+    }
+
+    #[test]
+    fn a_lease_in_production_takes_the_other_clock() {
+        let lease = Lease::new(Clock::machine(), Duration::from_secs(3600));
+        assert!(!lease.is_over());
+    }
+}
+
+mod assertions {
+    use shaketable::{Faults, Simulation, always, buggify, sometimes};
+
+    /// Splits a list into batches.
+    fn batches(items: &[u32]) -> Vec<&[u32]> {
+        let size = if buggify!("tiny batches") { 1 } else { 100 };
+        let batches: Vec<&[u32]> = items.chunks(size).collect();
+        sometimes!(batches.len() > 1, "more than one batch");
+        for batch in &batches {
+            always!(batch.len() <= 100, "no batch is too large", "Length" => batch.len());
+        }
+        batches
+    }
+
+    #[test]
+    fn batches_are_tested_near_their_edges() {
+        let passed = Simulation::new()
+            .seeds(0..20)
+            .faults(Faults::none().buggify(true))
+            .test(async |_db, _context| {
+                for _ in 0..10 {
+                    assert_eq!(batches(&[1, 2, 3]).concat(), [1, 2, 3]);
+                }
+            });
+        let (held, did_not) = passed.assertion("more than one batch").unwrap();
+        assert!(held > 0 && did_not > 0);
+    }
+}
+
+#[test]
+fn the_guide_shows_this_very_code() {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let code = plain(include_str!("guide.rs"));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide");
+    let mut blocks = 0;
+    for entry in std::fs::read_dir(folder).expect("docs/guide") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("a chapter");
+        for block in text.split("```rust\n").skip(1) {
+            let block = block.split("```").next().expect("the text before");
+            let shown = plain(block);
+            assert!(
+                code.contains(&shown),
+                "{}: not in guide.rs:\n{block}",
+                path.display()
+            );
+            blocks += 1;
+        }
+    }
+    assert!(blocks >= 8, "found {blocks} pieces of code");
+}
