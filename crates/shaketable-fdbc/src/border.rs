@@ -18,6 +18,7 @@ use shaketable_cluster::error::Error;
 use shaketable_kernel::{Kernel, Priority, ProcessId};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The C API over one kernel of the host's own. Lives on the kernel's thread.
@@ -70,6 +71,13 @@ impl Border {
     pub fn pending_operations(&self) -> usize {
         let count = self.universe.objects(|objects| objects.operations.len());
         count.unwrap_or(0)
+    }
+
+    /// Calls `observer` for each error that reaches the code under test as the result of an operation, just before it does.
+    pub fn observe_errors(&self, observer: impl Fn(Error) + 'static) {
+        let observer = Rc::new(observer);
+        self.universe
+            .objects(|objects| objects.error_observer = Some(observer));
     }
 
     /// How often each error reached the code under test as the result of an operation, by its code.

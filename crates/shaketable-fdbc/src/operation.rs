@@ -49,7 +49,13 @@ pub(crate) fn keep(future: &FDBFuture, operation: Operation) {
 pub(crate) fn finish(future: &Arc<FDBFuture>, outcome: Result<Value, Error>) {
     let done = take(future);
     if let (Err(error), Some(universe)) = (&outcome, &future.universe) {
-        universe.objects(|objects| *objects.errors.entry(error.0).or_default() += 1);
+        let observer = universe.objects(|objects| {
+            *objects.errors.entry(error.0).or_default() += 1;
+            objects.error_observer.clone()
+        });
+        if let Some(observer) = observer.flatten() {
+            observer(*error);
+        }
     }
     future.complete(outcome);
     drop(done);

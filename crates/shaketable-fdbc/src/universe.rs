@@ -15,9 +15,11 @@ use crate::operation::Operation;
 use crate::thread_bound::ThreadBound;
 use once_cell::race::OnceBox;
 use shaketable_cluster::client::{Database, Transaction};
+use shaketable_cluster::error::Error;
 use shaketable_kernel::{Inbox, Kernel};
 use slab::Slab;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A kernel and the objects on it that C holds handles of.
@@ -37,6 +39,8 @@ pub(crate) struct Objects {
     pub(crate) clusters: BTreeMap<ClusterName, EmbeddedCluster>,
     /// How often each error was the result of an operation.
     pub(crate) errors: BTreeMap<i32, u64>,
+    /// Who wants to know of each of them.
+    pub(crate) error_observer: Option<Rc<dyn Fn(Error)>>,
 }
 
 /// The number of a handle's object among those of its kind. Written and read on the kernel's thread alone; atomic only because

@@ -67,6 +67,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
         "faults before it",
         &last_until(&outcome.faults_around, end),
     );
+    fault_counts(&mut out, outcome);
     for what in &outcome.uncontrolled {
         let _ = writeln!(
             out,
@@ -113,6 +114,20 @@ fn drawn(out: &mut String, outcome: &Outcome) {
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         let _ = writeln!(out, "    knobs           {}", knobs.join(", "));
+    }
+}
+
+fn fault_counts(out: &mut String, outcome: &Outcome) {
+    if !outcome.faults.is_empty() {
+        let counts = outcome
+            .faults
+            .iter()
+            .map(|(name, count)| format!("{count} × {name}"));
+        let _ = writeln!(
+            out,
+            "  faults in all     {}",
+            counts.collect::<Vec<_>>().join(", ")
+        );
     }
 }
 

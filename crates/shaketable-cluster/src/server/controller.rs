@@ -16,7 +16,9 @@ use crate::server::mover::Mover;
 use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::{Leader, LeaderVar};
-use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Priority, ProcessId, Reply};
+use shaketable_kernel::{
+    AsyncVar, Disconnected, Endpoint, Event, Notify, Priority, ProcessId, Reply,
+};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -230,6 +232,7 @@ impl Controller {
         let kernel = self.0.around.env.kernel().clone();
         let mut ballot = 1;
         loop {
+            self.record_recovery(0, "reading_coordinated_state");
             let recovered =
                 recovery::recover(&self.0.around, self.0.role.process(), &mut ballot).await;
             let Ok(generation) = recovered else {
@@ -239,6 +242,7 @@ impl Controller {
             let generation = Rc::new(generation);
             self.0.core.replace(generation.core.clone());
             self.publish(generation.clone());
+            self.record_recovery(11, "accepting_commits");
             let mover = self.mover().map(|mover| {
                 let process = self.0.role.process();
                 kernel.spawn(process, Priority::DataDistribution, mover.run())
@@ -250,6 +254,22 @@ impl Controller {
             drop(mover);
             self.0.generation.replace(None);
         }
+    }
+
+    /// Records how far a recovery is, in FoundationDB's words.
+    fn record_recovery(&self, code: u32, status: &'static str) {
+        let kernel = self.0.around.env.kernel();
+        kernel.record(|| Event::User {
+            name: "MasterRecoveryState".into(),
+            details: vec![
+                (
+                    "Machine".into(),
+                    kernel.process(self.process()).address.to_string(),
+                ),
+                ("StatusCode".into(), code.to_string()),
+                ("Status".into(), status.to_owned()),
+            ],
+        });
     }
 
     fn publish(&self, generation: Rc<Generation>) {

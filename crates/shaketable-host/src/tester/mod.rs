@@ -47,6 +47,9 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
 
     match stage::Stage::boot(&run) {
         Ok(stage) => {
+            if matches!(recording, Recording::Trace { .. }) {
+                stage.observe_errors(&run, &recorder);
+            }
             let play = orchestra::play(run.clone(), stage.clone());
             let orchestra = kernel.spawn(stage.test_system, Priority::DefaultDelay, play);
             drive(&run, &stage, &orchestra);

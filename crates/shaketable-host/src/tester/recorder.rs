@@ -3,14 +3,16 @@
 use super::run::Run;
 use crate::plan::Recording;
 use crate::printf;
+use crate::trace::event::NOWHERE;
 use crate::trace::{Event as TraceEvent, Severity};
+use shaketable_cluster::error::Error;
 use shaketable_kernel::{Event, KillKind, ProcessId, Recorder, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
 /// What was recorded.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Recorded {
     counts: Option<Rc<Counts>>,
 }
@@ -21,6 +23,13 @@ struct Counts {
     recent: RefCell<VecDeque<TraceEvent>>,
 }
 
+/// So common that they are only counted.
+const COMMON: [&str; 4] = [
+    "ClogInterface",
+    "CloggingPair",
+    "ConnectionClosed",
+    "SimulatedMachineProcess",
+];
 /// How many faults are remembered.
 const RECENT_MAX: usize = 400;
 /// How many of them a report shows.
@@ -42,7 +51,35 @@ pub(super) fn install(run: &Rc<Run>, recording: &Recording) -> Recorded {
     }
 }
 
+impl Counts {
+    fn remember(&self, event: TraceEvent) {
+        let mut recent = self.recent.borrow_mut();
+        if recent.len() == RECENT_MAX {
+            recent.pop_front();
+        }
+        recent.push_back(event);
+    }
+}
+
 impl Recorded {
+    /// Remembers that an error reached a workload.
+    pub(super) fn error(&self, run: &Run, error: Error) {
+        let Some(counts) = &self.counts else {
+            return;
+        };
+        let process = run.kernel.current_process();
+        let machine = process.map_or(NOWHERE.to_owned(), |process| address(run, process));
+        let event = TraceEvent::new(Severity::Debug, run.now(), "TransactionError")
+            .on(machine, "TS")
+            .detail("ErrorCode", error.0)
+            .detail("Error", error.name());
+        // Conflicts are everyday life; what makes a commit doubtful is not.
+        if error.is_maybe_committed() {
+            counts.remember(event.clone());
+        }
+        run.trace(event);
+    }
+
     pub(super) fn faults(&self) -> BTreeMap<String, u64> {
         self.counts
             .as_ref()
@@ -82,11 +119,9 @@ impl Recorder for Tracer {
                 .borrow_mut()
                 .entry(event.kind.clone())
                 .or_default() += 1;
-            let mut recent = self.counts.recent.borrow_mut();
-            if recent.len() == RECENT_MAX {
-                recent.pop_front();
-            }
-            recent.push_back(event.clone());
+        }
+        if !COMMON.contains(&event.kind.as_str()) {
+            self.counts.remember(event.clone());
         }
         if self.trace {
             run.trace(event);

@@ -1,5 +1,6 @@
 //! The stage: the machines of the testers, the cluster, and the databases that are lent to workloads.
 
+use super::recorder::Recorded;
 use super::run::Run;
 use crate::library::instance::LentDatabase;
 use crate::testfile::Configuration;
@@ -165,6 +166,18 @@ impl Stage {
     pub(super) fn pending_operations(&self) -> usize {
         let border = self.border.borrow();
         border.as_ref().map_or(0, Border::pending_operations)
+    }
+
+    /// Traces each error that reaches a workload.
+    pub(super) fn observe_errors(&self, run: &Rc<Run>, recorder: &Recorded) {
+        let (run, recorder) = (Rc::downgrade(run), recorder.clone());
+        if let Some(border) = self.border.borrow().as_ref() {
+            border.observe_errors(move |error| {
+                if let Some(run) = run.upgrade() {
+                    recorder.error(&run, error);
+                }
+            });
+        }
     }
 
     /// How often each error reached a workload.
