@@ -28,6 +28,8 @@ pub(crate) struct Position {
 
 /// A full chunk is split.
 const CHUNK_ITEMS_MAX: usize = 64;
+/// A copied chunk has room for so many more.
+const CHUNK_ITEMS_SPARE: usize = 4;
 
 impl<T: Keyed> Chunks<T> {
     /// Takes items that are sorted already.
@@ -110,7 +112,7 @@ impl<T: Keyed> Chunks<T> {
                 }
             };
         }
-        let chunk = Rc::make_mut(&mut chunks[at.chunk]);
+        let chunk = own(&mut chunks[at.chunk]);
         if chunk
             .get(at.index)
             .is_some_and(|old| old.key() == item.key())
@@ -165,6 +167,16 @@ impl<T: Keyed> Chunks<T> {
             .map_or(0, |chunk| chunk.partition_point(before));
         Position { chunk, index }
     }
+}
+
+/// The chunk to write to: a copy if somebody else looks at it, with room for what is about to be added.
+fn own<T: Clone>(chunk: &mut Rc<Vec<T>>) -> &mut Vec<T> {
+    if Rc::get_mut(chunk).is_none() {
+        let mut copy = Vec::with_capacity(chunk.len() + CHUNK_ITEMS_SPARE);
+        copy.extend_from_slice(chunk);
+        *chunk = Rc::new(copy);
+    }
+    Rc::make_mut(chunk)
 }
 
 #[cfg(test)]
