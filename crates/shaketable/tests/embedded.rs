@@ -275,7 +275,6 @@ fn the_environment_chooses_one_seed_or_how_many() {
 #[test]
 fn the_environment_asks_for_traces() {
     let folder = temporary("traces");
-    std::fs::create_dir_all(&folder).unwrap();
     helper("SHAKETABLE_TRACE", folder.to_str().unwrap());
     let trace = std::fs::read_to_string(folder.join("helper.41.json")).unwrap();
     assert!(trace.contains("\"RandomSeed\": \"41\"") || trace.contains("\"RandomSeed\":\"41\""));

@@ -349,6 +349,8 @@ impl Simulation {
         let Some(folder) = std::env::var_os("SHAKETABLE_TRACE") else {
             return Recording::Counts;
         };
+        // If it cannot be made, the trace cannot be written, and that is reported.
+        let _ = std::fs::create_dir_all(&folder);
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = self.name.chars().map(plain).collect();
         Recording::Trace {

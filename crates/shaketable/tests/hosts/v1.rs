@@ -49,6 +49,27 @@ fn a_workload_walks_through_all_phases_on_every_client() {
 }
 
 #[test]
+fn assertions_are_told_by_any_library_to_any_host() {
+    let run = run(&["Assert", "--option", "shaketableBuggify=on"]);
+    run.expect_sound()
+        .refuse("left option")
+        .expect_line_with(&[
+            "trace error WorkloadAssertionFailed",
+            "Kind=always",
+            "Message=small",
+            "Number=2",
+        ])
+        .expect_line_with(&[
+            "trace info WorkloadAssertion |",
+            "Message=small",
+            "Held=2 | Broken=1",
+        ])
+        .expect_line_with(&["Kind=sometimes | Message=seven", "Held=0 | Broken=3"])
+        .expect_line_with(&["Kind=reachable | Message=nobody", "Held=0 | Broken=0"])
+        .expect_line("client 0 trace info Note | Decided=true");
+}
+
+#[test]
 fn the_example_noop_runs_in_any_host() {
     let run = HOST.run(
         &example("noop"),

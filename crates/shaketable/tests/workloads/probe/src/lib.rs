@@ -6,8 +6,8 @@
 use futures::FutureExt;
 use shaketable::{
     Metric, Metrics, PhaseResult, RustWorkload, RustWorkloadFactory, Severity, SimDatabase,
-    WorkloadContext, WrappedWorkload, details, register_factory, set_poll_budget, sleep, spawn,
-    timeout, yield_now,
+    WorkloadContext, WrappedWorkload, always, buggify, details, register_factory, set_poll_budget,
+    sleep, sometimes, spawn, timeout, yield_now,
 };
 use std::cell::RefCell;
 use std::time::Duration;
@@ -43,6 +43,12 @@ impl std::error::Error for Wrapped {
 fn fail() -> PhaseResult {
     "seven".parse::<u32>().map_err(Wrapped)?;
     Ok(())
+}
+
+/// Never called: the linker's list of assertions must have it all the same.
+#[unsafe(no_mangle)]
+extern "C" fn probe_that_nobody_calls() {
+    shaketable::reachable!("nobody");
 }
 
 fn seconds(count: u64) -> Duration {
@@ -84,6 +90,15 @@ impl RustWorkload<PhaseResult> for Probe {
         match self.name.as_str() {
             "Walk" => self.walk().await?,
             "Trace" => self.trace(),
+            "Assert" => {
+                for number in 0..3 {
+                    always!(number < 2, "small", "Number" => number);
+                    sometimes!(number == 7, "seven");
+                }
+                // Active or not, for the whole run.
+                let fired = (0..100).filter(|_| buggify!("mischief", 1.0)).count();
+                self.note(details!["Decided" => matches!(fired, 0 | 100)]);
+            }
             "FailStart" => return fail(),
             "PanicStart" => {
                 sleep(seconds(1)).await;
