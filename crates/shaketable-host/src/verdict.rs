@@ -273,17 +273,7 @@ impl Failure {
     /// What two failures have in common that come from one cause: everything but the seed, the client, the time
     /// and the numbers in the message.
     pub fn signature(&self) -> String {
-        let mut text = String::new();
-        let mut in_number = false;
-        for character in self.message.chars() {
-            let digit = character.is_ascii_digit();
-            match (digit, in_number) {
-                (true, true) => {}
-                (true, false) => text.push('#'),
-                (false, _) => text.push(character),
-            }
-            in_number = digit;
-        }
+        let text = outline(&self.message);
         format!(
             "{}|{}|{}|{}|{text}",
             self.kind.describe(),
@@ -292,6 +282,36 @@ impl Failure {
             self.phase
         )
     }
+}
+
+/// A longer message says the same with more data.
+const OUTLINE_CHARACTERS_MAX: usize = 100;
+
+/// A message without what varies from run to run: numbers, and what stands in brackets.
+fn outline(message: &str) -> String {
+    let mut text = String::new();
+    let mut depth = 0_usize;
+    let mut in_number = false;
+    for character in message.chars() {
+        match character {
+            '[' | '{' => {
+                if depth == 0 {
+                    text.push_str("[…]");
+                }
+                depth += 1;
+            }
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            digit if digit.is_ascii_digit() => {
+                if !in_number {
+                    text.push('#');
+                }
+            }
+            other => text.push(other),
+        }
+        in_number = character.is_ascii_digit();
+    }
+    text.chars().take(OUTLINE_CHARACTERS_MAX).collect()
 }
 
 impl fmt::Display for Failure {
@@ -335,6 +355,10 @@ mod tests {
         assert_ne!(
             first.signature(),
             failure("lost a row", 1, 10.5).signature()
+        );
+        assert_eq!(
+            failure("item 7 is missing; taken: [(1, 2), (3, 4)]", 0, 1.0).signature(),
+            failure("item 12 is missing; taken: [(5, 6)]", 0, 1.0).signature()
         );
     }
 

@@ -47,7 +47,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
     out.push('\n');
     for (index, failure) in outcome.failures.iter().take(4).enumerate() {
         let style = if index == 0 { STRONG } else { FAINT };
-        let _ = writeln!(out, "  {style}{failure}{style:#}");
+        let _ = writeln!(out, "  {style}{}{style:#}", shortened(&failure.to_string()));
     }
     if outcome.failures.len() > 4 {
         let _ = writeln!(
@@ -158,7 +158,7 @@ fn events(out: &mut String, title: &str, events: &[Event]) {
             .filter(|(key, _)| {
                 !key.starts_with("Frame") && key != "RustWorkload" && key != "RustFailure"
             })
-            .map(|(key, value)| format!("{key}={value}"))
+            .map(|(key, value)| format!("{key}={}", shortened(value)))
             .collect();
         let _ = writeln!(
             out,
@@ -218,7 +218,7 @@ pub fn summary(summary: &Summary, elapsed: Duration, repro: &Repro) -> String {
         let _ = writeln!(out, "  {} distinct failures:", summary.groups.len());
         for group in &summary.groups {
             let first = group.example.failures.first();
-            let text = first.map_or(String::new(), ToString::to_string);
+            let text = first.map_or(String::new(), |failure| shortened(&failure.to_string()));
             let _ = writeln!(out, "  {:>6} × {text}", group.count);
         }
     }
@@ -315,6 +315,15 @@ pub fn stats(summary: &Summary) -> String {
         );
     }
     out
+}
+
+/// A text of which a line shows the beginning; the trace has the rest.
+fn shortened(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 240;
+    if text.chars().count() <= CHARACTERS_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(CHARACTERS_MAX).chain(['…']).collect()
 }
 
 /// Something counted.
