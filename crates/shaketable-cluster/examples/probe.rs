@@ -4,14 +4,16 @@
 //! Each client, 150 times: a pause (uniform, 0.2 s in the mean), a read version, a `get` of one of 20 keys, a
 //! `set`, a `commit`, with retries. Prints latencies, errors, events and the time the simulation took.
 //!
-//! `cargo run --release --example probe -- [seeds]`
+//! `cargo run --release --example probe -- [seeds] [faults]`: with `faults` under RandomClogging, Attrition, Rollback and
+//! ChangeConfig, and with buggify.
 
 use bytes::Bytes;
 use shaketable_cluster::client::Database;
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
+use shaketable_cluster::faults::{Context, FaultWorkload, Options};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_kernel::{Kernel, Priority, ProcessSpec};
+use shaketable_kernel::{Address, Kernel, Priority, ProcessSpec};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -31,20 +33,25 @@ fn main() {
     let seeds: u64 = arguments
         .next()
         .map_or(20, |text| text.parse().expect("a number of seeds"));
+    let faults = arguments.next().as_deref() == Some("faults");
     let measured = Rc::new(RefCell::new(Measured::default()));
     let started = Instant::now();
     let (mut events, mut simulated) = (0, 0.0);
     for seed in 0..seeds {
         let kernel = Kernel::simulation(seed);
-        let config = ClusterConfig::simulation(&kernel, &LayoutOptions::default(), false)
+        let config = ClusterConfig::simulation(&kernel, &LayoutOptions::default(), faults)
             .expect("nothing is configured");
         let cluster = Cluster::start(&kernel, config);
+        cluster.set_faults_enabled(true);
+        if faults {
+            start_faults(&kernel, &cluster);
+        }
         let clients = kernel.stream("clients").range(4, 9_usize);
         let tasks: Vec<_> = (0..clients)
             .map(|number| {
                 let process = kernel.add_process(ProcessSpec {
                     name: format!("client {number}"),
-                    address: shaketable_kernel::Address::v4(3, 4, 3, number as u8, 1),
+                    address: Address::v4(3, 4, 3, number as u8, 1),
                     ..ProcessSpec::default()
                 });
                 let database = cluster.open_database(process, 740);
@@ -89,6 +96,47 @@ fn main() {
         wall * 1e3 / seeds,
         wall * 1e9 / events as f64
     );
+}
+
+/// The fault workloads of the golden run, for thirty seconds.
+fn start_faults(kernel: &Kernel, cluster: &Cluster) {
+    let tester = kernel.add_process(ProcessSpec {
+        name: "tester".into(),
+        address: Address::v4(3, 4, 3, 99, 1),
+        ..ProcessSpec::default()
+    });
+    let database = cluster.open_database(tester, 740);
+    let mut take = |name: &str| {
+        let text = match name {
+            "testDuration" => "30",
+            "swizzle" => "1",
+            "machinesToKill" => "10",
+            "machinesToLeave" => "3",
+            "reboot" => "true",
+            "coordinators" => "auto",
+            "maxDelayBeforeChange" => "30",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    };
+    for name in ["RandomClogging", "Attrition", "Rollback", "ChangeConfig"] {
+        let random = kernel.stream(name);
+        let workload = FaultWorkload::read(name, &mut Options(&mut take), &random);
+        let workload = workload.expect("it exists").expect("its options are good");
+        let context = Context {
+            cluster: cluster.clone(),
+            database: database.clone(),
+            random,
+        };
+        let body = async move { workload.start(&context).await };
+        kernel
+            .spawn(tester, Priority::DefaultEndpoint, body)
+            .detach();
+    }
+    let healing = cluster.clone();
+    kernel.call_at(kernel.now().after(450.0), move |_| {
+        healing.set_faults_enabled(false)
+    });
 }
 
 async fn probe(kernel: Kernel, database: Database, measured: Rc<RefCell<Measured>>) {

@@ -146,6 +146,7 @@ impl Cluster {
     pub fn set_faults_enabled(&self, enabled: bool) {
         self.0.around.env.set_faults_enabled(enabled);
         self.kernel().set_faults_enabled(enabled);
+        self.kernel().set_connection_failures(enabled);
     }
 
     /// Whoever leads at the moment, if anybody does.

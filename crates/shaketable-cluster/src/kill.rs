@@ -6,6 +6,7 @@
 //! * a majority of the coordinators is protected for the whole run;
 //! * the zones that have lost their disks, and whose data has not been copied elsewhere yet, stay fewer than
 //!   the replicas;
+//! * nothing is lost while a shard may have fewer replicas than it should;
 //! * so many zones stay alive that all replicas find a place;
 //! * while faults are off nothing is killed, except that a single process may be rebooted.
 
@@ -145,6 +146,9 @@ impl Cluster {
         let Some(generation) = controller.generation() else {
             return false;
         };
+        if !controller.is_replicated() {
+            return false;
+        }
         // What was copied elsewhere since, and is no longer in the logs' generation, is not at risk.
         losses.lost_zones.borrow_mut().retain(|_, (tags, epoch)| {
             let core = controller.core();

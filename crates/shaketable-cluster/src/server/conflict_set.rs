@@ -194,6 +194,28 @@ impl Segments {
         )
     }
 
+    /// The same for a key that is not before the beginning of a segment already found. Most ranges are a single key,
+    /// whose end is near.
+    fn find_after(&self, chunk: usize, index: usize, key: &[u8]) -> (usize, usize) {
+        let begins_before = |next: &Chunk| *next.segments[0].0 <= *key;
+        if self.chunks.get(chunk + 1).is_some_and(begins_before) {
+            return self.find(key);
+        }
+        let behind = &self.chunks[chunk].segments[index + 1..];
+        let near = behind
+            .iter()
+            .take(2)
+            .take_while(|(begin, _)| **begin <= *key)
+            .count();
+        if near < 2 {
+            return (chunk, index + near);
+        }
+        (
+            chunk,
+            index + behind.partition_point(|(begin, _)| **begin <= *key),
+        )
+    }
+
     /// Whether any key of the range was written after `version`.
     fn newer(&self, range: &KeyRange, version: Version) -> bool {
         if range.begin >= range.end {
@@ -221,11 +243,11 @@ impl Segments {
         if range.begin >= range.end {
             return;
         }
-        let (last, last_index) = self.find(&range.end);
+        let (first, first_index) = self.find(&range.begin);
+        let (last, last_index) = self.find_after(first, first_index, &range.end);
         let (end_key, end_version) = &self.chunks[last].segments[last_index];
         // The segment that the end cuts keeps its version behind the cut.
         let tail = (*end_key != range.end).then(|| (range.end.clone(), *end_version));
-        let (first, first_index) = self.find(&range.begin);
         let keep_begin = self.chunks[first].segments[first_index].0 != range.begin;
         let from = first_index + usize::from(keep_begin);
         // Everything from (first, from) up to the end is replaced by the new segment and the tail.

@@ -19,7 +19,7 @@ use crate::server::worker::{Leader, LeaderVar};
 use shaketable_kernel::{
     AsyncVar, Disconnected, Endpoint, Event, Notify, Priority, ProcessId, Reply,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 /// How long a failure must last before the controller acts on it, in seconds.
@@ -92,6 +92,7 @@ struct Inner {
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
     mover: RefCell<Weak<Mover>>,
+    replicated: Cell<bool>,
 }
 
 /// Starts the controller on a process and lets everybody know.
@@ -108,6 +109,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         servers: RefCell::default(),
         recover: Notify::new(),
         mover: RefCell::default(),
+        replicated: Cell::new(false),
     }));
     let [for_clients, for_servers, runner] = [(); 3].map(|()| controller.clone());
     let open_database = role.serve(move |request: OpenDatabase, reply| {
@@ -189,6 +191,16 @@ impl Controller {
         self.0.mover.borrow().upgrade()
     }
 
+    /// Whether every shard is known to have all its replicas, as of the last look in this generation.
+    pub fn is_replicated(&self) -> bool {
+        self.0.replicated.get()
+    }
+
+    /// Says so.
+    pub fn set_replicated(&self, replicated: bool) {
+        self.0.replicated.set(replicated);
+    }
+
     /// Runs a task that ends with the controller.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
         self.0.role.spawn(future);
@@ -252,6 +264,7 @@ impl Controller {
                 kernel.sleep(FAILURE_REACTION).await;
             }
             drop(mover);
+            self.set_replicated(false);
             self.0.generation.replace(None);
         }
     }

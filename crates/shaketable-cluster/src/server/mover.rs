@@ -23,7 +23,7 @@ use crate::server::worker::{
 };
 use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Kernel, Notify, ProcessId, Stream, Time};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -31,6 +31,8 @@ use std::rc::Rc;
 const STORAGE_FAILURE: f64 = 20.0;
 /// The pause after something went wrong, in seconds.
 const RETRY: f64 = 1.0;
+/// Where that pause stops growing, in seconds.
+const RETRY_MAX: f64 = 30.0;
 /// How long a fetch may take before the move is given up, in seconds.
 const FETCH_TIMEOUT: f64 = 60.0;
 
@@ -58,6 +60,8 @@ pub struct Mover {
     /// One move at a time.
     busy: AsyncVar<bool>,
     changed: Notify,
+    /// Whether all shards have been looked at since this distributor began.
+    checked: Cell<bool>,
     /// Since when storage servers have been away.
     failed_since: RefCell<BTreeMap<Tag, Time>>,
 }
@@ -95,6 +99,7 @@ impl Mover {
             database,
             busy: AsyncVar::new(false),
             changed: Notify::new(),
+            checked: Cell::new(false),
             failed_since: RefCell::default(),
         })
     }
@@ -111,8 +116,11 @@ impl Mover {
         self.move_range(range, &team).await
     }
 
-    /// Watches over the storage servers for ever.
+    /// Watches over the storage servers for ever. Begins by looking at every shard: the configuration may have
+    /// changed.
     pub async fn run(self: Rc<Self>) {
+        self.checked.set(false);
+        let mut pause = RETRY;
         let mut watched: BTreeSet<Tag> = BTreeSet::new();
         loop {
             let core = self.controller.core();
@@ -126,8 +134,14 @@ impl Mover {
             }
             let changed = self.changed.notified();
             let wait = match self.repair().await {
-                Ok(next) => next,
-                Err(Interrupted) => Some(RETRY),
+                Ok(next) => {
+                    pause = RETRY;
+                    next
+                }
+                Err(Interrupted) => {
+                    pause = (pause * 2.0).min(RETRY_MAX);
+                    Some(pause)
+                }
             };
             let Some(seconds) = wait else {
                 changed.await;
@@ -151,14 +165,16 @@ impl Mover {
     /// Moves shards away from servers that are gone. Says when to look again, if nothing happens before.
     async fn repair(&self) -> Result<Option<f64>, Interrupted> {
         let (gone, next) = self.gone().await;
-        if gone.is_empty() {
+        if gone.is_empty() && self.checked.get() {
             return Ok(next);
         }
+        self.controller.set_replicated(false);
         let replicas = self.replicas()?;
         for shard in self.shards().await? {
             let stays = |tag: &&Tag| !gone.contains(tag);
             let unhealthy = shard.team.all.iter().any(|tag| gone.contains(tag));
-            if !unhealthy && shard.team.fetching.is_empty() {
+            let complete = shard.team.serving.len() == replicas && shard.team.fetching.is_empty();
+            if !unhealthy && complete {
                 continue;
             }
             let keep: Vec<Tag> = shard.team.serving.iter().filter(stays).copied().collect();
@@ -180,6 +196,8 @@ impl Mover {
         for tag in gone {
             self.remove_storage(tag).await?;
         }
+        self.checked.set(true);
+        self.controller.set_replicated(true);
         Ok(next)
     }
 

@@ -184,7 +184,7 @@ async fn kill_at_random(kernel: Kernel, cluster: Cluster) {
 
 #[test]
 fn acknowledged_writes_survive_reboots_of_everything() {
-    for seed in 0..20 {
+    for seed in 0..10 {
         survive(seed, false, |kernel, cluster| async move {
             let random = kernel.stream("test trouble");
             kernel.sleep(5.0).await;
@@ -201,7 +201,7 @@ fn acknowledged_writes_survive_reboots_of_everything() {
 
 #[test]
 fn acknowledged_writes_survive_every_kind_of_kill() {
-    for seed in 0..20 {
+    for seed in 0..10 {
         survive(seed, seed % 2 == 1, kill_at_random);
     }
 }
@@ -265,22 +265,22 @@ fn survives(
 #[test]
 fn acknowledged_writes_survive_clogs() {
     survives(
-        0..6,
+        0..3,
         &["RandomClogging"],
         &[("testDuration", "30"), ("swizzle", "1")],
     );
     survives(
-        6..12,
+        6..9,
         &["RandomClogging", "ClogSingleConnection"],
         &[("testDuration", "30")],
     );
-    survives(12..16, &["ClogTlog"], &[("testDuration", "30")]);
+    survives(12..14, &["ClogTlog"], &[("testDuration", "30")]);
 }
 
 #[test]
 fn acknowledged_writes_survive_attrition() {
     survives(
-        0..6,
+        0..3,
         &["Attrition"],
         &[("testDuration", "30"), ("machinesToKill", "10")],
     );
@@ -289,13 +289,13 @@ fn acknowledged_writes_survive_attrition() {
         ("machinesToKill", "10"),
         ("reboot", "true"),
     ];
-    survives(6..12, &["Attrition"], reboot);
+    survives(6..9, &["Attrition"], reboot);
 }
 
 #[test]
 fn acknowledged_writes_survive_rollbacks() {
     survives(
-        0..12,
+        0..5,
         &["Rollback"],
         &[("testDuration", "30"), ("meanDelay", "5")],
     );
@@ -304,7 +304,7 @@ fn acknowledged_writes_survive_rollbacks() {
 #[test]
 fn acknowledged_writes_survive_moves() {
     survives(
-        0..8,
+        0..4,
         &["RandomMoveKeys"],
         &[("testDuration", "30"), ("meanDelay", "0.5")],
     );
@@ -313,7 +313,7 @@ fn acknowledged_writes_survive_moves() {
         ("machinesToKill", "6"),
         ("meanDelay", "0.5"),
     ];
-    survives(8..20, &["RandomMoveKeys", "Attrition"], options);
+    survives(8..13, &["RandomMoveKeys", "Attrition"], options);
 }
 
 const EVERYTHING: &[&str] = &[
@@ -338,7 +338,7 @@ const EVERYTHING_OPTIONS: &[(&str, &str)] = &[
 
 #[test]
 fn acknowledged_writes_survive_everything_at_once() {
-    survives(0..20, EVERYTHING, EVERYTHING_OPTIONS);
+    survives(0..8, EVERYTHING, EVERYTHING_OPTIONS);
 }
 
 #[test]
