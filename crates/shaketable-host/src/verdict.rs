@@ -102,11 +102,10 @@ pub struct Assertion {
 }
 
 impl Assertion {
-    /// Adds what other runs have counted: places become one, in the order of their names.
+    /// Adds what other runs have counted: places become one, in the order of files and lines.
     pub fn merge(all: &mut Vec<Assertion>, more: &[Assertion]) {
         for one in more {
-            let key = |one: &Assertion| (one.site.clone(), one.kind.clone(), one.message.clone());
-            match all.binary_search_by_key(&key(one), key) {
+            match all.binary_search_by(|known| known.key().cmp(&one.key())) {
                 Ok(index) => {
                     all[index].held += one.held;
                     all[index].broken += one.broken;
@@ -114,6 +113,13 @@ impl Assertion {
                 Err(index) => all.insert(index, one.clone()),
             }
         }
+    }
+
+    fn key(&self) -> (&str, u32, &str, &str) {
+        let place = self.site.rsplit_once(':');
+        let place = place.and_then(|(file, line)| Some((file, line.parse().ok()?)));
+        let (file, line) = place.unwrap_or((&self.site, 0));
+        (file, line, &self.kind, &self.message)
     }
 
     /// Whether it should have held at least once, and never did.
@@ -371,9 +377,9 @@ mod tests {
             ..Assertion::default()
         };
         let mut all = Vec::new();
-        Assertion::merge(&mut all, &[assertion("b", 1), assertion("a", 0)]);
-        Assertion::merge(&mut all, &[assertion("a", 0), assertion("b", 2)]);
-        assert_eq!(all, [assertion("a", 0), assertion("b", 3)]);
+        Assertion::merge(&mut all, &[assertion("a:12", 1), assertion("a:7", 0)]);
+        Assertion::merge(&mut all, &[assertion("a:7", 0), assertion("a:12", 2)]);
+        assert_eq!(all, [assertion("a:7", 0), assertion("a:12", 3)]);
         assert!(all[0].is_missed() && !all[1].is_missed());
     }
 

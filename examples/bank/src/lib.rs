@@ -3,13 +3,14 @@
 //! Every client transfers random amounts between random accounts and, now and then, audits the bank: it
 //! reads all accounts in one transaction and adds them up. The sum is the same at every moment, because a
 //! transaction is seen whole or not at all, and because a transfer moves money: it takes from one what it
-//! gives to another, so making it twice after an unknown result (1021) breaks nothing.
+//! gives to another, so making it twice after an unknown result (1021) breaks nothing. That this happens at
+//! all in a sweep is asserted, too.
 
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
 use shaketable::{
     Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
-    register_workload,
+    always, register_workload, sometimes,
 };
 
 const OPENING_BALANCE: i64 = 100;
@@ -62,7 +63,13 @@ impl RustWorkload<PhaseResult> for Bank {
             let to = self.context.rnd() % self.accounts;
             let amount = i64::from(self.context.rnd() % 50);
             let moved = db
-                .run(|trx, _| async move { transfer(&trx, from, to, amount).await })
+                .run(|trx, maybe_committed| async move {
+                    sometimes!(
+                        bool::from(maybe_committed),
+                        "a transfer may have been made already"
+                    );
+                    transfer(&trx, from, to, amount).await
+                })
                 .await?;
             self.moved += u64::from(moved);
         }
@@ -114,10 +121,12 @@ async fn transfer(
     amount: i64,
 ) -> Result<bool, FdbBindingError> {
     let available = balance(trx, from).await?;
+    sometimes!(available < amount, "an account has too little");
     if available < amount || from == to {
         return Ok(false);
     }
     let target = balance(trx, to).await?;
+    always!(available >= amount, "no account is overdrawn", "Account" => from, "Has" => available);
     trx.set(&account_key(from), &(available - amount).to_le_bytes());
     trx.set(&account_key(to), &(target + amount).to_le_bytes());
     Ok(true)
