@@ -5,12 +5,14 @@
 //! barriers between phases and the waits are those of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
+//! * [`cast`]: the workloads of one client.
 //! * [`client`]: the host's answers to one workload on one client.
 //! * [`stage`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
+mod cast;
 mod client;
 mod metrics;
 mod orchestra;
