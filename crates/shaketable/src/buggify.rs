@@ -10,7 +10,7 @@
 /// line added above it makes it another place.
 ///
 /// It is `false` outside a simulation, without the feature `assertions`, and where buggify is off: on the embedded host that is
-/// decided by `--buggify`, `[configuration] buggify` or [`Faults::buggify`](crate::Faults::buggify); under fdbserver, which does not tell a
+/// decided by `--buggify`, `[configuration] buggify` or `Faults::buggify`; under fdbserver, which does not tell a
 /// workload, it is on unless the workload's block says `shaketableBuggify = 'off'`. Active places are named in the report, and in the trace by events
 /// `WorkloadBuggify` with `Name`, `Site`, `Evaluated` and `Fired`.
 ///

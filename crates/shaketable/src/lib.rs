@@ -72,7 +72,7 @@
 //!
 //! `tracing` sends events and spans of the crate of that name to the simulation's trace, as `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
 //!
-//! `embedded` brings the embedded simulation into a test program: [`Simulation`], [`#[shaketable::test]`](macro@test).
+//! `embedded` brings the embedded simulation into a test program: `Simulation` and `#[shaketable::test]`.
 //! It belongs into `[dev-dependencies]`; a workload library that a simulator loads must be built without it.
 
 #[cfg(not(any(feature = "fdb-7_1", feature = "fdb-7_3", feature = "fdb-7_4")))]

@@ -6,17 +6,17 @@
 //!
 //! | workload | what goes wrong |
 //! |---|---|
-//! | [`double_increment`] | an increment is made again after an unknown result (1021) |
-//! | [`forgotten_doubt`] | the doubt after a 1021 is forgotten when the next attempt fails too |
-//! | [`write_skew`] | a rule over two keys is checked with snapshot reads |
-//! | [`split_index`] | a record and its index are written in two transactions |
-//! | [`ignored_more`] | a range read takes the first batch for the whole range |
-//! | [`late_watch`] | a watch is set in another transaction than the read it guards |
-//! | [`clock_lease`] | a lease is trusted because the clock says so |
-//! | [`assumed_order`] | a sequence number is chosen before the commit that makes it visible |
-//! | [`long_scan`] | a scan outlives the five seconds of a transaction and goes on in the next one |
-//! | [`hash_order`] | the order of a `HashMap` becomes part of what is stored |
-//! | [`swallowed_error`] | a failed commit is logged and taken for done |
+//! | `double_increment` | an increment is made again after an unknown result (1021) |
+//! | `forgotten_doubt` | the doubt after a 1021 is forgotten when the next attempt fails too |
+//! | `write_skew` | a rule over two keys is checked with snapshot reads |
+//! | `split_index` | a record and its index are written in two transactions |
+//! | `ignored_more` | a range read takes the first batch for the whole range |
+//! | `late_watch` | a watch is set in another transaction than the read it guards |
+//! | `clock_lease` | a lease is trusted because the clock says so |
+//! | `assumed_order` | a sequence number is chosen before the commit that makes it visible |
+//! | `long_scan` | a scan outlives the five seconds of a transaction and goes on in the next one |
+//! | `hash_order` | the order of a `HashMap` becomes part of what is stored |
+//! | `swallowed_error` | a failed commit is logged and taken for done |
 
 mod assumed_order;
 mod canary;
