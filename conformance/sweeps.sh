@@ -26,7 +26,7 @@ sweep() { # sweep FILE SEEDS EXPECTED-EXIT-CODE SUB-COMMAND...
     shift 3
     target/release/shaketable "$@" "$file" --seed "$SEED" --seeds "$seeds" >"$log" 2>&1 || code=$?
     if [ "$code" = "$expected" ]; then
-        printf '%-18s %-45s %s\n' "$1" "$file" "$(tail -n 3 "$log" | grep -E '^[0-9]+ (runs|seeds)' || true)"
+        printf '%-18s %-45s %s\n' "$1" "$file" "$(grep -E '^[0-9]+ (runs|seeds)' "$log" | tail -n 1)"
         passed=$((passed + 1))
     else
         printf '%-18s %-45s expected exit code %s, found %s:\n' "$1" "$file" "$expected" "$code"
