@@ -96,6 +96,18 @@ pub async fn read_all(
     Ok(found)
 }
 
+/// Checks a counter that every client has incremented once a round.
+pub async fn check_counter(client: &Client, db: &SimDatabase, key: &[u8]) -> PhaseResult {
+    let expected = i64::from(client.rounds) * i64::from(client.count());
+    let found = db
+        .run(|trx, _| async move { number(&trx, key).await })
+        .await?;
+    if found != expected {
+        return Err(format!("{expected} increments were made, the counter says {found}").into());
+    }
+    Ok(())
+}
+
 /// A number stored as eight little-endian bytes; nothing stored is zero.
 pub async fn number(trx: &RetryableTransaction, key: &[u8]) -> Result<i64, FdbBindingError> {
     match trx.get(key, false).await? {

@@ -146,28 +146,8 @@ pub fn fault_options(name: &str) -> Option<Vec<String>> {
     // What it would draw does not matter.
     let random = Stream::new(0, "options");
     let _ = FaultWorkload::read(name, &mut Options(&mut ask), &random)?;
-    asked.extend(
-        IGNORED_FAULT_OPTIONS
-            .iter()
-            .map(|option| (*option).to_owned()),
-    );
     Some(asked)
 }
-
-/// Options of FoundationDB's fault workloads that have no effect in its simulation either.
-const IGNORED_FAULT_OPTIONS: &[&str] = &[
-    "workersToKill",
-    "workersToLeave",
-    "suspendDuration",
-    "liveDuration",
-    "killMachine",
-    "killProcess",
-    "killZone",
-    "killSelf",
-    "killAll",
-    "targetIds",
-    "waitForVersion",
-];
 
 /// Names of FoundationDB's knobs, in lower case.
 pub fn knobs() -> impl Iterator<Item = &'static str> {
