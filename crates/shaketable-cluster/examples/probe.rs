@@ -11,7 +11,7 @@ use bytes::Bytes;
 use shaketable_cluster::client::Database;
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
-use shaketable_cluster::faults::{Context, FaultWorkload, Options};
+use shaketable_cluster::faults::start_together;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Kernel, Priority, ProcessSpec};
 use std::cell::RefCell;
@@ -105,34 +105,17 @@ fn start_faults(kernel: &Kernel, cluster: &Cluster) {
         address: Address::v4(3, 4, 3, 99, 1),
         ..ProcessSpec::default()
     });
-    let database = cluster.open_database(tester, 740);
-    let mut take = |name: &str| {
-        let text = match name {
-            "testDuration" => "30",
-            "swizzle" => "1",
-            "machinesToKill" => "10",
-            "machinesToLeave" => "3",
-            "reboot" => "true",
-            "coordinators" => "auto",
-            "maxDelayBeforeChange" => "30",
-            _ => return None,
-        };
-        Some(text.to_owned())
-    };
-    for name in ["RandomClogging", "Attrition", "Rollback", "ChangeConfig"] {
-        let random = kernel.stream(name);
-        let workload = FaultWorkload::read(name, &mut Options(&mut take), &random);
-        let workload = workload.expect("it exists").expect("its options are good");
-        let context = Context {
-            cluster: cluster.clone(),
-            database: database.clone(),
-            random,
-        };
-        let body = async move { workload.start(&context).await };
-        kernel
-            .spawn(tester, Priority::DefaultEndpoint, body)
-            .detach();
-    }
+    let names = ["RandomClogging", "Attrition", "Rollback", "ChangeConfig"];
+    let options = [
+        ("testDuration", "30"),
+        ("swizzle", "1"),
+        ("machinesToKill", "10"),
+        ("machinesToLeave", "3"),
+        ("reboot", "true"),
+        ("coordinators", "auto"),
+        ("maxDelayBeforeChange", "30"),
+    ];
+    start_together(cluster, tester, &names, &options).detach();
     let healing = cluster.clone();
     kernel.call_at(kernel.now().after(450.0), move |_| {
         healing.set_faults_enabled(false)

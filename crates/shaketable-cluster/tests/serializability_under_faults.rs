@@ -5,7 +5,7 @@
 use shaketable_cluster::checker::{History, Outcome, RandomClient, verify};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
-use shaketable_cluster::faults::{Context, FaultWorkload, Options};
+use shaketable_cluster::faults::start_together;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Kernel, Priority, ProcessId, ProcessSpec};
 use std::cell::Cell;
@@ -92,31 +92,15 @@ fn run(seed: u64) -> Vec<Outcome> {
         })
         .collect();
     let tester = add(99, "tester");
-    let database = cluster.open_database(tester, API_VERSION);
-    let mut take = |name: &str| match name {
-        "testDuration" => Some("30".to_owned()),
-        "machinesToKill" => Some("6".to_owned()),
-        "meanDelay" => Some("1".to_owned()),
-        "reboot" => Some("true".to_owned()),
-        _ => None,
-    };
-    for name in FAULTS {
-        if !random.chance(0.5) {
-            continue;
-        }
-        let random = kernel.stream(name);
-        let workload = FaultWorkload::read(name, &mut Options(&mut take), &random);
-        let workload = workload.expect("it exists").expect("its options are good");
-        let context = Context {
-            cluster: cluster.clone(),
-            database: database.clone(),
-            random,
-        };
-        let body = async move { workload.start(&context).await };
-        kernel
-            .spawn(tester, Priority::DefaultEndpoint, body)
-            .detach();
-    }
+    let options = [
+        ("testDuration", "30"),
+        ("machinesToKill", "6"),
+        ("meanDelay", "1"),
+        ("reboot", "true"),
+    ];
+    let faults = FAULTS.iter().copied().filter(|_| random.chance(0.5));
+    let faults: Vec<&str> = faults.collect();
+    start_together(&cluster, tester, &faults, &options).detach();
     let healing = cluster.clone();
     kernel.call_at(kernel.now().after(FAULTS_END), move |_| {
         healing.set_faults_enabled(false)

@@ -18,6 +18,7 @@ mod random_move_keys;
 mod random_range_lock;
 mod rollback;
 mod targeted_kill;
+mod together;
 mod trigger_recovery_loop;
 
 pub use attrition::Attrition;
@@ -32,6 +33,7 @@ pub use random_move_keys::RandomMoveKeys;
 pub use random_range_lock::RandomRangeLock;
 pub use rollback::Rollback;
 pub use targeted_kill::TargetedKill;
+pub use together::start_together;
 pub use trigger_recovery_loop::TriggerRecoveryLoop;
 
 use crate::client::{Database, Transaction};

@@ -2,7 +2,7 @@
 
 use crate::client::{Database, RangeLimits};
 use crate::cluster::{Cluster, ClusterConfig};
-use crate::faults::{Context, FaultWorkload, Options};
+use crate::faults::start_together;
 use crate::kill::Target;
 use crate::proto::KeySelector;
 use crate::server::layout::LayoutOptions;
@@ -225,29 +225,7 @@ async fn run_faults(
         ..ProcessSpec::default()
     });
     kernel.sleep(5.0).await;
-    let database = cluster.open_database(process, 740);
-    let tasks: Vec<_> = names
-        .iter()
-        .map(|name| {
-            let random = kernel.stream(name);
-            let mut take = |key: &str| {
-                let option = options.iter().find(|(name, _)| *name == key);
-                option.map(|(_, text)| (*text).to_owned())
-            };
-            let workload = FaultWorkload::read(name, &mut Options(&mut take), &random);
-            let workload = workload.expect("it exists").expect("its options are good");
-            let context = Context {
-                cluster: cluster.clone(),
-                database: database.clone(),
-                random,
-            };
-            let body = async move { workload.start(&context).await };
-            kernel.spawn(process, Priority::DefaultEndpoint, body)
-        })
-        .collect();
-    for task in tasks {
-        task.join().await;
-    }
+    start_together(&cluster, process, names, options).await;
 }
 
 fn survives(
