@@ -10,7 +10,7 @@ use crate::host::{HostMetrics, HostPromise};
 use crate::metrics::Metrics;
 use crate::phase::{Broken, Client, End, Phase, Stage, StageName};
 use crate::stderr::complain;
-use crate::workload::{PhaseOutcome, RustWorkload};
+use crate::workload::{PhaseResult, RustWorkload, SimDatabase, Workload};
 use crate::{WorkloadContext, details};
 use foundationdb::Database;
 use shaketable_abi::FDBDatabase;
@@ -25,12 +25,17 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A workload in the form that a factory returns; made by [`RustWorkload::wrap`].
+/// A workload in the form that a [factory](crate::RustWorkloadFactory) returns.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct WrappedWorkload(FDBWorkload);
 
 impl WrappedWorkload {
+    /// What a factory returns for a name that it knows.
+    pub fn new(workload: impl RustWorkload) -> Self {
+        workload.wrap()
+    }
+
     /// What a factory returns for a name that it does not know: an error event with the name, and a
     /// workload whose every phase fails.
     pub fn unknown(name: &str) -> Self {
@@ -57,10 +62,9 @@ impl WrappedWorkload {
 }
 
 /// Puts a workload behind the ABI, in the name of the client whose factory is running.
-pub(crate) fn wrap<W, R>(workload: W) -> WrappedWorkload
+pub(crate) fn wrap<W>(workload: W) -> WrappedWorkload
 where
-    W: RustWorkload<R>,
-    R: PhaseOutcome,
+    W: Workload,
 {
     raw(Instance {
         client: current_client(),
@@ -106,7 +110,7 @@ fn current_client() -> Rc<Client> {
 }
 
 /// FoundationDB's own default.
-const CHECK_TIMEOUT_SECONDS_DEFAULT: f64 = 3000.0;
+pub(crate) const CHECK_TIMEOUT_SECONDS_DEFAULT: f64 = 3000.0;
 
 struct Instance<W> {
     client: Rc<Client>,
@@ -116,10 +120,9 @@ struct Instance<W> {
     check_timeout_seconds: Cell<f64>,
 }
 
-fn raw<W, R>(instance: Instance<W>) -> WrappedWorkload
+fn raw<W>(instance: Instance<W>) -> WrappedWorkload
 where
-    W: RustWorkload<R>,
-    R: PhaseOutcome,
+    W: Workload,
 {
     WrappedWorkload(FDBWorkload {
         api_version: FDB_WORKLOAD_API_VERSION,
@@ -127,35 +130,35 @@ where
         vt: const {
             &FDBWorkloadVt {
                 free: Some(free::<W>),
-                setup: Some(setup::<W, R>),
-                start: Some(start::<W, R>),
-                check: Some(check::<W, R>),
-                get_metrics: Some(get_metrics::<W, R>),
-                get_check_timeout: Some(get_check_timeout::<W, R>),
+                setup: Some(setup::<W>),
+                start: Some(start::<W>),
+                check: Some(check::<W>),
+                get_metrics: Some(get_metrics::<W>),
+                get_check_timeout: Some(get_check_timeout::<W>),
             }
         },
     })
 }
 
-unsafe extern "C" fn setup<W: RustWorkload<R>, R: PhaseOutcome>(
+unsafe extern "C" fn setup<W: Workload>(
     inner: *mut OpaqueWorkload,
     database: *mut FDBDatabase,
     promise: FDBPromise,
 ) {
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W, R>(inner, StageName::Setup, database, promise) }
+    unsafe { run_phase::<W>(inner, StageName::Setup, database, promise) }
 }
 
-unsafe extern "C" fn start<W: RustWorkload<R>, R: PhaseOutcome>(
+unsafe extern "C" fn start<W: Workload>(
     inner: *mut OpaqueWorkload,
     database: *mut FDBDatabase,
     promise: FDBPromise,
 ) {
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W, R>(inner, StageName::Start, database, promise) }
+    unsafe { run_phase::<W>(inner, StageName::Start, database, promise) }
 }
 
-unsafe extern "C" fn check<W: RustWorkload<R>, R: PhaseOutcome>(
+unsafe extern "C" fn check<W: Workload>(
     inner: *mut OpaqueWorkload,
     database: *mut FDBDatabase,
     promise: FDBPromise,
@@ -163,16 +166,16 @@ unsafe extern "C" fn check<W: RustWorkload<R>, R: PhaseOutcome>(
     // SAFETY: the host passes what `raw` made.
     if let Some(instance) = unsafe { instance::<W>(inner) } {
         // While the check runs the workload cannot be asked, and that is when the host asks.
-        ask_check_timeout::<W, R>(instance);
+        ask_check_timeout::<W>(instance);
     }
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W, R>(inner, StageName::Check, database, promise) }
+    unsafe { run_phase::<W>(inner, StageName::Check, database, promise) }
 }
 
 /// # Safety
 ///
 /// `inner` is null or comes from [`raw`] for the same `W` and is not freed; `promise` is the host's.
-unsafe fn run_phase<W: RustWorkload<R>, R: PhaseOutcome>(
+unsafe fn run_phase<W: Workload>(
     inner: *mut OpaqueWorkload,
     stage: StageName,
     database: *mut FDBDatabase,
@@ -230,20 +233,16 @@ unsafe fn run_phase<W: RustWorkload<R>, R: PhaseOutcome>(
     // SAFETY: no phase runs, so nobody else uses the workload; it is freed after its phase ended.
     let workload: &'static mut W = unsafe { &mut *instance.workload.get() };
     let body = async move {
-        let outcome = match stage {
+        match stage {
             StageName::Setup => workload.setup(database).await,
             StageName::Start => workload.start(database).await,
             _ => workload.check(database).await,
-        };
-        outcome.into_result()
+        }
     };
     scope.enter(|| fdb_spawn(Phase::new(body, end)));
 }
 
-unsafe extern "C" fn get_metrics<W: RustWorkload<R>, R: PhaseOutcome>(
-    inner: *mut OpaqueWorkload,
-    out: FDBMetrics,
-) {
+unsafe extern "C" fn get_metrics<W: Workload>(inner: *mut OpaqueWorkload, out: FDBMetrics) {
     // SAFETY: the host passes what `raw` made.
     let Some(instance) = (unsafe { instance::<W>(inner) }) else {
         return complain!("the host called get_metrics of a null workload");
@@ -267,20 +266,18 @@ unsafe extern "C" fn get_metrics<W: RustWorkload<R>, R: PhaseOutcome>(
     metrics.close();
 }
 
-unsafe extern "C" fn get_check_timeout<W: RustWorkload<R>, R: PhaseOutcome>(
-    inner: *mut OpaqueWorkload,
-) -> c_double {
+unsafe extern "C" fn get_check_timeout<W: Workload>(inner: *mut OpaqueWorkload) -> c_double {
     // SAFETY: the host passes what `raw` made.
     let Some(instance) = (unsafe { instance::<W>(inner) }) else {
         complain!("the host called get_check_timeout of a null workload");
         return CHECK_TIMEOUT_SECONDS_DEFAULT;
     };
-    ask_check_timeout::<W, R>(instance);
+    ask_check_timeout::<W>(instance);
     instance.check_timeout_seconds.get()
 }
 
 /// Asks the workload for its limit, if it can be asked now.
-fn ask_check_timeout<W: RustWorkload<R>, R: PhaseOutcome>(instance: &Instance<W>) {
+fn ask_check_timeout<W: Workload>(instance: &Instance<W>) {
     if instance.client.is_running() || instance.client.broken().is_some() {
         return;
     }
@@ -350,12 +347,8 @@ unsafe fn instance<'a, W>(inner: *mut OpaqueWorkload) -> Option<&'a Instance<W>>
 /// The workload of a factory that failed. Its phases never run.
 struct Nothing;
 
-impl RustWorkload for Nothing {
-    async fn setup(&mut self, _db: crate::SimDatabase) {}
-    async fn start(&mut self, _db: crate::SimDatabase) {}
-    async fn check(&mut self, _db: crate::SimDatabase) {}
-    fn get_metrics(&self, _out: Metrics) {}
-    fn get_check_timeout(&self) -> f64 {
-        CHECK_TIMEOUT_SECONDS_DEFAULT
+impl Workload for Nothing {
+    async fn start(&mut self, _db: SimDatabase) -> PhaseResult {
+        Ok(())
     }
 }

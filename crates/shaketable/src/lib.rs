@@ -7,13 +7,13 @@
 //!
 //! ```
 //! use shaketable::{
-//!     Metric, Metrics, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+//!     Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
 //!     register_workload,
 //! };
 //!
 //! struct Hello {
 //!     context: WorkloadContext,
-//!     greetings: u64,
+//!     greetings: u32,
 //! }
 //!
 //! impl SingleRustWorkload for Hello {
@@ -23,28 +23,21 @@
 //!     }
 //! }
 //!
-//! impl RustWorkload for Hello {
-//!     async fn setup(&mut self, _db: SimDatabase) {}
-//!     async fn start(&mut self, db: SimDatabase) {
+//! impl Workload for Hello {
+//!     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
 //!         for number in 0..self.greetings {
-//!             let key = format!("hello/{}/{number}", self.context.client_id());
-//!             db.run(|trx, _maybe_committed| {
-//!                 let key = key.clone();
-//!                 async move {
-//!                     trx.set(key.as_bytes(), b"world");
-//!                     Ok(())
-//!                 }
+//!             let key = &format!("hello/{}/{number}", self.context.client_id()).into_bytes();
+//!             db.run(|trx, _maybe_committed| async move {
+//!                 trx.set(key, b"world");
+//!                 Ok(())
 //!             })
-//!             .await
-//!             .expect("a greeting is never refused");
+//!             .await?;
 //!         }
+//!         Ok(())
 //!     }
-//!     async fn check(&mut self, _db: SimDatabase) {}
+//!
 //!     fn get_metrics(&self, mut out: Metrics) {
-//!         out.push(Metric::val("greetings", self.greetings as f64));
-//!     }
-//!     fn get_check_timeout(&self) -> f64 {
-//!         600.0
+//!         out.push(Metric::val("greetings", self.greetings));
 //!     }
 //! }
 //!
@@ -54,12 +47,13 @@
 //!
 //! # What to know
 //!
-//! * Phases may return [`PhaseResult`] and use `?`: see [`RustWorkload`].
+//! * Phases return a [`PhaseResult`] and can use `?`: see [`Workload`].
 //! * [`spawn`], [`sleep`], [`timeout`] and [`yield_now`] are what they are elsewhere, in simulated
 //!   time; `select!` and `join!` of the `futures` crate work as they are. Threads do not.
 //! * A panic is an error event, and the end of the phase.
 //! * The crate is a drop-in for `foundationdb-simulation` 0.3:
-//!   `foundationdb-simulation = { package = "shaketable", … }` compiles what compiled with that one.
+//!   `foundationdb-simulation = { package = "shaketable", … }` compiles what compiled with that one,
+//!   whose trait is [`RustWorkload`].
 //!
 //! # Features
 //!
@@ -131,7 +125,7 @@ pub use shaketable_macros::test;
 pub use time::{Elapsed, Sleep, sleep, timeout, yield_now};
 pub use workload::{
     PhaseError, PhaseOutcome, PhaseResult, RustWorkload, RustWorkloadFactory, SimDatabase,
-    SingleRustWorkload,
+    SingleRustWorkload, Workload,
 };
 
 #[doc(hidden)]
@@ -139,7 +133,7 @@ pub mod internals {
     //! What the `register_…!` macros expand to; nothing for people.
 
     pub use crate::executor::poll_pending_tasks;
-    pub use crate::register::{create, create_cpp, make_single, single_api_version};
+    pub use crate::register::{create, create_cpp, make_single};
     #[cfg(feature = "assertions")]
     pub use crate::sites::{Kind, Site};
     pub use shaketable_abi::v1::FDBWorkloadContext;

@@ -6,7 +6,7 @@ use crate::host::HostMetrics;
 use crate::stderr::complain;
 use crate::trace_event::c_string;
 
-/// Where [`get_metrics`](crate::RustWorkload::get_metrics) puts its numbers.
+/// Where [`get_metrics`](crate::Workload::get_metrics) puts its numbers.
 ///
 /// Open while `get_metrics` runs; pushed to later, it says so and does nothing.
 pub struct Metrics(HostMetrics);

@@ -7,7 +7,7 @@ use crate::host::{HostContext, text_from_host};
 use crate::instance::{WrappedWorkload, failed, guard};
 use crate::phase::{Client, StageName};
 use crate::stderr::complain;
-use crate::workload::{PhaseOutcome, SingleRustWorkload};
+use crate::workload::SingleRustWorkload;
 use foundationdb::api::FdbApiBuilder;
 use foundationdb::future::CUSTOM_EXECUTOR_HOOK;
 use shaketable_abi::looks_like_v1;
@@ -125,22 +125,11 @@ fn refuse_host() -> ! {
 
 /// The `make` of a library with one workload.
 #[doc(hidden)]
-pub fn make_single<W, R>(name: String, context: WorkloadContext) -> WrappedWorkload
+pub fn make_single<W>(name: String, context: WorkloadContext) -> WrappedWorkload
 where
-    W: SingleRustWorkload<R>,
-    R: PhaseOutcome,
+    W: SingleRustWorkload,
 {
     W::new(name, context).wrap()
-}
-
-/// The API version a single workload asks for.
-#[doc(hidden)]
-pub const fn single_api_version<W, R>() -> u32
-where
-    W: SingleRustWorkload<R>,
-    R: PhaseOutcome,
-{
-    W::FDB_API_VERSION
 }
 
 /// Serves `workloadFactory`, the C++ ABI.
@@ -181,7 +170,7 @@ pub unsafe fn create_cpp(logger: *mut c_void, make: Factory) -> *mut c_void {
 ///
 /// impl RustWorkloadFactory for Factory {
 ///     fn create(name: String, _context: WorkloadContext) -> WrappedWorkload {
-///         // match name.as_str() { "Transfer" => Transfer::new(context).wrap(), ...
+///         // match name.as_str() { "Transfer" => WrappedWorkload::new(Transfer::new(context)), ...
 ///         WrappedWorkload::unknown(&name)
 ///     }
 /// }
@@ -206,8 +195,8 @@ macro_rules! register_factory {
 macro_rules! register_workload {
     ($name:ty) => {
         $crate::__export_factories!(
-            $crate::internals::single_api_version::<$name, _>(),
-            $crate::internals::make_single::<$name, _>
+            <$name as $crate::SingleRustWorkload>::FDB_API_VERSION,
+            $crate::internals::make_single::<$name>
         );
     };
 }

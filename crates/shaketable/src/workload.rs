@@ -19,7 +19,7 @@ pub type PhaseError = Box<dyn Error + Send + Sync>;
 /// What a phase returns when it can fail.
 pub type PhaseResult<E = PhaseError> = Result<(), E>;
 
-/// What a phase may return: nothing, or a `Result`.
+/// What the closure of a test may return: nothing, or a `Result`.
 pub trait PhaseOutcome: 'static {
     /// The verdict of the phase.
     fn into_result(self) -> PhaseResult;
@@ -40,36 +40,81 @@ where
     }
 }
 
-/// A workload: three phases, a few numbers, a time limit.
+/// A workload: three phases, of which only `start` has to be there, a few numbers, a time limit.
 ///
 /// Every client of a test has its own workload. All clients finish a phase before any starts the
-/// next one.
-///
-/// The parameter is what the phases return. Left out, they return nothing, and fail by a panic or an
-/// error event. With [`PhaseResult`] they can use `?`; an error fails the run, with its chain of
-/// causes in the trace:
+/// next one. Phases can use `?`; an error fails the run, with its chain of causes in the trace, and so does a panic.
 ///
 /// ```
-/// use shaketable::{Metrics, PhaseResult, RustWorkload, SimDatabase};
+/// use shaketable::{PhaseResult, SimDatabase, Workload};
 ///
 /// struct Greeter;
 ///
-/// impl RustWorkload<PhaseResult> for Greeter {
-///     async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
+/// impl Workload for Greeter {
+///     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
 ///         let trx = db.create_trx()?;
 ///         trx.set(b"hello", b"world");
 ///         trx.commit().await?;
 ///         Ok(())
 ///     }
-///     async fn start(&mut self, _db: SimDatabase) -> PhaseResult {
-///         Ok(())
-///     }
+///
 ///     async fn check(&mut self, db: SimDatabase) -> PhaseResult {
 ///         match db.create_trx()?.get(b"hello", false).await? {
 ///             Some(value) if value[..] == *b"world" => Ok(()),
 ///             other => Err(format!("expected `world`, found {:?}", other.as_deref()).into()),
 ///         }
 ///     }
+/// }
+/// ```
+///
+/// [`SingleRustWorkload`] says how it is made, where it is registered or run by its type. Each workload is a [`RustWorkload`], too: that is the
+/// trait of the crate `foundationdb-simulation`, whose phases return nothing.
+#[allow(async_fn_in_trait)]
+pub trait Workload: Sized + 'static {
+    /// First phase: fills the database.
+    async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
+        drop(db);
+        Ok(())
+    }
+
+    /// Second phase: the test itself, while the cluster fails around it.
+    async fn start(&mut self, db: SimDatabase) -> PhaseResult;
+
+    /// Third phase: whether the database holds what it should.
+    async fn check(&mut self, db: SimDatabase) -> PhaseResult {
+        drop(db);
+        Ok(())
+    }
+
+    /// Reports numbers, after the check.
+    fn get_metrics(&self, out: Metrics) {
+        drop(out);
+    }
+
+    /// How many simulated seconds the check may take: 3000, unless the workload says otherwise.
+    fn get_check_timeout(&self) -> f64 {
+        instance::CHECK_TIMEOUT_SECONDS_DEFAULT
+    }
+}
+
+/// A workload in the words of the crate `foundationdb-simulation`: phases return nothing, and fail by a panic or an
+/// [error event](crate::Severity::Error).
+///
+/// What was written for that crate compiles as it is. New workloads are more comfortable as a [`Workload`], which is one of these, too.
+///
+/// ```
+/// use shaketable::{Metrics, RustWorkload, SimDatabase};
+///
+/// struct Greeter;
+///
+/// impl RustWorkload for Greeter {
+///     async fn setup(&mut self, _db: SimDatabase) {}
+///     async fn start(&mut self, db: SimDatabase) {
+///         let trx = db.create_trx().expect("a transaction");
+///         trx.set(b"hello", b"world");
+///         trx.commit().await.expect("no faults in this test");
+///     }
+///     async fn check(&mut self, _db: SimDatabase) {}
 ///     fn get_metrics(&self, _out: Metrics) {}
 ///     fn get_check_timeout(&self) -> f64 {
 ///         600.0
@@ -77,18 +122,15 @@ where
 /// }
 /// ```
 #[allow(async_fn_in_trait)]
-pub trait RustWorkload<R = ()>: Sized + 'static
-where
-    R: PhaseOutcome,
-{
+pub trait RustWorkload: Sized + 'static {
     /// First phase: fills the database.
-    async fn setup(&mut self, db: SimDatabase) -> R;
+    async fn setup(&mut self, db: SimDatabase);
 
     /// Second phase: the test itself, while the cluster fails around it.
-    async fn start(&mut self, db: SimDatabase) -> R;
+    async fn start(&mut self, db: SimDatabase);
 
     /// Third phase: whether the database holds what it should.
-    async fn check(&mut self, db: SimDatabase) -> R;
+    async fn check(&mut self, db: SimDatabase);
 
     /// Reports numbers, after the check.
     fn get_metrics(&self, out: Metrics);
@@ -96,15 +138,101 @@ where
     /// How many simulated seconds the check may take.
     fn get_check_timeout(&self) -> f64;
 
-    /// Makes the workload what a factory returns.
+    /// Makes the workload what a [factory](RustWorkloadFactory) returns.
+    fn wrap(self) -> WrappedWorkload {
+        instance::wrap(NeverFails(self))
+    }
+}
+
+impl<W: Workload> RustWorkload for W {
+    async fn setup(&mut self, db: SimDatabase) {
+        expect_success(Workload::setup(self, db).await);
+    }
+
+    async fn start(&mut self, db: SimDatabase) {
+        expect_success(Workload::start(self, db).await);
+    }
+
+    async fn check(&mut self, db: SimDatabase) {
+        expect_success(Workload::check(self, db).await);
+    }
+
+    fn get_metrics(&self, out: Metrics) {
+        Workload::get_metrics(self, out);
+    }
+
+    fn get_check_timeout(&self) -> f64 {
+        Workload::get_check_timeout(self)
+    }
+
     fn wrap(self) -> WrappedWorkload {
         instance::wrap(self)
+    }
+}
+
+/// A phase that cannot return an error fails by a panic.
+fn expect_success(result: PhaseResult) {
+    if let Err(error) = result {
+        panic!("the phase failed: {error}");
+    }
+}
+
+/// A workload of the other crate, whose phases return nothing.
+struct NeverFails<W>(W);
+
+impl<W: RustWorkload> Workload for NeverFails<W> {
+    async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
+        self.0.setup(db).await;
+        Ok(())
+    }
+
+    async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+        self.0.start(db).await;
+        Ok(())
+    }
+
+    async fn check(&mut self, db: SimDatabase) -> PhaseResult {
+        self.0.check(db).await;
+        Ok(())
+    }
+
+    fn get_metrics(&self, out: Metrics) {
+        self.0.get_metrics(out);
+    }
+
+    fn get_check_timeout(&self) -> f64 {
+        self.0.get_check_timeout()
     }
 }
 
 /// Makes workloads by name, for a library that holds several.
 ///
 /// Registered with [`register_factory!`](crate::register_factory).
+///
+/// ```
+/// # use shaketable::{PhaseResult, SimDatabase, Workload};
+/// use shaketable::{RustWorkloadFactory, WorkloadContext, WrappedWorkload};
+/// # struct Deposits(WorkloadContext);
+/// # impl Workload for Deposits {
+/// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+/// # }
+/// # struct Transfers(WorkloadContext);
+/// # impl Workload for Transfers {
+/// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+/// # }
+///
+/// struct Bank;
+///
+/// impl RustWorkloadFactory for Bank {
+///     fn create(name: String, context: WorkloadContext) -> WrappedWorkload {
+///         match name.as_str() {
+///             "Deposits" => WrappedWorkload::new(Deposits(context)),
+///             "Transfers" => WrappedWorkload::new(Transfers(context)),
+///             _ => WrappedWorkload::unknown(&name),
+///         }
+///     }
+/// }
+/// ```
 pub trait RustWorkloadFactory {
     /// The version of FoundationDB's API to ask for.
     const FDB_API_VERSION: u32 = foundationdb_sys::FDB_API_VERSION;
@@ -116,13 +244,30 @@ pub trait RustWorkloadFactory {
     fn create(name: String, context: WorkloadContext) -> WrappedWorkload;
 }
 
-/// A workload that is the only one of its library.
+/// How a workload is made that is [registered](crate::register_workload) or run by its type.
 ///
-/// Registered with [`register_workload!`](crate::register_workload).
-pub trait SingleRustWorkload<R = ()>: RustWorkload<R>
-where
-    R: PhaseOutcome,
-{
+/// ```
+/// use shaketable::{PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext};
+///
+/// struct Greeter {
+///     name: String,
+/// }
+///
+/// impl SingleRustWorkload for Greeter {
+///     fn new(_name: String, context: WorkloadContext) -> Self {
+///         Greeter { name: format!("client {}", context.client_id()) }
+///     }
+/// }
+/// # impl Workload for Greeter {
+/// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "nothing says how a workload `{Self}` is made",
+    label = "implement `SingleRustWorkload` for it",
+    note = "that is, beside `impl Workload for {Self}`: `impl SingleRustWorkload for {Self} {{ fn new(name: String, context: WorkloadContext) -> Self {{ … }} }}`"
+)]
+pub trait SingleRustWorkload: RustWorkload {
     /// The version of FoundationDB's API to ask for.
     const FDB_API_VERSION: u32 = foundationdb_sys::FDB_API_VERSION;
 

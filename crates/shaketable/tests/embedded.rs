@@ -5,7 +5,7 @@
 use shaketable::foundationdb::options::MutationType;
 use shaketable::{
     Faults, Metrics, PhaseResult, RustWorkload, RustWorkloadFactory, SimDatabase, Simulation,
-    SingleRustWorkload, WorkloadContext, WrappedWorkload,
+    SingleRustWorkload, Workload, WorkloadContext, WrappedWorkload,
 };
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ struct NaiveCounter {
     increments: u64,
 }
 
-impl SingleRustWorkload<PhaseResult> for NaiveCounter {
+impl SingleRustWorkload for NaiveCounter {
     fn new(_name: String, context: WorkloadContext) -> Self {
         let increments = context.get_option("increments").unwrap_or(20);
         NaiveCounter {
@@ -28,11 +28,7 @@ impl SingleRustWorkload<PhaseResult> for NaiveCounter {
     }
 }
 
-impl RustWorkload<PhaseResult> for NaiveCounter {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
+impl Workload for NaiveCounter {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         for _ in 0..self.increments {
             db.run(|trx, _maybe_committed| async move {
@@ -56,12 +52,6 @@ impl RustWorkload<PhaseResult> for NaiveCounter {
             false => Err(format!("expected {expected}, found {found}").into()),
         }
     }
-
-    fn get_metrics(&self, _out: Metrics) {}
-
-    fn get_check_timeout(&self) -> f64 {
-        600.0
-    }
 }
 
 struct Factory;
@@ -69,7 +59,7 @@ struct Factory;
 impl RustWorkloadFactory for Factory {
     fn create(name: String, context: WorkloadContext) -> WrappedWorkload {
         match name.as_str() {
-            "NaiveCounter" => NaiveCounter::new(name, context).wrap(),
+            "NaiveCounter" => WrappedWorkload::new(NaiveCounter::new(name, context)),
             _ => WrappedWorkload::unknown(&name),
         }
     }
@@ -112,9 +102,53 @@ fn a_workload_passes_where_nothing_breaks() {
         .clients(2)
         .faults(Faults::none())
         .option("increments", 5)
-        .run::<NaiveCounter, _>();
+        .run::<NaiveCounter>();
     assert_eq!(passed.seeds(), 4);
     assert!(passed.simulated_seconds() > 4.0 * 2.5);
+}
+
+/// A workload as the crate `foundationdb-simulation` knows it.
+struct Published(String);
+
+impl SingleRustWorkload for Published {
+    fn new(_name: String, context: WorkloadContext) -> Self {
+        Published(context.get_option("expected").unwrap_or_default())
+    }
+}
+
+impl RustWorkload for Published {
+    async fn setup(&mut self, _db: SimDatabase) {}
+    async fn start(&mut self, db: SimDatabase) {
+        let trx = db.create_trx().expect("a transaction");
+        trx.set(b"greeting", b"hello");
+        trx.commit().await.expect("nothing breaks");
+    }
+    async fn check(&mut self, db: SimDatabase) {
+        let trx = db.create_trx().expect("a transaction");
+        let greeting = trx.get(b"greeting", false).await.expect("nothing breaks");
+        assert_eq!(greeting.as_deref(), Some(self.0.as_bytes()));
+    }
+    fn get_metrics(&self, _out: Metrics) {}
+    fn get_check_timeout(&self) -> f64 {
+        600.0
+    }
+}
+
+#[test]
+fn a_workload_of_the_published_crate_runs_in_the_same_way_and_fails_by_a_panic() {
+    let simulation = |expected| {
+        Simulation::new()
+            .seeds(1)
+            .faults(Faults::none())
+            .option("expected", expected)
+            .without_regressions()
+            .try_run::<Published>()
+    };
+    simulation("hello").expect("it was said");
+    let failed = simulation("good-bye").expect_err("nobody said that");
+    assert!(failed.reason().contains("left == right"), "{failed}");
+    // Whoever unwraps it reads the same.
+    assert_eq!(format!("{failed:?}"), failed.to_string());
 }
 
 #[test]
@@ -137,7 +171,7 @@ fn faults_find_the_bug_and_its_seed_finds_it_again() {
     let simulation = || Simulation::new().named("bug").clients(4).regressions(&file);
     let first = simulation()
         .seeds(0..300)
-        .try_run::<NaiveCounter, _>()
+        .try_run::<NaiveCounter>()
         .expect_err("three hundred seeds of broken clusters find it");
     assert!(first.reason().contains("expected 80, found 8"), "{first}");
     let text = first.to_string();
@@ -151,7 +185,7 @@ fn faults_find_the_bug_and_its_seed_finds_it_again() {
     // Kept, and tried first: no other seed is asked for.
     let again = simulation()
         .seeds(Vec::new())
-        .try_run::<NaiveCounter, _>()
+        .try_run::<NaiveCounter>()
         .expect_err("the seed is in the file");
     assert_eq!(again.seed(), first.seed());
     assert_eq!(again.reason(), first.reason());

@@ -61,8 +61,7 @@ mod tickets {
 mod workload {
     use super::tickets::{sell, tickets};
     use shaketable::{
-        Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload,
-        WorkloadContext,
+        Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
     };
     use std::time::Duration;
 
@@ -72,7 +71,7 @@ mod workload {
         bought: u64,
     }
 
-    impl SingleRustWorkload<PhaseResult> for Sales {
+    impl SingleRustWorkload for Sales {
         fn new(_name: String, context: WorkloadContext) -> Self {
             let buyer = format!("buyer {}", context.client_id());
             Sales {
@@ -83,7 +82,7 @@ mod workload {
         }
     }
 
-    impl RustWorkload<PhaseResult> for Sales {
+    impl Workload for Sales {
         async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
             if self.context.client_id() == 0 {
                 db.run(|trx, _| async move {
@@ -116,10 +115,6 @@ mod workload {
         fn get_metrics(&self, mut out: Metrics) {
             out.push(Metric::val("bought", self.bought as f64));
         }
-
-        fn get_check_timeout(&self) -> f64 {
-            600.0
-        }
     }
 }
 
@@ -132,7 +127,7 @@ mod first {
         Simulation::new()
             .seeds(0..5)
             .faults(Faults::none())
-            .run::<Sales, _>();
+            .run::<Sales>();
     }
 
     #[shaketable::test(seeds = 0..5)]
@@ -152,7 +147,7 @@ mod bug {
         Simulation::new()
             .seeds(0..100)
             .without_regressions()
-            .run::<Sales, _>();
+            .run::<Sales>();
     }
 }
 

@@ -3,8 +3,7 @@
 use foundationdb::FdbError;
 use shaketable::history::{Counter, CounterOperation, History};
 use shaketable::{
-    Metrics, PhaseResult, RustWorkload, SimDatabase, Simulation, SingleRustWorkload,
-    WorkloadContext,
+    PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
 };
 use std::time::Duration;
 
@@ -71,18 +70,14 @@ fn number(value: Option<&[u8]>) -> i64 {
     value.map_or(0, |value| i64::from_le_bytes(value.try_into().unwrap()))
 }
 
-impl<const CAREFUL: bool> SingleRustWorkload<PhaseResult> for Increments<CAREFUL> {
+impl<const CAREFUL: bool> SingleRustWorkload for Increments<CAREFUL> {
     fn new(_name: String, context: WorkloadContext) -> Self {
         let history = History::shared("counter");
         Increments { context, history }
     }
 }
 
-impl<const CAREFUL: bool> RustWorkload<PhaseResult> for Increments<CAREFUL> {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
+impl<const CAREFUL: bool> Workload for Increments<CAREFUL> {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         for _ in 0..25 {
             self.increment(&db).await?;
@@ -98,12 +93,6 @@ impl<const CAREFUL: bool> RustWorkload<PhaseResult> for Increments<CAREFUL> {
         }
         Ok(())
     }
-
-    fn get_metrics(&self, _out: Metrics) {}
-
-    fn get_check_timeout(&self) -> f64 {
-        600.0
-    }
 }
 
 #[test]
@@ -111,7 +100,7 @@ fn a_counter_that_knows_what_it_does_not_know_is_linearizable() {
     Simulation::new()
         .seeds(0..12)
         .clients(4)
-        .run::<Increments<true>, _>();
+        .run::<Increments<true>>();
 }
 
 #[test]
@@ -120,7 +109,7 @@ fn a_counter_that_tries_again_after_an_unknown_result_is_caught() {
         .seeds(0..60)
         .clients(4)
         .without_regressions()
-        .try_run::<Increments<false>, _>()
+        .try_run::<Increments<false>>()
         .expect_err("in some seed a commit of unknown fate had happened");
     let text = failed.to_string();
     assert!(

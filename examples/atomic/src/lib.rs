@@ -14,7 +14,7 @@ use shaketable::foundationdb::options::MutationType;
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, Severity, SimDatabase, SingleRustWorkload,
+    Metric, Metrics, PhaseResult, Severity, SimDatabase, SingleRustWorkload, Workload,
     WorkloadContext, details, register_workload,
 };
 
@@ -32,7 +32,7 @@ struct Atomic {
     recognised: u64,
 }
 
-impl SingleRustWorkload<PhaseResult> for Atomic {
+impl SingleRustWorkload for Atomic {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Atomic {
             count: context.get_option("count").unwrap_or(50),
@@ -45,7 +45,7 @@ impl SingleRustWorkload<PhaseResult> for Atomic {
     }
 }
 
-impl RustWorkload<PhaseResult> for Atomic {
+impl Workload for Atomic {
     async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
         if self.context.client_id() != 0 {
             return Ok(());

@@ -9,7 +9,7 @@
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+    Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
     always, register_workload, sometimes,
 };
 
@@ -24,7 +24,7 @@ struct Bank {
     audits: u64,
 }
 
-impl SingleRustWorkload<PhaseResult> for Bank {
+impl SingleRustWorkload for Bank {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Bank {
             accounts: context.get_option("accounts").unwrap_or(20),
@@ -36,7 +36,7 @@ impl SingleRustWorkload<PhaseResult> for Bank {
     }
 }
 
-impl RustWorkload<PhaseResult> for Bank {
+impl Workload for Bank {
     async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
         if self.context.client_id() != 0 {
             return Ok(());

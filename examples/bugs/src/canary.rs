@@ -2,7 +2,7 @@
 
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
-use shaketable::{Metrics, PhaseResult, RustWorkload, SimDatabase, WorkloadContext};
+use shaketable::{PhaseResult, SimDatabase, Workload, WorkloadContext};
 
 /// One client of a test.
 pub struct Client {
@@ -58,7 +58,7 @@ impl<L: Layer> Canary<L> {
     }
 }
 
-impl<L: Layer> RustWorkload<PhaseResult> for Canary<L> {
+impl<L: Layer> Workload for Canary<L> {
     async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
         self.layer.setup(&self.client, &db).await
     }
@@ -70,8 +70,6 @@ impl<L: Layer> RustWorkload<PhaseResult> for Canary<L> {
     async fn check(&mut self, db: SimDatabase) -> PhaseResult {
         self.layer.check(&self.client, &db).await
     }
-
-    fn get_metrics(&self, _out: Metrics) {}
 
     fn get_check_timeout(&self) -> f64 {
         5000.0

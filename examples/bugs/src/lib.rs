@@ -32,26 +32,28 @@ mod swallowed_error;
 mod write_skew;
 
 use canary::Canary;
-use shaketable::{
-    RustWorkload, RustWorkloadFactory, WorkloadContext, WrappedWorkload, register_factory,
-};
+use shaketable::{RustWorkloadFactory, WorkloadContext, WrappedWorkload, register_factory};
 
 struct Bugs;
 
 impl RustWorkloadFactory for Bugs {
     fn create(name: String, context: WorkloadContext) -> WrappedWorkload {
         match name.as_str() {
-            "assumed_order" => Canary::<assumed_order::Feed>::new(context).wrap(),
-            "clock_lease" => Canary::<clock_lease::Lease>::new(context).wrap(),
-            "double_increment" => Canary::<double_increment::Counter>::new(context).wrap(),
-            "forgotten_doubt" => Canary::<forgotten_doubt::Counter>::new(context).wrap(),
-            "hash_order" => Canary::<hash_order::Document>::new(context).wrap(),
-            "ignored_more" => Canary::<ignored_more::Ledger>::new(context).wrap(),
-            "late_watch" => Canary::<late_watch::Copy>::new(context).wrap(),
-            "long_scan" => Canary::<long_scan::Audit>::new(context).wrap(),
-            "split_index" => Canary::<split_index::Index>::new(context).wrap(),
-            "swallowed_error" => Canary::<swallowed_error::Log>::new(context).wrap(),
-            "write_skew" => Canary::<write_skew::Rota>::new(context).wrap(),
+            "assumed_order" => WrappedWorkload::new(Canary::<assumed_order::Feed>::new(context)),
+            "clock_lease" => WrappedWorkload::new(Canary::<clock_lease::Lease>::new(context)),
+            "double_increment" => {
+                WrappedWorkload::new(Canary::<double_increment::Counter>::new(context))
+            }
+            "forgotten_doubt" => {
+                WrappedWorkload::new(Canary::<forgotten_doubt::Counter>::new(context))
+            }
+            "hash_order" => WrappedWorkload::new(Canary::<hash_order::Document>::new(context)),
+            "ignored_more" => WrappedWorkload::new(Canary::<ignored_more::Ledger>::new(context)),
+            "late_watch" => WrappedWorkload::new(Canary::<late_watch::Copy>::new(context)),
+            "long_scan" => WrappedWorkload::new(Canary::<long_scan::Audit>::new(context)),
+            "split_index" => WrappedWorkload::new(Canary::<split_index::Index>::new(context)),
+            "swallowed_error" => WrappedWorkload::new(Canary::<swallowed_error::Log>::new(context)),
+            "write_skew" => WrappedWorkload::new(Canary::<write_skew::Rota>::new(context)),
             _ => WrappedWorkload::unknown(&name),
         }
     }

@@ -8,7 +8,7 @@
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbError, RetryableTransaction};
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+    Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
     register_workload, sleep,
 };
 use std::time::Duration;
@@ -22,7 +22,7 @@ struct Cache {
     fired: u64,
 }
 
-impl SingleRustWorkload<PhaseResult> for Cache {
+impl SingleRustWorkload for Cache {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Cache {
             writes: context.get_option("writes").unwrap_or(15),
@@ -34,11 +34,7 @@ impl SingleRustWorkload<PhaseResult> for Cache {
     }
 }
 
-impl RustWorkload<PhaseResult> for Cache {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
+impl Workload for Cache {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         if self.context.client_id() == 0 {
             for value in 1..=self.writes {

@@ -7,7 +7,7 @@
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RetryableTransaction};
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+    Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
     register_workload,
 };
 
@@ -18,7 +18,7 @@ struct Cycle {
     swapped: u64,
 }
 
-impl SingleRustWorkload<PhaseResult> for Cycle {
+impl SingleRustWorkload for Cycle {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Cycle {
             nodes: context.get_option("nodes").unwrap_or(20),
@@ -29,7 +29,7 @@ impl SingleRustWorkload<PhaseResult> for Cycle {
     }
 }
 
-impl RustWorkload<PhaseResult> for Cycle {
+impl Workload for Cycle {
     async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
         if self.context.client_id() != 0 {
             return Ok(());

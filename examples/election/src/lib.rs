@@ -10,7 +10,7 @@ use shaketable::foundationdb::options::MutationType;
 use shaketable::foundationdb::tuple::{Subspace, Versionstamp};
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+    Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
     register_workload, sleep,
 };
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ struct Lease {
     deadline: f64,
 }
 
-impl SingleRustWorkload<PhaseResult> for Election {
+impl SingleRustWorkload for Election {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Election {
             rounds: context.get_option("rounds").unwrap_or(30),
@@ -47,11 +47,7 @@ impl SingleRustWorkload<PhaseResult> for Election {
     }
 }
 
-impl RustWorkload<PhaseResult> for Election {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
+impl Workload for Election {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         let me = self.context.client_id();
         for _ in 0..self.rounds {

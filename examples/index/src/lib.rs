@@ -7,7 +7,7 @@
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+    Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
     register_workload,
 };
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ struct Index {
     looked_up: u64,
 }
 
-impl SingleRustWorkload<PhaseResult> for Index {
+impl SingleRustWorkload for Index {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Index {
             records: context.get_option("records").unwrap_or(30),
@@ -32,11 +32,7 @@ impl SingleRustWorkload<PhaseResult> for Index {
     }
 }
 
-impl RustWorkload<PhaseResult> for Index {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
+impl Workload for Index {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         for _ in 0..self.updates {
             let id = self.context.rnd() % self.records;

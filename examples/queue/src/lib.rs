@@ -13,7 +13,7 @@ use shaketable::foundationdb::options::MutationType;
 use shaketable::foundationdb::tuple::{Subspace, Versionstamp};
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext,
+    Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
     register_workload,
 };
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ struct Queue {
     taken: u64,
 }
 
-impl SingleRustWorkload<PhaseResult> for Queue {
+impl SingleRustWorkload for Queue {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Queue {
             items: context.get_option("items").unwrap_or(20),
@@ -37,11 +37,7 @@ impl SingleRustWorkload<PhaseResult> for Queue {
     }
 }
 
-impl RustWorkload<PhaseResult> for Queue {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
+impl Workload for Queue {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         let client = self.context.client_id();
         for item in 0..self.items {

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use shaketable::foundationdb::FdbResult;
 use shaketable::{
-    JoinError, Metric, Metrics, PhaseResult, RustWorkload, SimDatabase, SingleRustWorkload,
+    JoinError, Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload,
     WorkloadContext, register_workload, spawn,
 };
 
@@ -17,7 +17,7 @@ struct Shared {
     answers: usize,
 }
 
-impl SingleRustWorkload<PhaseResult> for Shared {
+impl SingleRustWorkload for Shared {
     fn new(_name: String, context: WorkloadContext) -> Self {
         Shared {
             readers: context.get_option("readers").unwrap_or(5),
@@ -42,11 +42,7 @@ impl Shared {
     }
 }
 
-impl RustWorkload<PhaseResult> for Shared {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
+impl Workload for Shared {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         let mut trx = db.create_trx()?;
         loop {

@@ -5,8 +5,7 @@
 use super::enter;
 use crate::context::WorkloadContext;
 use crate::instance::WrappedWorkload;
-use crate::metrics::Metrics;
-use crate::workload::{PhaseOutcome, PhaseResult, RustWorkload, SimDatabase};
+use crate::workload::{PhaseOutcome, PhaseResult, SimDatabase, Workload};
 use shaketable_abi::v1::{FDBWorkload, FDBWorkloadContext};
 use std::any::Any;
 use std::cell::RefCell;
@@ -60,12 +59,11 @@ where
 {
     let body = BODY.with_borrow(Clone::clone);
     let body = body.and_then(|body| body.downcast::<F>().ok());
-    Body {
+    WrappedWorkload::new(Body {
         body: body.expect("the closure was lent to this thread"),
         context,
         outcome: PhantomData,
-    }
-    .wrap()
+    })
 }
 
 struct Body<F, R> {
@@ -74,26 +72,12 @@ struct Body<F, R> {
     outcome: PhantomData<fn() -> R>,
 }
 
-impl<F, R> RustWorkload<PhaseResult> for Body<F, R>
+impl<F, R> Workload for Body<F, R>
 where
     F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
     R: PhaseOutcome,
 {
-    async fn setup(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         (self.body)(db, self.context.clone()).await.into_result()
-    }
-
-    async fn check(&mut self, _db: SimDatabase) -> PhaseResult {
-        Ok(())
-    }
-
-    fn get_metrics(&self, _out: Metrics) {}
-
-    fn get_check_timeout(&self) -> f64 {
-        600.0
     }
 }

@@ -46,17 +46,13 @@ use std::thread;
 /// A simulation to be run, with one seed after another.
 ///
 /// ```no_run
-/// # use shaketable::{Metrics, RustWorkload, SimDatabase, SingleRustWorkload, WorkloadContext};
+/// # use shaketable::{PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext};
 /// use shaketable::{Faults, Simulation};
 ///
 /// # struct Transfers;
 /// # impl SingleRustWorkload for Transfers { fn new(_: String, _: WorkloadContext) -> Self { Transfers } }
-/// # impl RustWorkload for Transfers {
-/// #     async fn setup(&mut self, _db: SimDatabase) {}
-/// #     async fn start(&mut self, _db: SimDatabase) {}
-/// #     async fn check(&mut self, _db: SimDatabase) {}
-/// #     fn get_metrics(&self, _out: Metrics) {}
-/// #     fn get_check_timeout(&self) -> f64 { 600.0 }
+/// # impl Workload for Transfers {
+/// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
 /// # }
 /// # /* so that it is compiled:
 /// #[test]
@@ -67,7 +63,7 @@ use std::thread;
 ///         .clients(5)
 ///         .faults(Faults::default())
 ///         .option("transfers", 30)
-///         .run::<Transfers, _>();
+///         .run::<Transfers>();
 /// }
 /// ```
 ///
@@ -184,25 +180,21 @@ impl Simulation {
     }
 
     /// Runs a workload with every seed, and panics at the first that fails.
-    ///
-    /// The second parameter is what the workload's phases return; `_` lets the compiler find it.
     #[track_caller]
-    pub fn run<W, R>(self) -> Passed
+    pub fn run<W>(self) -> Passed
     where
-        W: SingleRustWorkload<R>,
-        R: PhaseOutcome,
+        W: SingleRustWorkload,
     {
-        self.try_run::<W, R>()
+        self.try_run::<W>()
             .unwrap_or_else(|failed| panic!("{failed}"))
     }
 
     /// Runs a workload with every seed, up to the first that fails.
-    pub fn try_run<W, R>(self) -> Result<Passed, Failed>
+    pub fn try_run<W>(self) -> Result<Passed, Failed>
     where
-        W: SingleRustWorkload<R>,
-        R: PhaseOutcome,
+        W: SingleRustWorkload,
     {
-        self.explore(&short_name::<W>(), single::<W, R>, || ())
+        self.explore(&short_name::<W>(), single::<W>, || ())
     }
 
     /// Runs a workload of a factory with every seed, and panics at the first that fails.
@@ -379,14 +371,19 @@ fn on_own_thread(name: &str, body: impl FnOnce() -> Outcome + Send) -> Outcome {
 /// As large as a main thread's: the code under test may rely on it.
 const STACK_BYTES: usize = 8 << 20;
 
-unsafe extern "C" fn single<W, R>(name: *const c_char, context: FDBWorkloadContext) -> FDBWorkload
+unsafe extern "C" fn single<W>(name: *const c_char, context: FDBWorkloadContext) -> FDBWorkload
 where
-    W: SingleRustWorkload<R>,
-    R: PhaseOutcome,
+    W: SingleRustWorkload,
 {
-    let version = register::single_api_version::<W, R>();
     // SAFETY: a host calls this, with what a host passes.
-    unsafe { enter(name, context, version, register::make_single::<W, R>) }
+    unsafe {
+        enter(
+            name,
+            context,
+            W::FDB_API_VERSION,
+            register::make_single::<W>,
+        )
+    }
 }
 
 unsafe extern "C" fn by_name<F>(name: *const c_char, context: FDBWorkloadContext) -> FDBWorkload

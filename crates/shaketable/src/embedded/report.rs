@@ -67,8 +67,8 @@ impl Passed {
     }
 }
 
-/// A simulation of which a seed failed. Its text is all that is to be said about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A simulation of which a seed failed. Its text is all that is to be said about it, also for `unwrap`.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Failed {
     seed: u32,
     reason: String,
@@ -134,6 +134,12 @@ impl Failed {
 }
 
 impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

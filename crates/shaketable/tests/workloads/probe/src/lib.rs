@@ -5,7 +5,7 @@
 
 use futures::FutureExt;
 use shaketable::{
-    Metric, Metrics, PhaseResult, RustWorkload, RustWorkloadFactory, Severity, SimDatabase,
+    Metric, Metrics, PhaseResult, RustWorkloadFactory, Severity, SimDatabase, Workload,
     WorkloadContext, WrappedWorkload, always, buggify, details, register_factory, set_poll_budget,
     sleep, sometimes, spawn, timeout, yield_now,
 };
@@ -65,7 +65,7 @@ fn on_another_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'stati
         .expect("no panic")
 }
 
-impl RustWorkload<PhaseResult> for Probe {
+impl Workload for Probe {
     async fn setup(&mut self, db: SimDatabase) -> PhaseResult {
         self.phases += 1;
         match self.name.as_str() {
@@ -296,13 +296,12 @@ impl RustWorkloadFactory for Factory {
         if name == "KeepContext" {
             KEPT_CONTEXT.set(Some(context.clone()));
         }
-        Probe {
+        WrappedWorkload::new(Probe {
             name,
             context,
             phases: 0,
             kept: None,
-        }
-        .wrap()
+        })
     }
 }
 
