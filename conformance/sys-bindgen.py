@@ -11,12 +11,12 @@ Prints one line per version; ends with 1 if any of them differs.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
-import venv
 from pathlib import Path
+
+import libclang
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "target" / "conformance" / "sys-bindgen"
@@ -27,21 +27,9 @@ LEFT_OUT = {"future", "cluster", "database", "transaction"}
 
 
 def main():
-    environment = prepare_libclang()
+    environment = libclang.environment()
     differing = [version for version in VERSIONS if not agrees(version, environment)]
     sys.exit(1 if differing else 0)
-
-
-def prepare_libclang():
-    """Installs libclang into target/ and returns the environment in which bindgen finds it."""
-    home = SCRATCH / "venv"
-    if not (home / "bin" / "pip").exists():
-        venv.create(home, with_pip=True)
-    subprocess.run([home / "bin" / "pip", "install", "--quiet", "libclang==18.1.1"], check=True)
-    (library,) = home.glob("lib/python*/site-packages/clang/native/libclang.so")
-    # libclang from PyPI comes without the compiler's own headers.
-    headers = subprocess.check_output(["cc", "-print-file-name=include"], text=True).strip()
-    return os.environ | {"LIBCLANG_PATH": str(library.parent), "BINDGEN_EXTRA_CLANG_ARGS": f"-I{headers}"}
 
 
 def agrees(version, environment):
