@@ -2,12 +2,16 @@
 //!
 //! Blockades are between addresses, as in FoundationDB's simulator, and delay without losing anything. A clog
 //! has an end; a partition lasts until it is healed and counts as a clog without end.
+//!
+//! Every message asks whether its link is blocked, and a fault workload blocks hundreds of times in a run. So clogs stand
+//! in a table by the numbers of the two addresses, and a change is looked at only by the links it [reaches](Reach).
 
 use crate::kernel::Kernel;
 use crate::network::LinkId;
+use crate::process::ProcessId;
 use crate::record::Event;
 use crate::time::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// What an interface clog holds back. As in FoundationDB, holding back what is sent has no effect.
@@ -24,8 +28,11 @@ pub(crate) struct Blockades {
     /// By process: the number of its address.
     interfaces: Vec<u32>,
     addresses: Vec<IpAddr>,
+    /// By number of an address: the processes there, and what holds back messages to them.
+    processes: Vec<Vec<ProcessId>>,
     receive_clogs: Vec<Time>,
-    pair_clogs: BTreeMap<(u32, u32), Time>,
+    /// By sender, then by receiver; a row is as long as it had to be so far.
+    pair_clogs: Vec<Vec<Time>>,
     /// Pairs with the smaller number first.
     partitions: BTreeSet<(u32, u32)>,
     /// No clog lasts longer than this: the short cut for a calm network.
@@ -34,14 +41,26 @@ pub(crate) struct Blockades {
     pub(crate) relieved: u32,
 }
 
+/// Which links a blockade or its end concerns: in both directions, because a ping needs both.
+#[derive(Clone, Copy)]
+pub(crate) enum Reach {
+    /// Those between two addresses.
+    Pair(u32, u32),
+    /// Those of one address.
+    Interface(u32),
+    /// All.
+    Everything,
+}
+
 impl Blockades {
     pub(crate) fn new() -> Blockades {
         Blockades {
             faults: true,
             interfaces: Vec::new(),
             addresses: Vec::new(),
+            processes: Vec::new(),
             receive_clogs: Vec::new(),
-            pair_clogs: BTreeMap::new(),
+            pair_clogs: Vec::new(),
             partitions: BTreeSet::new(),
             clogged_until: Time::ZERO,
             relieved: 0,
@@ -50,7 +69,9 @@ impl Blockades {
 
     pub(crate) fn add_process(&mut self, ip: IpAddr) {
         let interface = self.interface(ip);
+        let process = ProcessId(self.interfaces.len() as u32);
         self.interfaces.push(interface);
+        self.processes[interface as usize].push(process);
     }
 
     pub(crate) fn faults_enabled(&self) -> bool {
@@ -71,22 +92,72 @@ impl Blockades {
             return Time::ZERO;
         }
         let (from, to) = self.pair(id);
-        if self.partitions.contains(&(from.min(to), from.max(to))) {
+        if !self.partitions.is_empty() && self.partitions.contains(&(from.min(to), from.max(to))) {
             return Time::NEVER;
         }
-        let pair = self
-            .pair_clogs
-            .get(&(from, to))
-            .copied()
-            .unwrap_or_default();
+        let pair = self.pair_clogs[from as usize].get(to as usize);
+        let pair = pair.copied().unwrap_or_default();
         pair.max(self.receive_clogs[to as usize])
+    }
+
+    /// The links that such a change concerns and that pass the filter, in the order of their processes.
+    pub(crate) fn links(
+        &self,
+        reach: Reach,
+        mut filter: impl FnMut(LinkId) -> bool,
+    ) -> Vec<LinkId> {
+        let at = |interface: u32| &self.processes[interface as usize];
+        let mut found = Vec::new();
+        let mut look = |from: ProcessId, to: ProcessId| {
+            for id in [LinkId { from, to }, LinkId { from: to, to: from }] {
+                if filter(id) {
+                    found.push(id);
+                }
+            }
+        };
+        match reach {
+            Reach::Pair(a, b) => {
+                for &a in at(a) {
+                    for &b in at(b) {
+                        look(a, b);
+                    }
+                }
+            }
+            Reach::Interface(interface) => {
+                for &a in at(interface) {
+                    for b in 0..self.interfaces.len() as u32 {
+                        look(a, ProcessId(b));
+                    }
+                }
+            }
+            Reach::Everything => {
+                for a in 0..self.interfaces.len() as u32 {
+                    for b in 0..=a {
+                        look(ProcessId(a), ProcessId(b));
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn pair_clog(&mut self, from: u32, to: u32) -> &mut Time {
+        let row = &mut self.pair_clogs[from as usize];
+        if row.len() <= to as usize {
+            row.resize(to as usize + 1, Time::ZERO);
+        }
+        &mut row[to as usize]
     }
 
     fn interface(&mut self, ip: IpAddr) -> u32 {
         let known = self.addresses.iter().position(|address| *address == ip);
         known.unwrap_or_else(|| {
             self.addresses.push(ip);
+            self.processes.push(Vec::new());
             self.receive_clogs.push(Time::ZERO);
+            self.pair_clogs.push(Vec::new());
             self.addresses.len() - 1
         }) as u32
     }
@@ -100,7 +171,10 @@ impl Kernel {
     /// Switches the faults of the network on or off. While they are off, nothing is held back and no connection
     /// breaks by chance: FoundationDB's "speed up". What is held back at that moment arrives.
     pub fn set_faults_enabled(&self, enabled: bool) {
-        self.relieve(|blockades| blockades.faults = enabled);
+        self.relieve(|blockades| {
+            blockades.faults = enabled;
+            Reach::Everything
+        });
     }
 
     /// Whether the faults of the network take effect.
@@ -112,10 +186,11 @@ impl Kernel {
     pub fn clog_pair(&self, from: IpAddr, to: IpAddr, seconds: f64) {
         let until = self.now().after(seconds);
         self.block(|blockades| {
-            let pair = (blockades.interface(from), blockades.interface(to));
-            let clog = blockades.pair_clogs.entry(pair).or_default();
+            let (from, to) = (blockades.interface(from), blockades.interface(to));
+            let clog = blockades.pair_clog(from, to);
             *clog = until.max(*clog);
             blockades.extend(until);
+            Reach::Pair(from, to)
         });
         self.record(|| Event::PairClogged { from, to, until });
     }
@@ -123,8 +198,9 @@ impl Kernel {
     /// Ends the clog of a pair. What was held back arrives.
     pub fn unclog_pair(&self, from: IpAddr, to: IpAddr) {
         self.relieve(|blockades| {
-            let pair = (blockades.interface(from), blockades.interface(to));
-            blockades.pair_clogs.remove(&pair);
+            let (from, to) = (blockades.interface(from), blockades.interface(to));
+            *blockades.pair_clog(from, to) = Time::ZERO;
+            Reach::Pair(from, to)
         });
     }
 
@@ -135,10 +211,11 @@ impl Kernel {
         }
         let until = self.now().after(seconds);
         self.block(|blockades| {
-            let interface = blockades.interface(ip) as usize;
-            let clog = &mut blockades.receive_clogs[interface];
+            let interface = blockades.interface(ip);
+            let clog = &mut blockades.receive_clogs[interface as usize];
             *clog = until.max(*clog);
             blockades.extend(until);
+            Reach::Interface(interface)
         });
         self.record(|| Event::InterfaceClogged { ip, until });
     }
@@ -146,8 +223,9 @@ impl Kernel {
     /// Ends the clog of an interface. What was held back arrives.
     pub fn unclog_interface(&self, ip: IpAddr) {
         self.relieve(|blockades| {
-            let interface = blockades.interface(ip) as usize;
-            blockades.receive_clogs[interface] = Time::ZERO;
+            let interface = blockades.interface(ip);
+            blockades.receive_clogs[interface as usize] = Time::ZERO;
+            Reach::Interface(interface)
         });
     }
 
@@ -157,6 +235,7 @@ impl Kernel {
             let (x, y) = (blockades.interface(a), blockades.interface(b));
             blockades.partitions.insert((x.min(y), x.max(y)));
             blockades.extend(Time::NEVER);
+            Reach::Pair(x, y)
         });
         self.record(|| Event::Partitioned {
             a,
@@ -171,29 +250,29 @@ impl Kernel {
         self.relieve(|blockades| {
             let (x, y) = (blockades.interface(a), blockades.interface(b));
             blockades.partitions.remove(&(x.min(y), x.max(y)));
+            Reach::Pair(x, y)
         });
     }
 
-    fn block(&self, change: impl FnOnce(&mut Blockades)) {
-        change(&mut self.0.network.borrow_mut().blockades);
-        self.monitor_all();
+    fn block(&self, change: impl FnOnce(&mut Blockades) -> Reach) {
+        let reach = change(&mut self.0.network.borrow_mut().blockades);
+        self.monitor_all(reach);
     }
 
-    fn relieve(&self, change: impl FnOnce(&mut Blockades)) {
-        {
+    fn relieve(&self, change: impl FnOnce(&mut Blockades) -> Reach) {
+        let reach = {
             let blockades = &mut self.0.network.borrow_mut().blockades;
-            change(blockades);
+            let reach = change(blockades);
             blockades.relieved += 1;
             if blockades.partitions.is_empty() {
-                let clogs = blockades
-                    .pair_clogs
-                    .values()
-                    .chain(&blockades.receive_clogs);
+                let clogs = blockades.pair_clogs.iter().flatten();
+                let clogs = clogs.chain(&blockades.receive_clogs);
                 blockades.clogged_until = clogs.copied().max().unwrap_or_default();
             }
-        }
-        self.serve_links();
-        self.restore();
-        self.monitor_all();
+            reach
+        };
+        self.serve_links(reach);
+        self.restore(reach);
+        self.monitor_all(reach);
     }
 }

@@ -9,6 +9,7 @@
 //!   reachable again.
 //! * A process that dies counts as failed when the news has travelled, until news of its next incarnation has.
 
+use crate::clog::Reach;
 use crate::kernel::Kernel;
 use crate::network::{LinkId, Network, Parcel};
 use crate::process::ProcessId;
@@ -123,9 +124,11 @@ impl Kernel {
     /// A process has died: whoever waits for it learns so when the news has travelled.
     pub(crate) fn announce_death(&self, process: ProcessId) {
         let incarnation = self.incarnation(process);
-        let concerned = self.0.network.borrow().links_where(|id, link| {
-            id.to == process && id.from != process && (link.awaits() || link.watch.is_some())
-        });
+        let concerned = self
+            .0
+            .network
+            .borrow()
+            .links_to(process, |link| link.awaits() || link.watch.is_some());
         for id in concerned {
             let news = News {
                 id,
@@ -138,10 +141,11 @@ impl Kernel {
 
     /// A process has come back: whoever watches it learns so when the news has travelled.
     pub(crate) fn announce_boot(&self, process: ProcessId) {
-        let concerned =
-            self.0.network.borrow().links_where(|id, link| {
-                id.to == process && id.from != process && link.watch.is_some()
-            });
+        let concerned = self
+            .0
+            .network
+            .borrow()
+            .links_to(process, |link| link.watch.is_some());
         for id in concerned {
             self.announce_boot_to(id);
         }
@@ -158,12 +162,12 @@ impl Kernel {
     }
 
     /// Looks after everybody whom a new blockade may concern.
-    pub(crate) fn monitor_all(&self) {
+    pub(crate) fn monitor_all(&self, reach: Reach) {
         let used = self
             .0
             .network
             .borrow()
-            .links_where(|_, link| link.awaits() || link.watch.is_some());
+            .links_where(reach, |_, link| link.awaits() || link.watch.is_some());
         for id in used {
             self.monitor(id);
         }
@@ -260,11 +264,11 @@ impl Kernel {
     }
 
     /// Some blockades have ended before their time: processes behind them are available again.
-    pub(crate) fn restore(&self) {
+    pub(crate) fn restore(&self, reach: Reach) {
         let now = self.now();
         let failed = {
             let network = self.0.network.borrow();
-            network.links_where(|id, link| {
+            network.links_where(reach, |id, link| {
                 link.watch.as_ref().is_some_and(|watch| watch.failed)
                     && blocked(&network, id, now) <= now
             })

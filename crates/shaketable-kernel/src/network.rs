@@ -9,7 +9,7 @@
 //! `MaybeDelivered`, and each message in flight arrives or is lost, by a coin. Who notices a broken or silent
 //! connection, and when, is the business of [`crate::failure`].
 
-use crate::clog::Blockades;
+use crate::clog::{Blockades, Reach};
 use crate::failure::Watch;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
@@ -90,7 +90,7 @@ impl NetworkConfig {
 }
 
 /// The way from one process to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LinkId {
     pub(crate) from: ProcessId,
     pub(crate) to: ProcessId,
@@ -196,31 +196,40 @@ impl Network {
         &mut row[id.to.index()]
     }
 
-    /// All links that have ever been used and satisfy the condition.
+    /// The links within reach that have ever been used and satisfy the condition.
     pub(crate) fn links_where(
         &self,
+        reach: Reach,
         mut condition: impl FnMut(LinkId, &Link) -> bool,
     ) -> Vec<LinkId> {
-        let mut found = Vec::new();
-        for (from, row) in self.links.iter().enumerate() {
-            for (to, link) in row.iter().enumerate() {
-                let id = LinkId {
-                    from: ProcessId(from as u32),
-                    to: ProcessId(to as u32),
-                };
-                if condition(id, link) {
-                    found.push(id);
-                }
-            }
-        }
-        found
+        self.blockades.links(reach, |id| {
+            let link = self.links[id.from.index()].get(id.to.index());
+            link.is_some_and(|link| condition(id, link))
+        })
+    }
+
+    /// The links from others to a process that have ever been used and satisfy the condition.
+    pub(crate) fn links_to(
+        &self,
+        to: ProcessId,
+        mut condition: impl FnMut(&Link) -> bool,
+    ) -> Vec<LinkId> {
+        let used = self.links.iter().enumerate().filter_map(|(from, row)| {
+            let from = ProcessId(from as u32);
+            let link = row.get(to.index()).filter(|_| from != to)?;
+            condition(link).then_some(LinkId { from, to })
+        });
+        used.collect()
     }
 
     /// A process has died: whoever talks to its next incarnation must connect anew.
     pub(crate) fn disconnect_all(&mut self, process: ProcessId) {
-        for (from, row) in self.links.iter_mut().enumerate() {
-            for (to, link) in row.iter_mut().enumerate() {
-                link.connected &= from != process.index() && to != process.index();
+        for link in &mut self.links[process.index()] {
+            link.connected = false;
+        }
+        for row in &mut self.links {
+            if let Some(link) = row.get_mut(process.index()) {
+                link.connected = false;
             }
         }
     }
@@ -427,12 +436,12 @@ impl Kernel {
     }
 
     /// Delivers what blockades that are over still hold back.
-    pub(crate) fn serve_links(&self) {
+    pub(crate) fn serve_links(&self, reach: Reach) {
         let waiting = self
             .0
             .network
             .borrow()
-            .links_where(|_, link| !link.queue.is_empty());
+            .links_where(reach, |_, link| !link.queue.is_empty());
         for id in waiting {
             self.serve_link(id);
         }
