@@ -193,7 +193,10 @@ fn parse_knob(text: &str) -> Result<(String, String), String> {
         .ok_or("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")?;
     let name = name.trim_start_matches("knob_").to_lowercase();
     match shaketable_host::testfile::check_knob(&name) {
-        Ok(()) => Ok((name, value.to_owned())),
+        Ok(()) => {
+            shaketable_host::testfile::check_knob_value(&name, value)?;
+            Ok((name, value.to_owned()))
+        }
         Err(Some(nearest)) => Err(format!("unknown knob `{name}`: did you mean `{nearest}`?")),
         Err(None) => Err(format!("unknown knob `{name}`")),
     }

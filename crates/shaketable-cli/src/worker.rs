@@ -137,17 +137,20 @@ impl Worker {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
             _ => None,
         };
+        // What failed before the end is more likely to be the cause than the end is.
+        let mut failures = Beacon::failures();
+        failures.push(Failure {
+            kind,
+            test: test.title.clone(),
+            workload: workload.unwrap_or_default(),
+            phase: position.phase,
+            client: position.client,
+            time: position.time,
+            message,
+        });
         Outcome {
             seed: request.seed,
-            failures: vec![Failure {
-                kind,
-                test: test.title.clone(),
-                workload: workload.unwrap_or_default(),
-                phase: position.phase,
-                client: position.client,
-                time: position.time,
-                message,
-            }],
+            failures,
             simulated_seconds: position.time,
             trace,
             ..Outcome::default()

@@ -169,7 +169,14 @@ fn every_way_to_go_wrong_has_a_verdict_with_phase_and_client() {
         ("break", "start"),
         ("break", "check"),
         ("twice", "start"),
+        ("free-twice", "start"),
+        ("never", "setup"),
         ("never", "start"),
+        ("never", "check"),
+        ("late", "start"),
+        ("late", "check"),
+        ("pretend", "start"),
+        ("error-abort", "start"),
         ("error", "check"),
         ("severity", "start"),
         ("unnamed", "start"),
@@ -182,6 +189,53 @@ fn every_way_to_go_wrong_has_a_verdict_with_phase_and_client() {
         verdicts.push_str(&format!("{what} in {place}\n    {line}\n"));
     }
     insta::assert_snapshot!(verdicts);
+}
+
+#[test]
+fn what_failed_before_a_crash_is_told_with_it() {
+    let bench = Bench::misbehaving("before-the-crash", "error-abort", "start");
+    let arguments =
+        "run bench.toml --seed 1 --seeds 1 --no-build --clients 3 --message-format json";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let lines = text(&output.stdout);
+    let failure = lines
+        .lines()
+        .find(|line| line.contains("\"failure\""))
+        .unwrap();
+    let failure: serde_json::Value = serde_json::from_str(failure).unwrap();
+    let failures = failure["outcome"]["failures"].as_array().unwrap();
+    let kinds: Vec<&str> = failures
+        .iter()
+        .map(|failure| failure["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["error_traced", "crashed"], "{failure}");
+}
+
+#[test]
+fn a_test_that_takes_too_long_has_failed_and_the_next_one_runs() {
+    let bench = Bench::misbehaving("timed-out-first", "late", "start");
+    let file = bench.folder.join("bench.toml");
+    let first = fs::read_to_string(&file).unwrap();
+    let second = first.replace("late", "log").replace("Bench", "Second");
+    fs::write(&file, format!("{first}\n{second}")).unwrap();
+    let arguments = "replay bench.toml --seed 1 --no-build --clients 3 --trace-dir .";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(100), "{report}");
+    assert!(
+        report.contains("test timed out in start of W, client 2"),
+        "{report}"
+    );
+    assert!(
+        report.contains("1 tests passed; 1 tests failed."),
+        "{report}"
+    );
+    let trace = fs::read_to_string(bench.folder.join("bench-1.json")).unwrap();
+    assert_eq!(
+        trace.matches("\"What\": \"check client").count(),
+        3,
+        "{trace}"
+    );
 }
 
 #[test]

@@ -96,7 +96,6 @@ impl Cluster {
         let cluster = Cluster(Rc::new(Inner {
             around: Surroundings {
                 env: env.clone(),
-                knobs: Rc::new(config.knobs),
                 layout: Rc::new(config.layout),
                 servers: servers.clone(),
                 coordinators: Coordinators::new(kernel, coordinators),
@@ -163,9 +162,14 @@ impl Cluster {
         &self.0.around.layout
     }
 
-    /// Its knobs.
-    pub fn knobs(&self) -> &Knobs {
-        &self.0.around.knobs
+    /// The knobs that hold now.
+    pub fn knobs(&self) -> Rc<Knobs> {
+        self.0.around.env.knobs()
+    }
+
+    /// Changes knobs while the cluster runs. What is under way was begun with the old ones.
+    pub fn set_knobs(&self, knobs: Knobs) {
+        self.0.around.env.live_knobs().set(knobs);
     }
 
     /// The places where buggify may strike in this run, of those that were reached.

@@ -2,10 +2,13 @@
 //!
 //! Every run has its own [`Knobs`]. With buggify each knob that has a second, nastier value takes it
 //! with FoundationDB's odds: the line is active in a quarter of the runs, and then fires with a
-//! quarter. What was changed can be told by name, and a test file may set any of them by name.
+//! quarter. What was changed can be told by name, and a test file may set any of them by name. A test may have knobs of its own:
+//! [`LiveKnobs`] is what a running cluster and its clients look at, each time they need a number.
 
 use shaketable_kernel::Stream;
+use std::cell::RefCell;
 use std::fmt::Write;
+use std::rc::Rc;
 
 /// The odds that a place where buggify may strike is active in a run, and that it strikes once active.
 pub const BUGGIFY_CHANCE: f64 = 0.25;
@@ -59,6 +62,27 @@ macro_rules! knobs {
             }
         }
     };
+}
+
+/// The knobs of a running cluster and its clients, who must not keep what they read. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct LiveKnobs(Rc<RefCell<Rc<Knobs>>>);
+
+impl LiveKnobs {
+    /// Knobs that can be changed later.
+    pub fn new(knobs: Knobs) -> LiveKnobs {
+        LiveKnobs(Rc::new(RefCell::new(Rc::new(knobs))))
+    }
+
+    /// The numbers that hold now.
+    pub fn get(&self) -> Rc<Knobs> {
+        self.0.borrow().clone()
+    }
+
+    /// From now on other numbers hold, for everybody.
+    pub(crate) fn set(&self, knobs: Knobs) {
+        *self.0.borrow_mut() = Rc::new(knobs);
+    }
 }
 
 /// Why a knob could not be set.
@@ -197,6 +221,8 @@ knobs! {
     sim_disk_sync_min: f64 = 0.005;
     /// The longest sync of a disk, in seconds.
     sim_disk_sync_max: f64 = 0.015;
+    /// By how much a delay that a client asks for may be too long, in seconds.
+    max_buggified_delay: f64 = 0.0, buggify |s| 0.2 * s.uniform();
 }
 
 #[cfg(test)]

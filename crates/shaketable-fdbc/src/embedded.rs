@@ -10,9 +10,9 @@ use crate::version::API_VERSION_MAX;
 use nix::time::{ClockId, clock_gettime};
 use shaketable_cluster::client::{Connection, Database};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_cluster::knobs::{Knobs, LiveKnobs};
 use shaketable_cluster::time_keeper;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
-use std::rc::Rc;
 use std::time::Duration;
 
 /// A cluster and the process that its clients speak as.
@@ -52,7 +52,7 @@ pub(crate) fn open_database(
         Connection {
             process: embedded.client,
             api_version,
-            knobs: Rc::new(embedded.cluster.knobs().clone()),
+            knobs: LiveKnobs::new(Knobs::clone(&embedded.cluster.knobs())),
             is_instant: true,
             buggify: None,
             leader: embedded.cluster.leader(),

@@ -2,6 +2,7 @@
  * A workload without a database that does, in a phase of its choice, whatever the test file asks for: every way in which
  * code under test can go wrong at the border to its host. Written against the External-workload ABI v1.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,7 +88,13 @@ static bool misbehave(Self *self, Promise done) {
     if (!strcmp(what, "false")) { done.vt->send(done.inner, false); done.vt->free(done.inner); return false; }
     if (!strcmp(what, "break")) { done.vt->free(done.inner); return false; }
     if (!strcmp(what, "twice")) { done.vt->send(done.inner, true); return true; }
+    if (!strcmp(what, "free-twice")) { done.vt->send(done.inner, true); done.vt->free(done.inner); return true; }
     if (!strcmp(what, "never")) { return false; }
+    /* Something is pending, and it takes longer than any limit. */
+    if (!strcmp(what, "late")) { self->context.vt->delay(self->context.inner, 1e6); return false; }
+    if (!strcmp(what, "leak")) { self->context.vt->delay(self->context.inner, 1); return true; }
+    if (!strcmp(what, "pretend")) { self->context.vt->setProcessID(self->context.inner, 4711); return true; }
+    if (!strcmp(what, "error-abort")) { trace(self, 4, "InvariantBroken", "Expected", "1"); abort(); }
     if (!strcmp(what, "error")) { trace(self, 4, "InvariantBroken", "Expected", "1"); return true; }
     if (!strcmp(what, "assertion")) {
         Pair pairs[] = {{"Kind", "sometimes"}, {"Message", "a retry"}, {"Site", "w.c:7"}, {"Held", "0"}, {"Broken", "2"}};
@@ -117,6 +124,9 @@ static bool misbehave(Self *self, Promise done) {
         pthread_join(thread, NULL);
         return true;
     }
+    if (!strcmp(what, "file")) { FILE *file = fopen("notes.txt", "w"); fputs("x", file); fclose(file); remove("notes.txt"); return true; }
+    if (!strcmp(what, "folder")) { closedir(opendir(".")); return true; }
+    if (!strcmp(what, "child")) { system("true"); return true; }
     if (!strcmp(what, "socket")) { close(socket(AF_INET, SOCK_STREAM, 0)); return true; }
     if (!strcmp(what, "ask")) {
         /* What the operating system says is part of the run. */

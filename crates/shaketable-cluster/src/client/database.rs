@@ -15,7 +15,7 @@ use super::transaction::Transaction;
 use super::watches::WatchRegistry;
 use super::write_map::WriteMap;
 use crate::error::Error;
-use crate::knobs::Knobs;
+use crate::knobs::{Knobs, LiveKnobs};
 use crate::proto::{ClientDbInfo, OpenDatabase, Value, Version};
 use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Endpoint, Kernel, Priority, ProcessId, Stream, Task};
@@ -36,7 +36,7 @@ pub struct Connection {
     /// The API version that the application selected.
     pub api_version: i32,
     /// The knobs of the run.
-    pub knobs: Rc<Knobs>,
+    pub knobs: LiveKnobs,
     /// Whether nobody waits on purpose: for a database that is part of an ordinary program.
     pub is_instant: bool,
     /// Whether buggify strikes at a place of this name, if it is on.
@@ -59,7 +59,7 @@ pub(crate) struct Context {
     pub(crate) kernel: Kernel,
     pub(crate) process: ProcessId,
     pub(crate) api_version: i32,
-    pub(crate) knobs: Rc<Knobs>,
+    knobs: LiveKnobs,
     pub(crate) is_instant: bool,
     buggify: Option<Buggify>,
     pub(crate) random: Stream,
@@ -172,6 +172,11 @@ impl Database {
 }
 
 impl Context {
+    /// The knobs that hold now.
+    pub(crate) fn knobs(&self) -> Rc<Knobs> {
+        self.knobs.get()
+    }
+
     pub(crate) fn api_version_at_least(&self, version: i32) -> bool {
         self.api_version >= version
     }

@@ -47,7 +47,7 @@ impl Context {
         let is_first = batch.waiting.is_empty();
         batch.waiting.push(version.clone());
         batch.tags.extend_from_slice(tags);
-        let is_full = batch.waiting.len() as i64 >= self.knobs.max_batch_size;
+        let is_full = batch.waiting.len() as i64 >= self.knobs().max_batch_size;
         let full = is_full.then(|| {
             (
                 std::mem::take(&mut batch.waiting),
@@ -102,7 +102,7 @@ impl Context {
         let latency = self.kernel.now().since(begun);
         if let Some(batch) = self.grv.batches.borrow_mut().get_mut(&kind) {
             batch.seconds =
-                (0.05 * latency + 0.9 * batch.seconds).min(self.knobs.grv_batch_timeout);
+                (0.05 * latency + 0.9 * batch.seconds).min(self.knobs().grv_batch_timeout);
         }
         if let Ok(reply) = &result {
             let lowest = self.min_acceptable_read_version.get().min(reply.version);

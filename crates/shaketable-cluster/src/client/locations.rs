@@ -109,7 +109,7 @@ impl Context {
             return;
         }
         let mut cache = self.locations.borrow_mut();
-        let max = self.knobs.location_cache_eviction_size_sim.max(1) as usize;
+        let max = self.knobs().location_cache_eviction_size_sim.max(1) as usize;
         for _ in 0..EVICTIONS_AT_ONCE {
             if cache.shards.len() <= max {
                 return;

@@ -246,7 +246,9 @@ impl Context {
             Failure::Code(error) => Err(error),
             Failure::Moved => {
                 self.forget_location(shard);
-                self.kernel.sleep(self.knobs.wrong_shard_server_delay).await;
+                self.kernel
+                    .sleep(self.knobs().wrong_shard_server_delay)
+                    .await;
                 Ok(())
             }
         }

@@ -414,7 +414,7 @@ impl Context {
                 return value;
             }
             self.kernel
-                .sleep(self.knobs.future_version_retry_delay)
+                .sleep(self.knobs().future_version_retry_delay)
                 .await;
         }
     }
@@ -495,7 +495,7 @@ impl Context {
                             break read.version;
                         }
                         self.kernel
-                            .sleep(self.knobs.future_version_retry_delay)
+                            .sleep(self.knobs().future_version_retry_delay)
                             .await;
                     };
                     if committed - changed < RECOVERY_VERSIONS {
@@ -505,16 +505,16 @@ impl Context {
                 }
                 Ok(None) => {}
                 Err(WATCH_CANCELLED | Error::PROCESS_BEHIND) => {
-                    self.kernel.sleep(self.knobs.watch_polling_time).await;
+                    self.kernel.sleep(self.knobs().watch_polling_time).await;
                 }
                 Err(Error::TIMED_OUT) => {
                     self.kernel
-                        .sleep(self.knobs.future_version_retry_delay)
+                        .sleep(self.knobs().future_version_retry_delay)
                         .await;
                 }
                 Err(error) => {
                     self.kernel
-                        .sleep(self.knobs.future_version_retry_delay)
+                        .sleep(self.knobs().future_version_retry_delay)
                         .await;
                     return Err(error);
                 }

@@ -6,7 +6,6 @@
 
 use crate::client::shared::{First, first_of};
 use crate::client::{Connection, Database};
-use crate::knobs::Knobs;
 use crate::proto::{ClientDbInfo, OpenDatabase};
 use crate::server::coordinator::{Coordinators, CoreState, Outvoted};
 use crate::server::env::Env;
@@ -34,8 +33,6 @@ const RETRY_DELAY: f64 = 0.5;
 pub struct Surroundings {
     /// What all servers share.
     pub env: Env,
-    /// The knobs of the run.
-    pub knobs: Rc<Knobs>,
     /// What the cluster was laid out as.
     pub layout: Rc<Layout>,
     /// The server processes, in the order of the layout.
@@ -65,7 +62,7 @@ impl Surroundings {
         let connection = Connection {
             process,
             api_version,
-            knobs: self.knobs.clone(),
+            knobs: self.env.live_knobs().clone(),
             is_instant: self.env.is_instant(),
             buggify: Some(Rc::new(move |site| env.buggify(site))),
             leader: self.client_leader.clone(),

@@ -2,7 +2,7 @@
 
 use crate::checker::History;
 use crate::cluster::ClusterConfig;
-use crate::knobs::{BUGGIFY_CHANCE, Knobs};
+use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
 use shaketable_kernel::{Kernel, ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub struct Env(Rc<Inner>);
 
 struct Inner {
     kernel: Kernel,
-    knobs: Knobs,
+    knobs: LiveKnobs,
     /// Nobody waits: for a database that is part of an ordinary program.
     instant: bool,
     buggify: bool,
@@ -36,7 +36,7 @@ impl Env {
     pub fn new(kernel: &Kernel, config: &ClusterConfig) -> Env {
         Env(Rc::new(Inner {
             kernel: kernel.clone(),
-            knobs: config.knobs.clone(),
+            knobs: LiveKnobs::new(config.knobs.clone()),
             instant: config.instant,
             buggify: config.buggify,
             sites: RefCell::default(),
@@ -52,8 +52,13 @@ impl Env {
         &self.0.kernel
     }
 
-    /// The knobs of this run.
-    pub fn knobs(&self) -> &Knobs {
+    /// The knobs that hold now.
+    pub fn knobs(&self) -> Rc<Knobs> {
+        self.0.knobs.get()
+    }
+
+    /// The knobs, whatever they will be.
+    pub fn live_knobs(&self) -> &LiveKnobs {
         &self.0.knobs
     }
 

@@ -1,9 +1,9 @@
 //! The beacon: a page of memory in which a process that simulates says where it is, and its parent reads it.
 //!
-//! A crash leaves no time for words. So the simulation writes down which phase of which client it is about to enter, before it enters; and
-//! whoever must stop the process leaves the reason here.
+//! A crash leaves no time for words. So the simulation writes down which phase of which client it is about to enter, before it enters, and
+//! each failure as soon as it is known; and whoever must stop the process leaves the reason here.
 
-use crate::verdict::Phase;
+use crate::verdict::{Failure, Phase};
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -16,12 +16,21 @@ pub struct Beacon {
     client: AtomicI32,
     phase: AtomicU8,
     time_bits: AtomicU64,
-    message_length: AtomicU32,
-    message: [AtomicU8; MESSAGE_BYTES],
+    message: Text<MESSAGE_BYTES>,
+    failures: Text<FAILURES_BYTES>,
+}
+
+/// Bytes that one process writes and another reads.
+#[repr(C)]
+struct Text<const ROOM: usize> {
+    length: AtomicU32,
+    bytes: [AtomicU8; ROOM],
 }
 
 /// Room for the last words of a process.
 const MESSAGE_BYTES: usize = 512;
+/// Room for what had failed before.
+const FAILURES_BYTES: usize = 16 * 1024;
 /// The exit status of a process that stopped itself with a message.
 pub(super) const REFUSED: i32 = 113;
 
@@ -51,8 +60,8 @@ impl Beacon {
             client: AtomicI32::new(-1),
             phase: AtomicU8::new(0),
             time_bits: AtomicU64::new(0),
-            message_length: AtomicU32::new(0),
-            message: [const { AtomicU8::new(0) }; MESSAGE_BYTES],
+            message: Text::empty(),
+            failures: Text::empty(),
         }
     }
 
@@ -124,27 +133,68 @@ impl Beacon {
     pub(super) fn reset() {
         Beacon::enter(0, 0, None, Phase::Boot);
         Beacon::set_time(0.0);
-        Beacon::current().message_length.store(0, Ordering::Relaxed);
+        Beacon::current().message.clear();
+        Beacon::current().failures.clear();
     }
 
     /// Leaves a reason; the last one counts.
     pub(super) fn leave_message(&self, text: &str) {
-        let bytes = &text.as_bytes()[..text.len().min(MESSAGE_BYTES)];
-        for (cell, byte) in self.message.iter().zip(bytes) {
-            cell.store(*byte, Ordering::Relaxed);
-        }
-        self.message_length
-            .store(bytes.len() as u32, Ordering::Release);
+        self.message.clear();
+        self.message
+            .append(&text.as_bytes()[..text.len().min(MESSAGE_BYTES)]);
     }
 
     /// The reason that was left, if one was.
     pub(super) fn last_message(&self) -> String {
-        let length = (self.message_length.load(Ordering::Acquire) as usize).min(MESSAGE_BYTES);
-        let bytes: Vec<u8> = self.message[..length]
-            .iter()
-            .map(|cell| cell.load(Ordering::Relaxed))
-            .collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        String::from_utf8_lossy(&self.message.read()).into_owned()
+    }
+
+    /// Writes down what has failed, in case the process does not live to report it. What there is no room for is left out.
+    pub(crate) fn note_failure(failure: &Failure) {
+        if let Ok(mut line) = serde_json::to_vec(failure) {
+            line.push(b'\n');
+            Beacon::current().failures.append(&line);
+        }
+    }
+
+    /// What had failed.
+    pub fn failures() -> Vec<Failure> {
+        let text = Beacon::current().failures.read();
+        let lines = text.split(|byte| *byte == b'\n');
+        lines
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect()
+    }
+}
+
+impl<const ROOM: usize> Text<ROOM> {
+    const fn empty() -> Self {
+        Text {
+            length: AtomicU32::new(0),
+            bytes: [const { AtomicU8::new(0) }; ROOM],
+        }
+    }
+
+    fn clear(&self) {
+        self.length.store(0, Ordering::Relaxed);
+    }
+
+    /// Appends bytes if there is room for all of them.
+    fn append(&self, more: &[u8]) {
+        let length = self.length.load(Ordering::Relaxed) as usize;
+        if let Some(room) = self.bytes.get(length..length + more.len()) {
+            for (cell, byte) in room.iter().zip(more) {
+                cell.store(*byte, Ordering::Relaxed);
+            }
+            self.length
+                .store((length + more.len()) as u32, Ordering::Release);
+        }
+    }
+
+    fn read(&self) -> Vec<u8> {
+        let length = (self.length.load(Ordering::Acquire) as usize).min(ROOM);
+        let written = self.bytes[..length].iter();
+        written.map(|cell| cell.load(Ordering::Relaxed)).collect()
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) async fn play(run: Rc<Run>, stage: Stage) {
     enable_faults(&run, &stage);
     for test in 0..run.file.tests.len() {
         if Test::new(&run, &stage, test).play().await.is_none() {
-            // A broken promise or a time-out leaves workloads behind that may still run: nothing after it would mean anything.
+            // As in fdbserver a broken promise, or a check that takes too long, ends the run: nothing after it would mean anything.
             run.stop();
             return;
         }
@@ -116,27 +116,21 @@ impl<'a> Test<'a> {
                 .detail("Phases", if spec.check_only { 4 } else { 15 })
                 .detail("TestTimeout", printf::g(spec.timeout_seconds)),
         );
-        let played = run.kernel.timeout(spec.timeout_seconds, self.phases());
-        let _ping = self.start_ping();
-        let played = played.await;
-        let Some(played) = played else {
-            let message = format!(
-                "the test took more than {} simulated seconds",
-                spec.timeout_seconds
-            );
-            run.trace(
-                run.event(Severity::Error, "TestFailure")
-                    .detail("Reason", "Test timed out")
-                    .detail("Timeout", printf::g(spec.timeout_seconds)),
-            );
-            run.print(format!(
-                "ERROR: Test timed out after {} seconds.",
-                spec.timeout_seconds
-            ));
-            run.fail_pending(FailureKind::TestTimedOut, &message);
-            return None;
+        let knobs = match self.stage.set_test_knobs(run, self.number) {
+            Ok(knobs) => knobs,
+            Err(bad) => {
+                run.fail_host(bad.to_string());
+                return None;
+            }
         };
-        let (succeeded, failed) = played?;
+        let played = run.kernel.timeout(spec.timeout_seconds, self.phases());
+        let ping = self.start_ping();
+        let played = played.await;
+        drop((ping, knobs));
+        let (succeeded, failed) = match played {
+            Some(played) => played?,
+            None => self.time_out()?,
+        };
         run.print("Test complete");
         run.print(format!(
             "{succeeded} test clients passed; {failed} test clients failed"
@@ -171,6 +165,27 @@ impl<'a> Test<'a> {
         }
         run.print(format!("Run test:{} Done.", self.title));
         Some(())
+    }
+
+    /// The test takes too long: all of its clients have failed. `None` if it was the last one; before another the workloads
+    /// are taken away, whatever they are doing.
+    fn time_out(&self) -> Option<(u32, u32)> {
+        let run = self.run;
+        let seconds = run.spec(self.number).timeout_seconds;
+        run.trace(
+            run.event(Severity::Error, "TestFailure")
+                .detail("Reason", "Test timed out")
+                .detail("Timeout", printf::g(seconds)),
+        );
+        run.print(format!("ERROR: Test timed out after {seconds} seconds."));
+        let message = format!("the test took more than {seconds} simulated seconds");
+        run.fail_pending(FailureKind::TestTimedOut, &message);
+        run.forget_pending();
+        if self.number + 1 == run.file.tests.len() {
+            return None;
+        }
+        self.free();
+        Some((0, run.client_count))
     }
 
     /// Watches that the database answers, if the test asks for it.
@@ -226,6 +241,14 @@ impl<'a> Test<'a> {
             self.announce(Phase::Metrics, "fetching metrics", "TestFetchingMetrics");
             self.fetch_metrics();
         }
+        self.free();
+        let failed = failed as u32;
+        Some((run.client_count - failed, failed))
+    }
+
+    /// Takes the workloads away.
+    fn free(&self) {
+        let run = self.run;
         run.enter(self.number, Phase::Free);
         for cast in self.cast.borrow().iter() {
             for (workload, external) in &cast.externals {
@@ -233,8 +256,6 @@ impl<'a> Test<'a> {
                 external.borrow_mut().free();
             }
         }
-        let failed = failed as u32;
-        Some((run.client_count - failed, failed))
     }
 
     fn announce(&self, phase: Phase, line: &str, event: &str) {
@@ -307,7 +328,13 @@ impl<'a> Test<'a> {
             faults.extend(added);
         }
         if !run.fault_injection {
+            // What fdbserver's switch switches off; clogs, rollbacks and kills of single roles are no "faults" in its sense.
             faults.retain(|fault| !matches!(fault, FaultWorkload::Attrition(_)));
+            for name in &mut drawn.faults {
+                if name.starts_with("Attrition") {
+                    name.push_str(" (switched off)");
+                }
+            }
         }
         self.faults.replace(faults);
         Some(())

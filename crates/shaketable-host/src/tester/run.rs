@@ -4,7 +4,7 @@ use crate::library::beacon::Beacon;
 use crate::library::instance::Workload;
 use crate::library::promise::Promises;
 use crate::plan::{Plan, Settings};
-use crate::testfile::{TestFile, TestSpec};
+use crate::testfile::{Knob, TestFile, TestSpec};
 use crate::trace::{Event, Log, Severity};
 use crate::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase};
 use shaketable_cluster::cluster::Cluster;
@@ -23,7 +23,8 @@ pub(super) struct Run {
     pub(super) libraries: Vec<Vec<Option<crate::library::Library>>>,
     pub(super) buggify: bool,
     pub(super) fault_injection: bool,
-    pub(super) knobs: Vec<(String, String)>,
+    /// Knobs that were asked for beside the file, and win over those in it.
+    pub(super) asked_knobs: Vec<Knob>,
     pub(super) client_count: u32,
     pub(super) limit_seconds: f64,
     pub(super) promises: Promises,
@@ -67,13 +68,8 @@ impl Run {
             limit.map_or(LIMIT_NORMAL_SECONDS, |limit| limit as f64)
         };
         let drawn_clients = kernel.stream("testers").range(4_u32, 9);
-        let file_knobs = plan.file.knobs.iter();
-        let mut knobs: Vec<(String, String)> = file_knobs
-            .map(|knob| (knob.name.clone(), knob.value.clone()))
-            .collect();
-        let test_knobs = plan.file.tests.iter().flat_map(|test| &test.knobs);
-        knobs.extend(test_knobs.map(|knob| (knob.name.clone(), knob.value.clone())));
-        knobs.extend(settings.knobs.iter().cloned());
+        let asked_knobs = settings.knobs.iter().cloned();
+        let asked_knobs = asked_knobs.map(|(name, value)| Knob { name, value });
         let libraries = plan
             .file
             .tests
@@ -96,7 +92,7 @@ impl Run {
                 .fault_injection
                 .or(configuration.fault_injection)
                 .unwrap_or(true),
-            knobs,
+            asked_knobs: asked_knobs.collect(),
             client_count: settings.clients.unwrap_or(drawn_clients),
             limit_seconds,
             promises: Promises::default(),
@@ -172,6 +168,11 @@ impl Run {
             .retain(|pending| *pending != (client, workload));
     }
 
+    /// Whatever was under way is no longer waited for.
+    pub(super) fn forget_pending(&self) {
+        self.pending.borrow_mut().clear();
+    }
+
     /// Whether a phase of a workload is under way.
     pub(super) fn waits_for_workloads(&self) -> bool {
         !self.pending.borrow().is_empty()
@@ -214,7 +215,7 @@ impl Run {
         let mut failures = self.failures.borrow_mut();
         if failures.len() < FAILURES_MAX {
             let test = self.spec(self.test.get());
-            failures.push(Failure {
+            let failure = Failure {
                 kind,
                 test: test.title.clone(),
                 workload: workload.map_or(String::new(), |workload| workload_name(test, workload)),
@@ -222,7 +223,9 @@ impl Run {
                 client,
                 time: self.now(),
                 message: message.into(),
-            });
+            };
+            Beacon::note_failure(&failure);
+            failures.push(failure);
         }
     }
 

@@ -3,15 +3,15 @@
 use super::recorder::Recorded;
 use super::run::Run;
 use crate::library::instance::LentDatabase;
-use crate::testfile::Configuration;
+use crate::testfile::{Configuration, Knob};
 use shaketable_abi::FDBFuture;
 use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
-use shaketable_cluster::knobs::KnobError;
+use shaketable_cluster::knobs::{KnobError, Knobs};
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_fdbc::Border;
-use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec};
+use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Stream};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -27,8 +27,21 @@ pub(super) struct Stage {
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
     border: Rc<RefCell<Option<Border>>>,
+    delays: Stream,
     /// The cluster, and the orchestrator's own way to it.
     pub(super) cluster: Option<(Cluster, Database)>,
+}
+
+/// While this lives the knobs of a test hold.
+pub(super) struct TestKnobs {
+    cluster: Cluster,
+    before: Rc<Knobs>,
+}
+
+impl Drop for TestKnobs {
+    fn drop(&mut self) {
+        self.cluster.set_knobs(Knobs::clone(&self.before));
+    }
 }
 
 /// A tester: the machine a client runs on.
@@ -77,14 +90,36 @@ impl Stage {
             })
             .collect();
         let border = Border::new(&kernel);
+        let delays = kernel.stream("delays");
         let own = open(test_system);
         Ok(Stage {
             kernel,
             test_system,
             clients,
             border: Rc::new(RefCell::new(Some(border))),
+            delays,
             cluster: cluster.zip(own),
         })
+    }
+
+    /// Gives the cluster the knobs of a test, which hold as long as what is returned lives.
+    pub(super) fn set_test_knobs(
+        &self,
+        run: &Run,
+        test: usize,
+    ) -> Result<Option<TestKnobs>, KnobError> {
+        let wished = &run.spec(test).knobs;
+        let Some((cluster, _)) = self.cluster.as_ref().filter(|_| !wished.is_empty()) else {
+            return Ok(None);
+        };
+        let before = cluster.knobs();
+        let mut knobs = Knobs::clone(&before);
+        set_knobs(&mut knobs, wished.iter().chain(&run.asked_knobs))?;
+        cluster.set_knobs(knobs);
+        Ok(Some(TestKnobs {
+            cluster: cluster.clone(),
+            before,
+        }))
     }
 
     /// Waits until the cluster has begun to serve.
@@ -151,7 +186,7 @@ impl Stage {
         let Some(border) = border.as_ref() else {
             return std::ptr::null_mut();
         };
-        let sleep = self.kernel.sleep(seconds);
+        let sleep = self.kernel.sleep(seconds + self.buggified_delay(seconds));
         let future = border.future(process, async move {
             if seconds.is_nan() || seconds < FORGIVEN_SECONDS {
                 return Err(Error::INTERNAL_ERROR);
@@ -160,6 +195,22 @@ impl Stage {
             Ok(())
         });
         future.cast()
+    }
+
+    /// By how much a delay is too long: with buggify, in some runs, a quarter of them, by next to nothing or by a lot.
+    fn buggified_delay(&self, seconds: f64) -> f64 {
+        /// FoundationDB's odds that a delay is meant, and how seldom it is meant badly.
+        const CHANCE: f64 = 0.25;
+        const EXPONENT: f64 = 1000.0;
+        let most = match &self.cluster {
+            Some((cluster, _)) => cluster.knobs().max_buggified_delay,
+            None => 0.0,
+        };
+        if seconds > 0.0 && most > 0.0 && self.delays.chance(CHANCE) {
+            most * self.delays.uniform().powf(EXPONENT)
+        } else {
+            0.0
+        }
     }
 
     /// How many futures of the database and delays somebody could be waiting for.
@@ -200,13 +251,11 @@ fn start_cluster(run: &Run) -> Result<Cluster, String> {
         ClusterConfig::simulation(&run.kernel, &options, run.buggify).map_err(|word| {
             format!("`config` of `[configuration]` has the word `{word}`, which is not known")
         })?;
-    for (name, value) in &run.knobs {
-        match config.knobs.set(name, value) {
-            // FoundationDB has many knobs more, of which no client can notice anything here.
-            Ok(()) | Err(KnobError::Unknown { .. }) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-    }
+    set_knobs(
+        &mut config.knobs,
+        run.file.knobs.iter().chain(&run.asked_knobs),
+    )
+    .map_err(|error| error.to_string())?;
     let mut drawn = run.drawn.borrow_mut();
     drawn.cluster = config.layout.to_string();
     drawn.knobs = config
@@ -220,6 +269,21 @@ fn start_cluster(run: &Run) -> Result<Cluster, String> {
     // Nothing fails before the first test begins.
     cluster.set_faults_enabled(false);
     Ok(cluster)
+}
+
+/// Sets knobs, the later of two for one name to win.
+fn set_knobs<'a>(
+    knobs: &mut Knobs,
+    wished: impl Iterator<Item = &'a Knob>,
+) -> Result<(), KnobError> {
+    for Knob { name, value } in wished {
+        match knobs.set(name, value) {
+            // FoundationDB has many knobs more, of which no client can notice anything here.
+            Ok(()) | Err(KnobError::Unknown { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn layout_options(configuration: &Configuration) -> LayoutOptions {

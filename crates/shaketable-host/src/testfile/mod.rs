@@ -14,6 +14,7 @@ pub use diagnostic::{Finding, TestFileError};
 pub use known::EXTERNAL;
 
 use crate::options::WorkloadOption;
+use shaketable_cluster::knobs::{KnobError, Knobs};
 use std::path::{Path, PathBuf};
 
 /// A test file.
@@ -149,6 +150,14 @@ impl WorkloadSpec {
             .iter()
             .find(|option| option.key == key)
             .map(|option| option.text.as_str())
+    }
+}
+
+/// Whether a text is a value of a knob; else what is wrong. Of a knob that does nothing here nobody can tell.
+pub fn check_knob_value(name: &str, value: &str) -> Result<(), String> {
+    match Knobs::default().set(name, value) {
+        Ok(()) | Err(KnobError::Unknown { .. }) => Ok(()),
+        Err(bad) => Err(bad.to_string()),
     }
 }
 

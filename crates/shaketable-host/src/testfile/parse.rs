@@ -128,10 +128,11 @@ impl Parser<'_> {
                     format!("the knob `{written}` is set twice"),
                 ));
             } else if let Some(value) = self.value(key, item) {
-                knobs.push(Knob {
-                    name,
-                    value: text_of(value),
-                });
+                let text = text_of(value);
+                if let Err(bad) = super::check_knob_value(&name, &text) {
+                    self.findings.push(Finding::at(value.span(), bad));
+                }
+                knobs.push(Knob { name, value: text });
             }
         }
         knobs

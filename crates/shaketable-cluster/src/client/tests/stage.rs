@@ -3,7 +3,7 @@
 
 use crate::client::{Connection, Database, Transaction, atomic, versionstamp};
 use crate::error::Error;
-use crate::knobs::Knobs;
+use crate::knobs::LiveKnobs;
 use crate::proto::*;
 use bytes::Bytes;
 use shaketable_kernel::{
@@ -115,7 +115,7 @@ fn open(
     let connection = Connection {
         process,
         api_version,
-        knobs: Rc::new(Knobs::default()),
+        knobs: LiveKnobs::default(),
         is_instant: false,
         buggify: None,
         leader: leader.clone(),

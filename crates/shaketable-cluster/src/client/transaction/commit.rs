@@ -302,7 +302,7 @@ impl Context {
 
     /// Commits a transaction that conflicts with every other one that reads and writes `key`, however long it takes.
     async fn commit_dummy(self: &Rc<Self>, key: Key) {
-        let mut backoff = self.knobs.default_backoff;
+        let mut backoff = self.knobs().default_backoff;
         loop {
             let kind = GrvKind {
                 priority: TransactionPriority::Default,
@@ -331,7 +331,7 @@ impl Context {
             }
             self.kernel.sleep(backoff * self.random.uniform()).await;
             backoff =
-                (backoff * self.knobs.backoff_growth_rate).min(self.knobs.default_max_backoff);
+                (backoff * self.knobs().backoff_growth_rate).min(self.knobs().default_max_backoff);
         }
     }
 }
@@ -343,7 +343,7 @@ impl Context {
         read_snapshot: Version,
         id: &[u8],
     ) -> Result<Option<Versionstamp>, Error> {
-        let last = read_snapshot + self.knobs.max_write_transaction_life_versions;
+        let last = read_snapshot + self.knobs().max_write_transaction_life_versions;
         let kind = GrvKind {
             priority: TransactionPriority::Default,
             causal_read_risky: false,
@@ -357,7 +357,7 @@ impl Context {
                 Ok(version) => version.version,
                 Err(_) => {
                     self.kernel
-                        .sleep(self.knobs.future_version_retry_delay)
+                        .sleep(self.knobs().future_version_retry_delay)
                         .await;
                     continue;
                 }
@@ -372,7 +372,7 @@ impl Context {
                 let (from, to) = (edge(begin), edge(end.clone()));
                 let Ok(answer) = self.get_rows(from, to, limits, false, version).await else {
                     self.kernel
-                        .sleep(self.knobs.future_version_retry_delay)
+                        .sleep(self.knobs().future_version_retry_delay)
                         .await;
                     continue 'attempt;
                 };

@@ -68,7 +68,7 @@ impl Transaction {
             let mut state = inner.state_mut();
             state.retries = 0;
             state.created = inner.context.kernel.now();
-            state.backoff = inner.context.knobs.default_backoff;
+            state.backoff = inner.context.knobs().default_backoff;
             state.persistent_options = inner.context.defaults.borrow().clone();
         }
         let random = inner.context.random.clone();
@@ -82,7 +82,7 @@ impl Transaction {
 impl Inner {
     /// How long to wait before the next attempt, or the error if there is to be none.
     fn retry_delay(&self, state: &mut State, error: Error) -> Result<f64, Error> {
-        let knobs = &self.context.knobs;
+        let knobs = self.context.knobs();
         let max_backoff = state.options.max_backoff;
         match error {
             Error(0) => Err(Error::CLIENT_INVALID_OPERATION),
@@ -109,7 +109,7 @@ impl Inner {
 
     fn next_backoff(&self, state: &mut State, max: f64) -> f64 {
         let delay = state.backoff * self.context.random.uniform();
-        state.backoff = (state.backoff * self.context.knobs.backoff_growth_rate).min(max);
+        state.backoff = (state.backoff * self.context.knobs().backoff_growth_rate).min(max);
         delay
     }
 
