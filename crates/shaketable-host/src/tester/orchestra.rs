@@ -76,6 +76,10 @@ fn enable_faults(run: &Run, stage: &Stage) {
     };
     let kernel = &run.kernel;
     cluster.set_faults_enabled(true);
+    let first = run.file.tests.first();
+    if first.is_some_and(|test| test.connection_failures_disable_seconds > 0.0) {
+        kernel.set_connection_failures(false);
+    }
     let cluster = cluster.clone();
     kernel.call_at(kernel.now().after(FAULTS_SECONDS), move |_| {
         cluster.set_faults_enabled(false)

@@ -37,7 +37,8 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Nothing breaks.
+    /// Nothing breaks: no machine, no connection. What a healthy cluster answers now and then remains, such as
+    /// `not_committed` and a proxy that is busy; `db.run` tries again.
     pub const fn none() -> Self {
         Faults {
             clogging: false,

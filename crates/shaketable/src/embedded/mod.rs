@@ -77,6 +77,8 @@ use std::thread;
 #[derive(Debug, Clone)]
 #[must_use = "a simulation does nothing until `run` or `test`"]
 pub struct Simulation {
+    /// As `cargo test` knows it; none outside of a test.
+    test: Option<String>,
     name: String,
     seeds: Seeds,
     clients: Option<u32>,
@@ -96,16 +98,12 @@ impl Simulation {
     )]
     pub fn new() -> Self {
         let thread = thread::current();
-        let name = match thread.name() {
-            // With one thread for all tests, this one has the name of the program.
-            Some("main") | None => {
-                let place = Location::caller();
-                format!("{}:{}", place.file(), place.line())
-            }
-            Some(name) => name.to_owned(),
-        };
+        let test = thread.name().filter(|name| *name != "main");
+        let place = Location::caller();
+        let place = || format!("{}:{}", place.file(), place.line());
         Simulation {
-            name,
+            test: test.map(str::to_owned),
+            name: test.map_or_else(place, str::to_owned),
             seeds: Seeds::default(),
             clients: None,
             faults: Faults::default(),
@@ -141,7 +139,7 @@ impl Simulation {
         self
     }
 
-    /// An option, as a test file would give it to the workload.
+    /// An option, as a test file would give it to the workload, which reads it while it is made. A closure captures what it needs instead.
     pub fn option(mut self, name: impl Into<String>, value: impl Display) -> Self {
         self.options.push((name.into(), value.to_string()));
         self
@@ -185,8 +183,7 @@ impl Simulation {
     where
         W: SingleRustWorkload,
     {
-        self.try_run::<W>()
-            .unwrap_or_else(|failed| panic!("{failed}"))
+        expect_passed(self.try_run::<W>())
     }
 
     /// Runs a workload with every seed, up to the first that fails.
@@ -203,8 +200,7 @@ impl Simulation {
     where
         F: RustWorkloadFactory,
     {
-        self.explore(workload, by_name::<F>, || ())
-            .unwrap_or_else(|failed| panic!("{failed}"))
+        expect_passed(self.explore(workload, by_name::<F>, || ()))
     }
 
     /// Runs a closure as the `start` of a workload, with every seed, and panics at the first that fails.
@@ -234,8 +230,7 @@ impl Simulation {
         F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
         R: PhaseOutcome,
     {
-        self.try_test(body)
-            .unwrap_or_else(|failed| panic!("{failed}"))
+        expect_passed(self.try_test(body))
     }
 
     /// Runs a closure as the `start` of a workload, with every seed, up to the first that fails.
@@ -284,7 +279,8 @@ impl Simulation {
                 true => file.keep(seed, &self.name, &report::reason(&outcome)),
                 false => report::Kept::Known(file.path().to_owned()),
             });
-            return Err(Failed::new(&self.name, &outcome, &passed, kept));
+            let replay = report::replay_line(self.test.as_deref(), seed);
+            return Err(Failed::new(&self.name, &outcome, &passed, &replay, kept));
         }
         let missed = match is_sweep {
             true => passed.missed(&self.required, self.require_sometimes),
@@ -317,6 +313,10 @@ impl Simulation {
         line("[[test]]".to_owned());
         line(format!("testTitle = {}", quoted(&self.name)));
         line(format!("runFailureWorkloads = {}", self.faults.are_drawn()));
+        if !self.faults.are_any() {
+            // A simulated connection breaks now and then, also where no fault was asked for.
+            line("connectionFailuresDisableDuration = 10000".to_owned());
+        }
         line("[[test.workload]]".to_owned());
         line("testName = 'External'".to_owned());
         line("libraryName = 'this program'".to_owned());
@@ -349,6 +349,15 @@ impl Simulation {
             path: Path::new(&folder).join(format!("{name}.{seed}.json")),
             format: Format::Json,
         }
+    }
+}
+
+/// Panics at the place of the test, not of this file.
+#[track_caller]
+fn expect_passed(result: Result<Passed, Failed>) -> Passed {
+    match result {
+        Ok(passed) => passed,
+        Err(failed) => panic!("{failed}"),
     }
 }
 
@@ -446,6 +455,19 @@ mod tests {
         let workload = &file.tests[0].workloads[0];
         assert_eq!(workload.option("workloadName"), Some(text));
         assert_eq!(workload.option(text), Some(text));
+    }
+
+    #[test]
+    fn connections_break_by_chance_only_where_faults_are_asked_for() {
+        let lasts = |faults: Faults| {
+            let text = Simulation::new().faults(faults).test_file("any");
+            let file = TestFile::parse(Path::new("x"), &text).unwrap();
+            file.tests[0].connection_failures_disable_seconds > 0.0
+        };
+        assert!(lasts(Faults::none()));
+        assert!(lasts(Faults::none().buggify(true)));
+        assert!(!lasts(Faults::default()));
+        assert!(!lasts(Faults::drawn()));
     }
 
     #[test]

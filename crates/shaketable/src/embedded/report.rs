@@ -87,8 +87,14 @@ pub(super) enum Kept {
 }
 
 impl Failed {
-    pub(super) fn new(name: &str, outcome: &Outcome, passed: &Passed, kept: Option<Kept>) -> Self {
-        let text = text(name, outcome, passed, kept.as_ref());
+    pub(super) fn new(
+        name: &str,
+        outcome: &Outcome,
+        passed: &Passed,
+        replay: &str,
+        kept: Option<Kept>,
+    ) -> Self {
+        let text = text(name, outcome, passed, replay, kept.as_ref());
         Failed {
             seed: outcome.seed,
             reason: reason(outcome),
@@ -162,6 +168,7 @@ fn text(
     name: &str,
     outcome: &Outcome,
     passed: &Passed,
+    replay: &str,
     kept: Option<&Kept>,
 ) -> Result<String, fmt::Error> {
     let mut text = String::new();
@@ -206,7 +213,7 @@ fn text(
     });
     writeln!(text, "errors the clients saw: {}", counts(errors.collect()))?;
     writeln!(text, "to run it again:")?;
-    writeln!(text, "  {}", replay_line(name, seed))?;
+    writeln!(text, "  {replay}")?;
     match kept {
         None => {}
         Some(Kept::New(path)) => writeln!(
@@ -226,12 +233,17 @@ fn text(
     Ok(text)
 }
 
-/// The line to paste.
-fn replay_line(name: &str, seed: u32) -> String {
+/// The line to paste, for the runner that is running.
+pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
     let package = std::env::var("CARGO_PKG_NAME")
         .map(|package| format!(" -p {package}"))
         .unwrap_or_default();
-    // A name that a macro gave begins with the crate, which a filter of cargo does not know.
-    let filter = name.rsplit("::").next().unwrap_or(name);
-    format!("SHAKETABLE_SEED={seed} cargo test{package} {filter}")
+    let is_nextest = std::env::var_os("NEXTEST").is_some();
+    let command = match (test, is_nextest) {
+        (Some(test), true) => format!("nextest run{package} -E 'test(={test})'"),
+        (None, true) => format!("nextest run{package}"),
+        (Some(test), false) => format!("test{package} {test} -- --exact"),
+        (None, false) => format!("test{package}"),
+    };
+    format!("SHAKETABLE_SEED={seed} cargo {command}")
 }
