@@ -160,7 +160,7 @@ pub struct SimulationArgs {
     #[arg(long = "knob", value_name = "NAME=VALUE", value_parser = parse_knob)]
     pub knobs: Vec<(String, String)>,
     /// The number of clients [default: 4 to 8, drawn from the seed].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=250))]
     pub clients: Option<u32>,
     /// Kill a seed that takes longer than this in real time.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]

@@ -1,0 +1,446 @@
+//! The figures that have a target, each beside it: `cargo bench -p shaketable-bench --bench targets [-- PART…]`.
+//!
+//! Each part runs in a process of its own, so that memory is measured on a clean slate. Rates are per second of CPU time, best of several runs, unless the
+//! line says `wall`; instructions are counted by callgrind, where valgrind is installed.
+
+use shaketable_bench::gauge::Target::{AtLeast, AtMost, None as NoTarget};
+use shaketable_bench::gauge::{self, best_cpu_seconds, line};
+use shaketable_bench::transactions::{Place, World};
+use shaketable_bench::{executor, kernel, programs, storage};
+use std::process::{Command, ExitCode};
+
+const PARTS: [(&str, &str, fn()); 8] = [
+    (
+        "executor",
+        "against the published executor, in instructions",
+        executor_part,
+    ),
+    (
+        "kernel",
+        "events, and timers among few and many others",
+        kernel_part,
+    ),
+    (
+        "transactions",
+        "through the SDK and the C ABI, in a simulation without faults",
+        transactions_part,
+    ),
+    ("storage", "a million keys", storage_part),
+    (
+        "seed",
+        "whole seeds of the examples atomic, cycle and bank; a few minutes",
+        seed_part,
+    ),
+    (
+        "sweep",
+        "one worker and two; 1, 10 and 100 clients",
+        sweep_part,
+    ),
+    ("program", "libfdb_c.so in a Python program", program_part),
+    (
+        "instructions",
+        "of events and transactions, by callgrind",
+        instructions_part,
+    ),
+];
+
+fn main() -> ExitCode {
+    // Cargo adds `--bench`.
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|text| text != "--bench")
+        .collect();
+    match &arguments[..] {
+        [only, name] if only == "part" => match PARTS.iter().find(|part| part.0 == name) {
+            Some((_, _, part)) => part(),
+            None => return usage(),
+        },
+        [only, name, operations] if only == "count" => {
+            count(name, operations.parse().expect("a number of operations"));
+        }
+        // A build from nothing takes minutes of both cores; only who asks for it gets it.
+        [only] if only == "builds" => builds_part(),
+        parts
+            if parts
+                .iter()
+                .all(|name| PARTS.iter().any(|part| part.0 == name)) =>
+        {
+            for (name, what, _) in PARTS {
+                if parts.is_empty() || parts.iter().any(|part| part == name) {
+                    println!("\n{name}: {what}");
+                    run_part(name);
+                }
+            }
+        }
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    println!("parts; without any, all but the last:");
+    for (name, what, _) in PARTS {
+        println!("  {name:14} {what}");
+    }
+    println!(
+        "  {:14} the program from nothing, a workload again after a change",
+        "builds"
+    );
+    ExitCode::FAILURE
+}
+
+fn run_part(name: &str) {
+    let program = std::env::current_exe().expect("this program has a path");
+    let status = Command::new(program).args(["part", name]).status();
+    let status = status.expect("this program runs again");
+    assert!(status.success(), "the part `{name}` failed");
+}
+
+fn executor_part() {
+    let Some([spawn, wake]) = programs::executor_cost() else {
+        println!("needs valgrind");
+        return;
+    };
+    line("spawn to ready", spawn.0, "instructions", AtMost(spawn.1));
+    line("wake-up to poll", wake.0, "instructions", AtMost(wake.1));
+    let channel = best_cpu_seconds(20, || {
+        executor::through_a_channel(1000);
+    });
+    line(
+        "1,000 tasks through a channel",
+        1000.0 / channel,
+        "tasks/s",
+        NoTarget,
+    );
+}
+
+fn kernel_part() {
+    let rate = |body: &dyn Fn() -> u64| {
+        let mut events = 0;
+        let seconds = best_cpu_seconds(5, || events = body());
+        events as f64 / seconds
+    };
+    line(
+        "ping-pong of messages",
+        rate(&|| kernel::ping_pong(200_000)),
+        "events/s",
+        AtLeast(2e6),
+    );
+    type Build = fn(u64) -> kernel::Timers;
+    for (what, build) in [
+        (
+            "a sleeper among distant timers",
+            kernel::Timers::distant as Build,
+        ),
+        ("timers that set the next", kernel::Timers::busy),
+        ("tasks that sleep", kernel::Timers::sleepers),
+    ] {
+        let [few, many] = [1000, 1_000_000].map(|pending| {
+            let timers = build(pending);
+            timers.events(1_000_000);
+            rate(&|| timers.events(1_000_000))
+        });
+        line(format!("{what}, 1,000 of them"), few, "events/s", NoTarget);
+        line(
+            format!("{what}, 1,000,000 of them"),
+            many,
+            "events/s",
+            NoTarget,
+        );
+        line(
+            format!("{what}: cost of an event, 1,000,000 to 1,000"),
+            few / many,
+            "times",
+            AtMost(1.5),
+        );
+    }
+    line(
+        "time-outs that are cancelled",
+        rate(&|| kernel::cancelled_timeouts(500_000)),
+        "events/s",
+        NoTarget,
+    );
+    line(
+        "closures through the inbox",
+        rate(&|| kernel::posts(500_000)),
+        "events/s",
+        NoTarget,
+    );
+}
+
+fn transactions_part() {
+    for place in [Place::OneProcess, Place::Machines] {
+        for clients in [1, 10, 100] {
+            let world = World::new(place);
+            let each = 20_000 / clients;
+            let seconds = best_cpu_seconds(5, || world.get_set_commit(clients, each));
+            let target = match place {
+                Place::OneProcess => AtLeast(100_000.0),
+                Place::Machines => NoTarget,
+            };
+            let what = format!("get + set + commit, {place:?}, {clients} at a time");
+            line(
+                what,
+                (each * clients) as f64 / seconds,
+                "transactions/s",
+                target,
+            );
+        }
+    }
+    let world = World::new(Place::OneProcess);
+    world.fill();
+    let micros =
+        |body: &dyn Fn()| 1e6 * best_cpu_seconds(5, || (0..200).for_each(|_| body())) / 200.0;
+    line("get", micros(&|| world.get()), "µs", NoTarget);
+    line(
+        "set + commit",
+        micros(&|| world.set_commit()),
+        "µs",
+        NoTarget,
+    );
+    line(
+        "a range of 100 keys",
+        micros(&|| world.range()),
+        "µs",
+        NoTarget,
+    );
+    line(
+        "a conflict, and the retry",
+        micros(&|| world.conflict()),
+        "µs",
+        NoTarget,
+    );
+    let large = best_cpu_seconds(5, || world.large(10_000));
+    line(
+        "10,000 writes in one transaction",
+        large * 1e6,
+        "µs",
+        NoTarget,
+    );
+}
+
+fn storage_part() {
+    let before = gauge::resident_mib();
+    let (load, map) = gauge::cpu_seconds(storage::load);
+    line(
+        "1,000,000 keys of 16 + 32 bytes",
+        gauge::resident_mib() - before,
+        "MiB",
+        AtMost(300.0),
+    );
+    let nanos = |seconds: f64| seconds * 1e9 / storage::ROWS as f64;
+    line("load", nanos(load), "ns/key", NoTarget);
+    let (model, keys) = (storage::load_model(), storage::keys());
+    let ours = best_cpu_seconds(3, || storage::read_points(&map, &keys));
+    let theirs = best_cpu_seconds(3, || storage::read_points_of_model(&model, &keys));
+    line("a point read", nanos(ours), "ns", NoTarget);
+    line("a look-up in a BTreeMap", nanos(theirs), "ns", NoTarget);
+    line(
+        "a point read to a look-up",
+        ours / theirs,
+        "times",
+        AtMost(8.0),
+    );
+    let scan = best_cpu_seconds(3, || {
+        storage::scan(&map);
+    });
+    line("scan", nanos(scan), "ns/key", NoTarget);
+    let (clear, _) = gauge::cpu_seconds(|| storage::clear(map));
+    line("clear", nanos(clear), "ns/key", NoTarget);
+}
+
+fn seed_part() {
+    programs::build();
+    const SEEDS: u64 = 1000;
+    for (example, seeds, more) in [
+        ("atomic", SEEDS, &["--buggify", "on"][..]),
+        ("atomic", 100, &["--buggify", "off"]),
+        ("cycle", 100, &[]),
+        ("bank", 100, &[]),
+    ] {
+        let one = programs::sweep(example, 1, 1, more);
+        let all = programs::sweep(example, 1 + seeds, 1, more);
+        let cpu = all.usage.cpu - one.usage.cpu;
+        let simulated = all.simulated - one.simulated;
+        let is_target = seeds == SEEDS;
+        let target = |target| if is_target { target } else { NoTarget };
+        let what = format!("{example} {}", more.join(" "));
+        line(
+            format!("{what}: a seed"),
+            cpu / seeds as f64 * 1000.0,
+            "ms",
+            target(AtMost(6.0)),
+        );
+        line(
+            format!("{what}: simulated time to CPU time"),
+            simulated / cpu,
+            "times",
+            target(AtLeast(10_000.0)),
+        );
+        line(
+            format!("{what}: memory, so far"),
+            all.usage.largest_mib,
+            "MiB",
+            target(AtMost(40.0)),
+        );
+    }
+}
+
+fn sweep_part() {
+    programs::build();
+    const SEEDS: u64 = 200;
+    // The start of the program is no part of a sweep's speed; turn by turn, so that a busy machine hurts both.
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..3 {
+        for (jobs, best) in (1..).zip(&mut best) {
+            let one = programs::sweep("atomic", jobs, jobs, &[]).usage.wall;
+            let all = programs::sweep("atomic", jobs + SEEDS, jobs, &[])
+                .usage
+                .wall;
+            *best = best.min(all - one);
+        }
+    }
+    let rate = |seconds: f64| SEEDS as f64 / seconds;
+    line(
+        "atomic, 1 worker (wall)",
+        rate(best[0]),
+        "seeds/s",
+        NoTarget,
+    );
+    line(
+        "atomic, 2 workers (wall)",
+        rate(best[1]),
+        "seeds/s",
+        NoTarget,
+    );
+    line(
+        "atomic, 2 workers to 1 (wall)",
+        best[0] / best[1],
+        "times",
+        AtLeast(1.8),
+    );
+    for clients in ["1", "10", "100"] {
+        let more = ["--clients", clients];
+        let one = programs::sweep("atomic", 1, 1, &more);
+        let all = programs::sweep("atomic", 1 + SEEDS / 4, 1, &more);
+        let cpu = all.usage.cpu - one.usage.cpu;
+        let what = format!("atomic, {clients} clients, 1 worker");
+        line(what, (SEEDS / 4) as f64 / cpu, "seeds/s", NoTarget);
+    }
+}
+
+fn program_part() {
+    programs::build();
+    let runs: Vec<_> = (0..3).map(|_| programs::sequential(20_000)).collect();
+    let best = |rate: fn(&programs::Sequential) -> f64| runs.iter().map(rate).fold(0.0, f64::max);
+    let wall = best(|run| run.wall_rate);
+    line(
+        "get + set + commit from Python, one thread (wall)",
+        wall,
+        "transactions/s",
+        AtLeast(7000.0),
+    );
+    let cpu = best(|run| run.cpu_rate);
+    line(
+        "get + set + commit from Python, CPU of both threads",
+        cpu,
+        "transactions/s",
+        NoTarget,
+    );
+}
+
+/// What callgrind counts.
+struct Counted {
+    what: &'static str,
+    body: fn(u64),
+    /// How many operations, in the run that is subtracted and in the other.
+    operations: [u64; 2],
+}
+
+const COUNTED: [Counted; 6] = [
+    Counted {
+        what: "ping-pong of messages, a round of two",
+        body: |rounds| {
+            kernel::ping_pong(rounds);
+        },
+        operations: [1000, 11_000],
+    },
+    Counted {
+        what: "a sleep among 1,000 distant timers",
+        body: |rounds| {
+            kernel::Timers::distant(1000).events(rounds * 2);
+        },
+        operations: [1000, 11_000],
+    },
+    Counted {
+        what: "a sleep among 1,000,000 distant timers",
+        body: |rounds| {
+            kernel::Timers::distant(1_000_000).events(rounds * 2);
+        },
+        operations: [1000, 11_000],
+    },
+    Counted {
+        what: "get + set + commit, OneProcess, 1 at a time",
+        body: |rounds| World::new(Place::OneProcess).get_set_commit(1, rounds),
+        operations: [200, 1200],
+    },
+    Counted {
+        what: "get + set + commit, OneProcess, 100 at a time",
+        body: |rounds| World::new(Place::OneProcess).get_set_commit(100, rounds / 100),
+        operations: [1000, 3000],
+    },
+    Counted {
+        what: "get + set + commit, Machines, 100 at a time",
+        body: |rounds| World::new(Place::Machines).get_set_commit(100, rounds / 100),
+        operations: [1000, 3000],
+    },
+];
+
+fn count(what: &str, operations: u64) {
+    let counted = COUNTED.iter().find(|counted| counted.what == what);
+    let body = counted.expect("a line of the part `instructions`").body;
+    body(operations);
+}
+
+fn instructions_part() {
+    for Counted {
+        what,
+        operations: [few, many],
+        ..
+    } in COUNTED
+    {
+        let Some(instructions) = gauge::instructions(&["count", what], few, many) else {
+            println!("needs valgrind");
+            return;
+        };
+        line(what, instructions, "instructions", NoTarget);
+    }
+}
+
+fn builds_part() {
+    let [program, again] = programs::builds();
+    line(
+        "the program from nothing (wall)",
+        program.wall,
+        "s",
+        AtMost(180.0),
+    );
+    line(
+        "the program from nothing, CPU on two cores at best",
+        program.cpu / 2.0,
+        "s",
+        AtMost(180.0),
+    );
+    line(
+        "a workload crate after a change (wall)",
+        again.wall,
+        "s",
+        AtMost(5.0),
+    );
+    line(
+        "a workload crate after a change, CPU",
+        again.cpu,
+        "s",
+        AtMost(5.0),
+    );
+}

@@ -1,0 +1,21 @@
+//! What Shaketable costs: time, instructions and memory.
+//!
+//! ```text
+//! cargo bench -p shaketable-bench --bench paths             a table of times for every path (divan); an argument chooses rows
+//! cargo bench -p shaketable-bench --bench targets           the figures that have a target, each beside it; an argument chooses a part
+//! cargo bench -p shaketable-bench --bench targets -- help   the parts
+//! ```
+//!
+//! The library holds what both benchmarks measure, one file for each room: [`executor`], [`kernel`], [`transactions`], [`storage`], and [`programs`] for what is measured
+//! from outside. Each is a world that is built once and a body that does a given number of operations, so that a clock, a counter of events or callgrind can
+//! stand around the body alone. [`gauge`] holds the instruments.
+//!
+//! A benchmark decides nothing: what must hold is in the tests, and no test looks at a clock. `docs/performance.md` keeps the figures of
+//! one machine and one commit.
+
+pub mod executor;
+pub mod gauge;
+pub mod kernel;
+pub mod programs;
+pub mod storage;
+pub mod transactions;
