@@ -239,6 +239,21 @@ fn a_test_that_takes_too_long_has_failed_and_the_next_one_runs() {
 }
 
 #[test]
+fn a_metric_that_is_no_number_harms_nobody() {
+    let bench = Bench::misbehaving("no-number", "no-number", "start");
+    let arguments = "run bench.toml --seed 1 --no-build --clients 2";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let report = text(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{report}{}",
+        text(&output.stderr)
+    );
+    assert!(report.contains("Metric (0, 1): External.nan, "), "{report}");
+}
+
+#[test]
 fn an_assertion_that_never_held_is_named_and_fails_where_it_must_not() {
     let bench = Bench::misbehaving("assertion", "assertion", "start");
     let sweep = "run bench.toml --seed 1 --seeds 3 --no-build --clients 3";

@@ -5,7 +5,7 @@
 //! An outcome travels as JSON from the process that simulated a seed to the program that reports it.
 
 use crate::trace::Event;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -80,10 +80,16 @@ pub struct Drawn {
 pub struct Metric {
     /// The name, prefixed with the workload's.
     pub name: String,
-    /// The sum or the mean.
+    /// The sum or the mean. What is no number is `null` in JSON.
+    #[serde(deserialize_with = "number_or_null")]
     pub value: f64,
     /// The value in the format the workload chose.
     pub formatted: String,
+}
+
+fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = Option::<f64>::deserialize(deserializer)?;
+    Ok(number.unwrap_or(f64::NAN))
 }
 
 /// An assertion in the code under test, and what became of it.

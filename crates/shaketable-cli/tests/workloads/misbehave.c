@@ -175,6 +175,12 @@ static void metrics(void *self, Metrics out) {
     Context c = ((Self *)self)->context;
     out.vt->reserve(out.inner, 2);
     out.vt->push(out.inner, (Metric){ "count", NULL, 3, false });
+    if (!strcmp(((Self *)self)->what, "no-number")) {
+        out.vt->push(out.inner, (Metric){ "nan", NULL, 0.0 / 0.0, false });
+        out.vt->push(out.inner, (Metric){ "infinite", "%s%n", 1.0 / 0.0, true });
+        out.vt->push(out.inner, (Metric){ NULL, NULL, 1, false });
+        out.vt->reserve(out.inner, -7);
+    }
     out.vt->push(out.inner, (Metric){ "mean", "%.1f", c.vt->clientId(c.inner), true });
 }
 static double timeout(void *self) { (void)self; return 50; }

@@ -16,7 +16,8 @@ pub struct BadOption {
 }
 
 impl Options<'_> {
-    pub(super) fn number(&mut self, name: &'static str, default: f64) -> Result<f64, BadOption> {
+    /// A number.
+    pub fn number(&mut self, name: &'static str, default: f64) -> Result<f64, BadOption> {
         let Some(text) = (self.0)(name) else {
             return Ok(default);
         };
@@ -28,7 +29,8 @@ impl Options<'_> {
         })
     }
 
-    pub(super) fn count(&mut self, name: &'static str, default: usize) -> Result<usize, BadOption> {
+    /// A whole number that is not negative.
+    pub fn count(&mut self, name: &'static str, default: usize) -> Result<usize, BadOption> {
         let Some(text) = (self.0)(name) else {
             return Ok(default);
         };
@@ -45,7 +47,8 @@ impl Options<'_> {
         })
     }
 
-    pub(super) fn flag(&mut self, name: &'static str, default: bool) -> Result<bool, BadOption> {
+    /// `true` or `false`.
+    pub fn flag(&mut self, name: &'static str, default: bool) -> Result<bool, BadOption> {
         let Some(text) = (self.0)(name) else {
             return Ok(default);
         };
@@ -60,7 +63,8 @@ impl Options<'_> {
         }
     }
 
-    pub(super) fn text(&mut self, name: &str, default: &str) -> String {
+    /// A text.
+    pub fn text(&mut self, name: &str, default: &str) -> String {
         (self.0)(name).unwrap_or_else(|| default.to_owned())
     }
 }

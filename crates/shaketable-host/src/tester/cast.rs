@@ -1,21 +1,55 @@
 //! The workloads of one client: created together, called together, judged one by one.
 
 use super::client::ClientHost;
-use super::run::{Run, pack_owner, workload_name};
+use super::cycle::{self, Cycle, CycleOptions};
+use super::run::{Run, Waits, pack_owner, workload_name};
 use super::stage::{Client, Stage};
-use crate::library::instance::Workload;
-use crate::library::promise::{Resolution, Resolved};
+use crate::library::instance::{Reported, Workload};
+use crate::library::promise::Resolution;
 use crate::options::Options;
 use crate::testfile::EXTERNAL;
 use crate::trace::Severity;
 use crate::verdict::{FailureKind, Phase};
+use shaketable_cluster::faults::Options as TextOptions;
+use shaketable_kernel::Priority;
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// The workloads of one client.
 pub(super) struct Cast {
     pub(super) client: Rc<Client>,
-    pub(super) externals: Vec<(usize, Rc<RefCell<Workload>>)>,
+    /// Each with its number in the test. Fault workloads are not among them.
+    pub(super) actors: Vec<(usize, Actor)>,
+}
+
+/// A workload on one client.
+pub(super) enum Actor {
+    /// One from a library.
+    External(Rc<RefCell<Workload>>),
+    /// The one that needs none.
+    Cycle(Rc<Cycle>),
+}
+
+impl Actor {
+    /// Its numbers, under the names they have in traces.
+    pub(super) fn metrics(&self) -> Vec<Reported> {
+        let (name, mut metrics) = match self {
+            Actor::External(external) => (EXTERNAL, external.borrow().metrics()),
+            Actor::Cycle(cycle) => (cycle::NAME, cycle.metrics()),
+        };
+        for metric in &mut metrics {
+            metric.name.insert_str(0, &format!("{name}."));
+        }
+        metrics
+    }
+
+    /// Ends its life.
+    pub(super) fn free(&self) {
+        if let Actor::External(external) = self {
+            external.borrow_mut().free();
+        }
+    }
 }
 
 /// Creates the workloads of one client, in the order of the file.
@@ -27,8 +61,13 @@ pub(super) fn create_on(
     shared_random_number: i64,
 ) -> Option<Rc<Cast>> {
     let spec = run.spec(test);
-    let mut externals = Vec::new();
+    let mut actors = Vec::new();
     for (number, workload) in spec.workloads.iter().enumerate() {
+        if workload.name == cycle::NAME {
+            let cycle = create_cycle(run, stage, test, client, number)?;
+            actors.push((number, Actor::Cycle(Rc::new(cycle))));
+            continue;
+        }
         if workload.name != EXTERNAL {
             continue;
         }
@@ -66,7 +105,7 @@ pub(super) fn create_on(
             Ok(instance) => {
                 let instance = Rc::new(RefCell::new(instance));
                 run.instances.borrow_mut().push(instance.clone());
-                externals.push((number, instance));
+                actors.push((number, Actor::External(instance)));
             }
             Err(error) => {
                 run.fail(
@@ -107,9 +146,38 @@ pub(super) fn create_on(
     }
     Some(Rc::new(Cast {
         client: client.clone(),
-        externals,
+        actors,
     }))
 }
+
+fn create_cycle(
+    run: &Rc<Run>,
+    stage: &Stage,
+    test: usize,
+    client: &Rc<Client>,
+    number: usize,
+) -> Option<Cycle> {
+    let spec = run.spec(test);
+    let mut take = |name: &str| spec.workloads[number].option(name).map(str::to_owned);
+    let fail = |message: String| {
+        let kind = FailureKind::NotCreated;
+        run.fail(kind, Some(client.number), Some(number), message);
+    };
+    let options = CycleOptions::read(&mut TextOptions(&mut take), run.client_count);
+    let options = options.map_err(|bad| fail(bad.to_string())).ok()?;
+    let name = format!("{} {test} {number} {}", cycle::NAME, client.number);
+    let cluster = stage.cluster.as_ref().filter(|_| spec.use_db);
+    let cluster = cluster.map(|(cluster, _)| cluster);
+    let random = run.kernel.stream(&name);
+    let cycle = Cycle::new(run, client, number, cluster, options, random);
+    if cycle.is_none() {
+        fail("it needs a database, and the test says `useDB = false`".to_owned());
+    }
+    cycle
+}
+
+/// The end of a workload's phase.
+type Ended = Pin<Box<dyn Future<Output = Resolution>>>;
 
 /// How a phase ended on a client.
 pub(super) enum End {
@@ -136,18 +204,30 @@ pub(super) async fn perform(
     if phase == Phase::Start {
         run.trace(on_client("TestStarting"));
     }
-    let mut waiting: Vec<(usize, Resolved)> = Vec::new();
+    let mut waiting: Vec<(usize, Ended)> = Vec::new();
     let mut timeout_seconds = 0.0_f64;
-    for (workload, external) in &cast.externals {
-        let (promise, resolved) = run.promises.make(pack_owner(client.number, *workload));
-        run.begin(client.number, *workload);
-        run.call(client.number, *workload);
-        let external = external.borrow();
-        external.begin(phase, stage.lend(client, use_db), promise);
-        if phase == Phase::Check {
-            timeout_seconds = timeout_seconds.max(external.check_timeout());
-        }
-        waiting.push((*workload, resolved));
+    for (workload, actor) in &cast.actors {
+        let timeout = match actor {
+            Actor::External(external) => {
+                let (promise, resolved) = run.promises.make(pack_owner(client.number, *workload));
+                run.begin(client.number, *workload, Waits::OnTheBorder);
+                run.call(client.number, *workload);
+                let external = external.borrow();
+                external.begin(phase, stage.lend(client, use_db), promise);
+                waiting.push((*workload, Box::pin(resolved)));
+                (phase == Phase::Check).then(|| external.check_timeout())
+            }
+            Actor::Cycle(cycle) => {
+                run.begin(client.number, *workload, Waits::Elsewhere);
+                let performed = cycle.clone().perform(phase);
+                let kernel = &run.kernel;
+                let task = kernel.spawn(client.process, Priority::DefaultDelay, performed);
+                let ended = async move { Resolution::Sent(task.await) };
+                waiting.push((*workload, Box::pin(ended)));
+                Some(cycle::CHECK_TIMEOUT_SECONDS)
+            }
+        };
+        timeout_seconds = timeout_seconds.max(timeout.unwrap_or(0.0));
     }
     let all = async {
         let mut end = End::Passed;

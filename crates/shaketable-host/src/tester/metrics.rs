@@ -15,10 +15,7 @@ pub(super) fn formatted(metric: &Reported, value: f64) -> String {
 }
 
 /// Combines the metrics of all clients by name: the sum, or the mean over the reports if the first of that name is averaged.
-pub(super) fn combine<'a>(
-    prefix: &str,
-    clients: impl IntoIterator<Item = &'a [Reported]>,
-) -> Vec<Metric> {
+pub(super) fn combine<'a>(clients: impl IntoIterator<Item = &'a [Reported]>) -> Vec<Metric> {
     let mut by_name: BTreeMap<&str, Vec<&Reported>> = BTreeMap::new();
     for metric in clients.into_iter().flatten() {
         by_name.entry(&metric.name).or_default().push(metric);
@@ -33,7 +30,7 @@ pub(super) fn combine<'a>(
                 sum
             };
             Metric {
-                name: format!("{prefix}.{name}"),
+                name: name.to_owned(),
                 value,
                 formatted: formatted(reports[0], value),
             }
@@ -64,12 +61,12 @@ mod tests {
                 ]
             })
             .collect();
-        let combined = combine("External", clients.iter().map(Vec::as_slice));
+        let combined = combine(clients.iter().map(Vec::as_slice));
         let lines: Vec<String> = combined
             .iter()
             .map(|metric| format!("{} {} {}", metric.name, metric.value, metric.formatted))
             .collect();
-        assert_eq!(lines, ["External.count 12 12", "External.mean 1.5 1.5"]);
+        assert_eq!(lines, ["count 12 12", "mean 1.5 1.5"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
 //! * [`cast`]: the workloads of one client.
+//! * [`cycle`]: the one workload that is played without a library.
 //! * [`client`]: the host's answers to one workload on one client.
 //! * [`stage`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
@@ -14,6 +15,7 @@
 
 mod cast;
 mod client;
+mod cycle;
 mod metrics;
 mod orchestra;
 mod recorder;
@@ -26,6 +28,7 @@ use crate::library::hermetic;
 use crate::plan::{Plan, Recording, Settings};
 use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Outcome};
+pub(crate) use cycle::{CycleOptions, NAME as CYCLE};
 use run::Run;
 pub use run::current_client;
 use shaketable_kernel::{Kernel, Priority};
@@ -88,7 +91,7 @@ fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::
         if orchestra.is_finished() || run.is_over() {
             return;
         }
-        if run.waits_for_workloads() && stage.pending_operations() == 0 {
+        if run.waits_for_libraries() && stage.pending_operations() == 0 {
             run.fail_pending(
                 FailureKind::DeadLock,
                 "the phase is pending, and no future of the database and no delay is: nothing can wake the workload",

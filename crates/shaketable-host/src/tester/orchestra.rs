@@ -10,7 +10,6 @@ use super::run::Run;
 use super::stage::{Client, Stage};
 use crate::library::instance::Reported;
 use crate::printf;
-use crate::testfile::EXTERNAL;
 use crate::trace::Severity;
 use crate::verdict::{FailureKind, Phase};
 use shaketable_cluster::faults::{Context, FaultWorkload, Options as FaultOptions, inject};
@@ -255,9 +254,9 @@ impl<'a> Test<'a> {
         let run = self.run;
         run.enter(self.number, Phase::Free);
         for cast in self.cast.borrow().iter() {
-            for (workload, external) in &cast.externals {
+            for (workload, actor) in &cast.actors {
                 run.call(cast.client.number, *workload);
-                external.borrow_mut().free();
+                actor.free();
             }
         }
     }
@@ -429,13 +428,13 @@ impl<'a> Test<'a> {
         let mut reports: Vec<Vec<Reported>> = Vec::new();
         for cast in self.cast.borrow().iter() {
             let mut of_client = Vec::new();
-            for (workload, external) in &cast.externals {
+            for (workload, actor) in &cast.actors {
                 run.call(cast.client.number, *workload);
-                of_client.extend(external.borrow().metrics());
+                of_client.extend(actor.metrics());
             }
             for (index, metric) in of_client.iter().enumerate() {
                 run.print(format!(
-                    "Metric ({}, {index}): {EXTERNAL}.{}, {:.6}, {}",
+                    "Metric ({}, {index}): {}, {:.6}, {}",
                     cast.client.number,
                     metric.name,
                     metric.value,
@@ -450,7 +449,7 @@ impl<'a> Test<'a> {
                 .detail("Value", reports.len())
                 .detail("Formatted", reports.len()),
         );
-        for metric in metrics::combine(EXTERNAL, reports.iter().map(Vec::as_slice)) {
+        for metric in metrics::combine(reports.iter().map(Vec::as_slice)) {
             run.trace(
                 run.event(Severity::Info, "Metric")
                     .detail("Name", &metric.name)

@@ -41,11 +41,22 @@ pub(super) struct Run {
     clients: RefCell<BTreeMap<ProcessId, u32>>,
     test: Cell<usize>,
     phase: Cell<Phase>,
-    /// Workloads whose promise is out: (client, workload).
-    pending: RefCell<Vec<(u32, usize)>>,
+    /// Workloads in a phase: (client, workload).
+    pending: RefCell<Vec<(u32, usize, Waits)>>,
+    /// How many of them can only be woken through the border.
+    pending_on_the_border: Cell<usize>,
     over: Cell<bool>,
     tests_passed: Cell<u32>,
     tests_failed: Cell<u32>,
+}
+
+/// What a workload in a phase may wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Futures that the border has lent to a library: without one nothing can wake it.
+    OnTheBorder,
+    /// Anything in the simulation.
+    Elsewhere,
 }
 
 /// More failures than this say nothing new.
@@ -107,6 +118,7 @@ impl Run {
             test: Cell::new(0),
             phase: Cell::new(Phase::Boot),
             pending: RefCell::default(),
+            pending_on_the_border: Cell::new(0),
             over: Cell::new(false),
             tests_passed: Cell::new(0),
             tests_failed: Cell::new(0),
@@ -156,26 +168,37 @@ impl Run {
         self.phase.get()
     }
 
-    /// The phase of a workload on a client has begun.
-    pub(super) fn begin(&self, client: u32, workload: usize) {
-        self.pending.borrow_mut().push((client, workload));
+    /// A phase of a workload has begun.
+    pub(super) fn begin(&self, client: u32, workload: usize, waits: Waits) {
+        self.pending.borrow_mut().push((client, workload, waits));
+        self.count_pending();
     }
 
     /// It has ended.
     pub(super) fn end(&self, client: u32, workload: usize) {
         self.pending
             .borrow_mut()
-            .retain(|pending| *pending != (client, workload));
+            .retain(|(of, number, _)| (*of, *number) != (client, workload));
+        self.count_pending();
     }
 
     /// Whatever was under way is no longer waited for.
     pub(super) fn forget_pending(&self) {
         self.pending.borrow_mut().clear();
+        self.count_pending();
     }
 
-    /// Whether a phase of a workload is under way.
-    pub(super) fn waits_for_workloads(&self) -> bool {
-        !self.pending.borrow().is_empty()
+    fn count_pending(&self) {
+        let pending = self.pending.borrow();
+        let on_the_border = pending
+            .iter()
+            .filter(|(_, _, waits)| *waits == Waits::OnTheBorder);
+        self.pending_on_the_border.set(on_the_border.count());
+    }
+
+    /// Whether a workload of a library is in a phase.
+    pub(super) fn waits_for_libraries(&self) -> bool {
+        self.pending_on_the_border.get() > 0
     }
 
     /// Ends the run after what is happening now.
@@ -232,7 +255,7 @@ impl Run {
     /// Remembers one failure for everybody who is still pending; they share the cause.
     pub(super) fn fail_pending(&self, kind: FailureKind, message: &str) {
         let pending = self.pending.borrow().clone();
-        let Some((client, workload)) = pending.first().copied() else {
+        let Some((client, workload, _)) = pending.first().copied() else {
             self.fail(kind, None, None, message);
             return;
         };

@@ -6,7 +6,8 @@
 //! because it cannot change what a client sees here; a workload that is not played here is refused, because a
 //! test without it would be another test.
 
-use shaketable_cluster::faults::{FaultWorkload, Options};
+use crate::tester::{CYCLE, CycleOptions};
+use shaketable_cluster::faults::{BadOption, FaultWorkload, Options};
 use shaketable_kernel::Stream;
 
 /// The type of a key in `[configuration]`, which FoundationDB checks strictly.
@@ -136,16 +137,28 @@ pub const EXTERNAL_OPTIONS: &[&str] = &["useCAPI", "libraryName", "libraryPath",
 /// Options every workload has.
 pub const COMMON_OPTIONS: &[&str] = &["testName", "runSetup"];
 
-/// The options of a fault workload, by asking it which ones it reads; `None` if there is no such workload.
-pub fn fault_options(name: &str) -> Option<Vec<String>> {
+/// Lets a workload that is no library's read its options; the first that it cannot read, if there is one. `None` if there is no such workload.
+pub fn read_options(
+    name: &str,
+    option: &mut dyn FnMut(&str) -> Option<String>,
+) -> Option<Result<(), BadOption>> {
+    let mut options = Options(option);
+    if name == CYCLE {
+        return Some(CycleOptions::read(&mut options, 1).map(drop));
+    }
+    // What it would draw does not matter.
+    let random = Stream::new(0, "options");
+    FaultWorkload::read(name, &mut options, &random).map(|read| read.map(drop))
+}
+
+/// The options of such a workload, by asking it which ones it reads.
+pub fn options_of(name: &str) -> Option<Vec<String>> {
     let mut asked = Vec::new();
     let mut ask = |option: &str| {
         asked.push(option.to_owned());
         None
     };
-    // What it would draw does not matter.
-    let random = Stream::new(0, "options");
-    let _ = FaultWorkload::read(name, &mut Options(&mut ask), &random)?;
+    let _ = read_options(name, &mut ask)?;
     Some(asked)
 }
 
@@ -161,7 +174,9 @@ pub fn workloads() -> impl Iterator<Item = &'static str> {
 
 /// The names a test file may give as `testName` here.
 pub fn played() -> impl Iterator<Item = &'static str> {
-    std::iter::once(EXTERNAL).chain(FaultWorkload::NAMES.iter().copied())
+    [EXTERNAL, CYCLE]
+        .into_iter()
+        .chain(FaultWorkload::NAMES.iter().copied())
 }
 
 #[cfg(test)]

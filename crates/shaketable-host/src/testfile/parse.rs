@@ -252,7 +252,8 @@ impl Parser<'_> {
                     .help("`testName = 'External'` runs a shared library"),
             );
         }
-        if let Some(known) = known::fault_options(&name) {
+        if let Some(known) = known::options_of(&name) {
+            self.option_values(&name, table, &options);
             for key in keys {
                 let written = key.get();
                 if !known.iter().any(|known| known == written)
@@ -275,6 +276,19 @@ impl Parser<'_> {
             name,
             line: self.line(table.span()),
             options,
+        }
+    }
+
+    /// Finds an option whose text its workload cannot read.
+    fn option_values(&mut self, name: &str, table: &Table, options: &[WorkloadOption]) {
+        let mut take = |key: &str| {
+            let option = options.iter().find(|option| option.key == key)?;
+            Some(option.text.clone())
+        };
+        if let Some(Err(bad)) = known::read_options(name, &mut take) {
+            let span = table.get(bad.name).and_then(Item::span);
+            self.findings
+                .push(Finding::at(span, format!("{bad} (workload `{name}`)")));
         }
     }
 
