@@ -10,7 +10,7 @@
 //! * `real_time`: whoever asks for a read version gets one at or after everything that anybody had been told by then;
 //! * `conflicts`: between a transaction's read version and its commit nobody wrote what it declared to have read.
 //!
-//! [`RandomClient`] makes clients that try everything. The checkers do not care who made the observations or what happened to the
+//! An [`ObservedTransaction`] writes down what is done with it, and [`RandomClient`] makes clients that try everything. The checkers do not care who made the observations or what happened to the
 //! cluster meanwhile, so that the same proof holds under faults.
 
 mod client;
@@ -18,25 +18,76 @@ mod conflicts;
 mod history;
 mod model;
 mod observation;
+mod observed;
 mod real_time;
 mod serializability;
 
 pub use client::RandomClient;
 pub use history::{Committed, History};
 pub use observation::{Observation, Outcome, Read, Step};
+pub use observed::{Notebook, ObservedTransaction};
 
 use crate::error::Error;
 use crate::proto::{Version, Versionstamp};
 use shaketable_kernel::Time;
+use std::collections::BTreeMap;
 
 /// Checks a run against all rules; the first violation is the result.
 ///
 /// `history` must cover the whole life of the database, and `observations` every client that wrote to it.
-pub fn verify(history: &History, observations: &[Observation]) -> Result<(), Violation> {
+pub fn verify(history: &History, observations: &[Observation]) -> Result<Proof, Violation> {
     let committed = history.committed();
     conflicts::verify(&committed)?;
-    real_time::verify(observations)?;
-    serializability::verify(&committed, observations)
+    let fates = serializability::fates(&committed)?;
+    real_time::verify(&fates, observations)?;
+    serializability::verify(&committed, &fates, observations)
+}
+
+/// Where attempts are in the history.
+type Fates = BTreeMap<u64, Versionstamp>;
+
+/// What a run was that kept its promises: how much the proof is worth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// Attempts of all kinds.
+    pub attempts: u64,
+    /// Attempts that were told that they committed.
+    pub committed: u64,
+    /// Attempts that were told 1021, and had committed.
+    pub unknown_committed: u64,
+    /// Attempts that were told 1021, and never will.
+    pub unknown_vanished: u64,
+    /// How often each error ended an attempt.
+    pub errors: BTreeMap<i32, u64>,
+}
+
+impl Proof {
+    fn count(&mut self, outcome: Outcome, is_in_history: bool) {
+        self.attempts += 1;
+        match outcome {
+            Outcome::Committed(_) => self.committed += 1,
+            Outcome::ReadOnly => {}
+            Outcome::Failed(error) => {
+                *self.errors.entry(error.0).or_default() += 1;
+                match (error, is_in_history) {
+                    (Error::COMMIT_UNKNOWN_RESULT, true) => self.unknown_committed += 1,
+                    (Error::COMMIT_UNKNOWN_RESULT, false) => self.unknown_vanished += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Adds what another run was.
+    pub fn add(&mut self, other: Proof) {
+        self.attempts += other.attempts;
+        self.committed += other.committed;
+        self.unknown_committed += other.unknown_committed;
+        self.unknown_vanished += other.unknown_vanished;
+        for (code, count) in other.errors {
+            *self.errors.entry(code).or_default() += count;
+        }
+    }
 }
 
 /// How a run broke its promise.

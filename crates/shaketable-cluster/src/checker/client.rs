@@ -2,24 +2,19 @@
 //!
 //! It makes random transactions over a few keys, so that clients get in one another's way: reads of every kind,
 //! serializable and snapshot, mutations of every kind, explicit conflict ranges, options that change what reads see, attempts
-//! that fail and are tried again. What it did and was told it writes down as [`Observation`]s. All its randomness comes from one
-//! stream of the kernel.
+//! that fail and are tried again. All its randomness comes from one stream of the kernel.
 //!
 //! It leaves out what would take the promise back that the checkers verify (writes without conflict ranges), and where
 //! FoundationDB itself, which the client follows, does not look like a plain map: a versionstamp makes keys unreadable; key
-//! selectors still count a key that the same transaction has cleared with `COMPARE_AND_CLEAR`; a reverse read whose begin
-//! is before the empty key takes the shards for empty that it has not reached; and an empty range whose selectors walk outwards
-//! adds no conflict range for where they walk, so it counts as a snapshot read.
+//! selectors still count a key that the same transaction has cleared with `COMPARE_AND_CLEAR`; and a reverse read whose begin
+//! is before the empty key takes the shards for empty that it has not reached.
 
-use super::{Observation, Outcome, Read, Step};
-use crate::client::atomic;
-use crate::client::{ConflictRangeKind, Database, RangeLimits, Transaction};
+use super::{Notebook, ObservedTransaction};
+use crate::client::{ConflictRangeKind, Database, RangeLimits};
 use crate::error::Error;
-use crate::proto::{Key, KeyRange, KeySelector, MutationKind, Value};
+use crate::proto::{Key, KeyRange, KeySelector, Value};
 use bytes::Bytes;
 use shaketable_kernel::{Kernel, Stream};
-use std::cell::Cell;
-use std::rc::Rc;
 
 /// Codes of the atomic operations, but for those that carry a stamp.
 const ATOMIC_CODES: [i32; 10] = [2, 6, 7, 8, 9, 12, 13, 16, 17, COMPARE_AND_CLEAR];
@@ -33,75 +28,46 @@ pub struct RandomClient {
     database: Database,
     api_version: i32,
     random: Stream,
-    attempts: Rc<Cell<u64>>,
+    notebook: Notebook,
     keys: u64,
 }
 
 impl RandomClient {
-    /// A client with this name, which is also the name of its random stream. Clients of one run share the counter of attempts.
-    /// Few keys make many conflicts.
+    /// A client that draws from this stream. Few keys make many conflicts.
     pub fn new(
-        kernel: &Kernel,
         database: Database,
         api_version: i32,
-        name: &str,
-        attempts: Rc<Cell<u64>>,
+        random: Stream,
+        notebook: &Notebook,
         keys: u64,
     ) -> RandomClient {
-        let random = kernel.stream(name);
         RandomClient {
-            kernel: kernel.clone(),
+            kernel: database.kernel().clone(),
             database,
             api_version,
             random,
-            attempts,
+            notebook: notebook.clone(),
             keys,
         }
     }
 
-    /// Makes so many transactions, each with as many attempts as it takes, and tells all about them.
-    pub async fn run(self, transactions: usize) -> Vec<Observation> {
-        let mut observations = Vec::new();
-        for _ in 0..transactions {
-            let transaction = self.database.create_transaction();
-            for _ in 0..ATTEMPTS_MAX {
-                let observation = self.attempt(&transaction).await;
-                let outcome = observation.outcome;
-                observations.push(observation);
-                let Outcome::Failed(error) = outcome else {
-                    break;
-                };
-                if transaction.on_error(error).await.is_err() {
-                    break;
-                }
+    /// Makes one transaction, with as many attempts as it takes, within reason.
+    pub async fn transact(&self) {
+        let transaction =
+            ObservedTransaction::new(&self.database, self.api_version, &self.notebook);
+        for _ in 0..ATTEMPTS_MAX {
+            let mut attempt = Attempt {
+                client: self,
+                transaction: &transaction,
+                has_compared: false,
+            };
+            let Err(error) = attempt.run().await else {
+                break;
+            };
+            if transaction.on_error(error).await.is_err() {
+                break;
             }
         }
-        observations
-    }
-
-    /// One attempt, to the end of its commit.
-    async fn attempt(&self, transaction: &Transaction) -> Observation {
-        self.attempts.set(self.attempts.get() + 1);
-        let mut attempt = Attempt {
-            client: self,
-            transaction,
-            observation: Observation {
-                attempt: self.attempts.get(),
-                read_version: None,
-                steps: Vec::new(),
-                outcome: Outcome::ReadOnly,
-                ended: self.kernel.now(),
-            },
-            ignores_writes: [false; 2],
-            writes: false,
-            has_compared: false,
-        };
-        attempt.observation.outcome = match attempt.run().await {
-            Ok(outcome) => outcome,
-            Err(error) => Outcome::Failed(error),
-        };
-        attempt.observation.ended = self.kernel.now();
-        attempt.observation
     }
 
     fn key(&self) -> Key {
@@ -145,21 +111,21 @@ impl RandomClient {
 /// An attempt under way.
 struct Attempt<'a> {
     client: &'a RandomClient,
-    transaction: &'a Transaction,
-    observation: Observation,
-    /// Whether serializable reads, and snapshot reads, do not see the transaction's writes.
-    ignores_writes: [bool; 2],
-    writes: bool,
+    transaction: &'a ObservedTransaction,
     /// Whether it has used `COMPARE_AND_CLEAR`, which selectors do not see through.
     has_compared: bool,
 }
 
 impl Attempt<'_> {
-    async fn run(&mut self) -> Result<Outcome, Error> {
+    async fn run(&mut self) -> Result<(), Error> {
         let random = &self.client.random;
-        self.choose_options();
+        match random.below(20) {
+            0 => self.transaction.disable_read_your_writes(),
+            1 => self.transaction.disable_snapshot_read_your_writes(),
+            _ => {}
+        }
         if random.chance(0.3) {
-            self.note_read_version().await?;
+            self.transaction.get_read_version().await?;
         }
         let read_only = random.chance(0.2);
         for _ in 0..random.range(1, 9) {
@@ -177,57 +143,20 @@ impl Attempt<'_> {
         if !read_only && random.chance(0.15) {
             self.mutate_with_stamp();
         }
-        if self.writes {
-            let marker = Observation::marker(self.observation.attempt);
-            self.set(marker, Bytes::new());
-        }
-        let stamp = self.transaction.get_versionstamp();
-        self.transaction.commit().await?;
-        match stamp.await {
-            Ok(stamp) => Ok(Outcome::Committed(stamp)),
-            Err(Error::NO_COMMIT_VERSION) => Ok(Outcome::ReadOnly),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn choose_options(&mut self) {
-        match self.client.random.below(20) {
-            // READ_YOUR_WRITES_DISABLE and SNAPSHOT_RYW_DISABLE.
-            0 => {
-                self.transaction.set_option(51, None);
-                self.ignores_writes = [true, true];
-            }
-            1 => {
-                self.transaction.set_option(601, None);
-                self.ignores_writes = [false, true];
-            }
-            _ => {}
-        }
-    }
-
-    /// Learns the read version, of which the first read is when it was asked for.
-    async fn note_read_version(&mut self) -> Result<(), Error> {
-        let asked = self.client.kernel.now();
-        let version = self.transaction.get_read_version().await?;
-        self.observation.read_version = Some((asked, self.client.kernel.now(), version));
-        Ok(())
+        self.transaction.commit().await
     }
 
     async fn read(&mut self) -> Result<(), Error> {
         let random = &self.client.random;
         let snapshot = random.chance(0.25);
-        let sees_writes = !self.ignores_writes[usize::from(snapshot)];
-        let asked = self.client.kernel.now();
-        let read = match random.below(3) {
+        match random.below(3) {
             0 => {
                 let key = self.client.key();
-                let value = self.transaction.get(key.clone(), snapshot).await?;
-                Read::Get { key, value }
+                self.transaction.get(key, snapshot).await?;
             }
             1 if !self.has_compared => {
                 let selector = self.client.selector();
-                let key = self.transaction.get_key(selector.clone(), snapshot).await?;
-                Read::GetKey { selector, key }
+                self.transaction.get_key(selector, snapshot).await?;
             }
             _ => {
                 let (mut begin, end) = (self.selector(), self.selector());
@@ -242,33 +171,11 @@ impl Attempt<'_> {
                 let mode = *random.pick(&[-2, -1, 1, 2, 3, 4]);
                 let limits = RangeLimits::from_parameters(rows, bytes, mode, 1)?;
                 let limit = (rows > 0).then_some(rows as usize);
-                let (from, to) = (begin.clone(), end.clone());
-                let found = self
-                    .transaction
-                    .get_range(from, to, limits, snapshot, reverse)
+                self.transaction
+                    .get_range(begin, end, limits, limit, snapshot, reverse)
                     .await?;
-                Read::GetRange {
-                    begin,
-                    end,
-                    reverse,
-                    limit,
-                    rows: found.rows,
-                    more: found.more,
-                }
             }
-        };
-        if self.observation.read_version.is_none() {
-            // Some reads need no version, and only this asks for it.
-            let version = self.transaction.get_read_version().await?;
-            let received = self.client.kernel.now();
-            self.observation.read_version = Some((asked, received, version));
         }
-        let snapshot = snapshot || read.is_unprotected();
-        self.observation.steps.push(Step::Read {
-            read,
-            snapshot,
-            sees_writes,
-        });
         Ok(())
     }
 
@@ -286,19 +193,9 @@ impl Attempt<'_> {
     fn mutate(&mut self) {
         let client = self.client;
         match client.random.below(10) {
-            0..4 => self.set(client.key(), client.value()),
-            4 => {
-                let begin = client.key();
-                let end = [&begin[..], &[0]].concat().into();
-                self.transaction.clear(begin.clone());
-                self.note(Step::Clear(KeyRange { begin, end }));
-            }
-            5 => {
-                let range = client.range();
-                self.transaction
-                    .clear_range(range.begin.clone(), range.end.clone());
-                self.note(Step::Clear(range));
-            }
+            0..4 => self.transaction.set(client.key(), client.value()),
+            4 => self.transaction.clear(client.key()),
+            5 => self.transaction.clear_range(client.range()),
             _ => self.atomic(
                 *client.random.pick(&ATOMIC_CODES),
                 client.key(),
@@ -320,49 +217,15 @@ impl Attempt<'_> {
         }
     }
 
-    fn add_conflict_range(&mut self) {
+    fn add_conflict_range(&self) {
+        let random = &self.client.random;
         let range = self.client.range();
-        let kind = *self
-            .client
-            .random
-            .pick(&[ConflictRangeKind::Read, ConflictRangeKind::Write]);
-        // An empty range adds nothing, so that the transaction may still have nothing to commit.
-        self.writes |= kind == ConflictRangeKind::Write && range.begin < range.end;
+        let kind = *random.pick(&[ConflictRangeKind::Read, ConflictRangeKind::Write]);
         self.transaction.add_conflict_range(range, kind);
-    }
-
-    fn set(&mut self, key: Key, value: Value) {
-        self.transaction.set(key.clone(), value.clone());
-        self.note(Step::Mutate {
-            kind: MutationKind::SetValue,
-            key,
-            operand: value,
-        });
     }
 
     fn atomic(&mut self, code: i32, key: Key, operand: Value) {
         self.has_compared |= code == COMPARE_AND_CLEAR;
-        self.transaction
-            .atomic_op(key.clone(), operand.clone(), code);
-        let kind =
-            atomic::kind_of_code(code, self.client.api_version).expect("one of our own codes");
-        self.note(Step::Mutate { kind, key, operand });
-    }
-
-    fn note(&mut self, step: Step) {
-        self.writes = true;
-        self.observation.steps.push(step);
-    }
-}
-
-impl Read {
-    /// Whether FoundationDB's conflict ranges do not cover what the read depends on.
-    fn is_unprotected(&self) -> bool {
-        match self {
-            Read::GetRange {
-                begin, end, rows, ..
-            } => rows.is_empty() && (begin.offset < 1 || end.offset > 1),
-            Read::Get { .. } | Read::GetKey { .. } => false,
-        }
+        self.transaction.atomic_op(key, operand, code);
     }
 }

@@ -55,6 +55,11 @@ impl History {
             .insert(generation, recovery_version);
     }
 
+    /// How many generations have begun.
+    pub fn generations(&self) -> usize {
+        self.0.borrow().recoveries.len()
+    }
+
     /// Everything that committed, in order.
     pub fn committed(&self) -> Vec<Committed> {
         let account = self.0.borrow();

@@ -1,4 +1,7 @@
 //! The database as a plain ordered map: what FoundationDB promises to look like from inside a transaction.
+//!
+//! The map remembers what was there before each change, so that a transaction can be tried on it and taken back: a history of hundreds
+//! of transactions is walked through on one map, without a copy for each.
 
 use super::observation::{Read, Step};
 use crate::client::{atomic, versionstamp};
@@ -12,10 +15,54 @@ use std::collections::BTreeMap;
 const END: &[u8] = b"\xff";
 
 /// The user's keys and their values at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Model(BTreeMap<Key, Value>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    map: BTreeMap<Key, Value>,
+    /// What the keys were that have changed since the last [`Model::keep`] or [`Model::take_back`], oldest first.
+    before: Vec<(Key, Option<Value>)>,
+}
+
+/// Keys that have changed, and to what.
+pub(super) type Changes = BTreeMap<Key, Option<Value>>;
 
 impl Model {
+    /// What has changed since the last [`Model::keep`] or [`Model::take_back`]: only keys that are not what they were.
+    pub(super) fn changes(&self) -> Changes {
+        let mut first: BTreeMap<&Key, &Option<Value>> = BTreeMap::new();
+        for (key, old) in &self.before {
+            first.entry(key).or_insert(old);
+        }
+        let changed = first
+            .into_iter()
+            .filter(|(key, old)| self.map.get(*key) != old.as_ref());
+        changed
+            .map(|(key, _)| (key.clone(), self.map.get(key).cloned()))
+            .collect()
+    }
+
+    /// Keeps all changes so far.
+    pub(super) fn keep(&mut self) {
+        self.before.clear();
+    }
+
+    /// Takes back all changes since the last call, or since the last [`Model::keep`].
+    pub(super) fn take_back(&mut self) {
+        while let Some((key, old)) = self.before.pop() {
+            match old {
+                Some(value) => self.map.insert(key, value),
+                None => self.map.remove(&key),
+            };
+        }
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) {
+        let old = match value {
+            Some(value) => self.map.insert(key.clone(), value),
+            None => self.map.remove(&key),
+        };
+        self.before.push((key, old));
+    }
+
     /// Applies a mutation of a committed transaction. System keys are none of this model's business.
     pub(super) fn apply(&mut self, mutation: Mutation, stamp: Versionstamp) {
         let Mutation {
@@ -26,18 +73,13 @@ impl Model {
         if kind == MutationKind::ClearRange {
             let end = param2.min(Bytes::from_static(END));
             if param1 < end {
-                let cleared: Vec<Key> = self
-                    .0
-                    .range(param1..end)
-                    .map(|(key, _)| key.clone())
-                    .collect();
-                cleared.iter().for_each(|key| drop(self.0.remove(key)));
+                let rows = self.map.range(param1..end);
+                let cleared: Vec<Key> = rows.map(|(key, _)| key.clone()).collect();
+                cleared.into_iter().for_each(|key| self.put(key, None));
             }
         } else if &param1[..] < END {
-            match atomic::apply(kind, self.0.get(&param1), &param2) {
-                Some(value) => self.0.insert(param1, value),
-                None => self.0.remove(&param1),
-            };
+            let value = atomic::apply(kind, self.map.get(&param1), &param2);
+            self.put(param1, value);
         }
     }
 
@@ -63,7 +105,7 @@ impl Model {
     pub(super) fn contradicts(&self, read: &Read) -> Option<String> {
         match read {
             Read::Get { key, value } => {
-                let expected = self.0.get(key);
+                let expected = self.map.get(key);
                 (expected != value.as_ref()).then(|| format!("{expected:?}"))
             }
             Read::GetKey { selector, key } => {
@@ -81,11 +123,8 @@ impl Model {
                 let (begin, end) = (self.resolve(begin), self.resolve(end));
                 let mut expected = Vec::new();
                 if begin < end {
-                    expected.extend(
-                        self.0
-                            .range(begin..end)
-                            .map(|(k, v)| (k.clone(), v.clone())),
-                    );
+                    let rows = self.map.range(begin..end);
+                    expected.extend(rows.map(|(key, value)| (key.clone(), value.clone())));
                 }
                 if *reverse {
                     expected.reverse();
@@ -105,29 +144,18 @@ impl Model {
         }
     }
 
-    /// What differs between two maps, in words: of the first key where they do.
-    pub(super) fn first_difference(&self, other: &Model) -> Option<(String, String)> {
-        let mut keys: Vec<&Key> = self.0.keys().chain(other.0.keys()).collect();
-        keys.sort();
-        let key = keys
-            .into_iter()
-            .find(|key| self.0.get(*key) != other.0.get(*key))?;
-        let show = |model: &Model| format!("{key:?} = {:?}", model.0.get(key));
-        Some((show(self), show(other)))
-    }
-
     /// The key that a selector resolves to; a walk that leaves the map ends at its edge.
     fn resolve(&self, selector: &KeySelector) -> Key {
         let before = if selector.or_equal {
-            self.0.range(..=selector.key.clone()).count()
+            self.map.range(..=selector.key.clone()).count()
         } else {
-            self.0.range(..selector.key.clone()).count()
+            self.map.range(..selector.key.clone()).count()
         };
         let index = before as i64 - 1 + i64::from(selector.offset);
         match usize::try_from(index) {
             Err(_) => Bytes::new(),
             Ok(index) => self
-                .0
+                .map
                 .keys()
                 .nth(index)
                 .cloned()

@@ -3,12 +3,16 @@
 //! A read version that is asked for after a commit was acknowledged, to anybody, must show that commit. It must
 //! also be no older than any read version that had been handed out before, or a client could see the past after another has seen the
 //! present.
+//!
+//! A client that is told 1021 is told that the fate of its commit is settled: it has happened, or never will. So if it has, whoever asks for a
+//! read version afterwards must see it, just as if it had been acknowledged.
 
-use super::{Observation, Outcome, Violation};
+use super::{Fates, Observation, Outcome, Violation};
+use crate::error::Error;
 use crate::proto::Version;
 use shaketable_kernel::Time;
 
-pub(super) fn verify(observations: &[Observation]) -> Result<(), Violation> {
+pub(super) fn verify(fates: &Fates, observations: &[Observation]) -> Result<(), Violation> {
     // What became known to somebody, in order of time, with the highest version known by then.
     let mut known: Vec<(Time, Version)> = Vec::new();
     for observation in observations {
@@ -17,9 +21,14 @@ pub(super) fn verify(observations: &[Observation]) -> Result<(), Violation> {
                 .read_version
                 .map(|(_, received, version)| (received, version)),
         );
-        if let Outcome::Committed(stamp) = observation.outcome {
-            known.push((observation.ended, stamp.version));
-        }
+        let settled = match observation.outcome {
+            Outcome::Committed(stamp) => Some(stamp),
+            Outcome::Failed(Error::COMMIT_UNKNOWN_RESULT) => {
+                fates.get(&observation.attempt).copied()
+            }
+            Outcome::ReadOnly | Outcome::Failed(_) => None,
+        };
+        known.extend(settled.map(|stamp| (observation.ended, stamp.version)));
     }
     known.sort();
     let mut highest: Vec<(Time, Version, Time)> = Vec::new();
@@ -88,10 +97,11 @@ mod tests {
         let writer = observation(1, 10, 100, 20, Some(200));
         let concurrent = observation(2, 20, 150, 30, None);
         let fresh = observation(3, 21, 200, 30, None);
-        assert_eq!(verify(&[writer.clone(), concurrent, fresh]), Ok(()));
+        let fates = Fates::default();
+        assert_eq!(verify(&fates, &[writer.clone(), concurrent, fresh]), Ok(()));
         let stale = observation(4, 21, 199, 30, None);
         assert!(matches!(
-            verify(&[stale, writer]),
+            verify(&fates, &[stale, writer]),
             Err(Violation::StaleReadVersion {
                 attempt: 4,
                 known: 200,
@@ -105,8 +115,27 @@ mod tests {
     fn read_versions_do_not_go_back_either() {
         let early = observation(1, 10, 300, 50, None);
         let late = observation(2, 12, 299, 50, None);
-        assert!(verify(&[early.clone(), late]).is_err());
+        let fates = Fates::default();
+        assert!(verify(&fates, &[early.clone(), late]).is_err());
         let concurrent = observation(3, 11, 299, 50, None);
-        assert_eq!(verify(&[early, concurrent]), Ok(()));
+        assert_eq!(verify(&fates, &[early, concurrent]), Ok(()));
+    }
+
+    #[test]
+    fn an_unknown_result_must_not_come_true_later() {
+        let mut doubtful = observation(1, 10, 100, 20, None);
+        doubtful.outcome = Outcome::Failed(Error::COMMIT_UNKNOWN_RESULT);
+        let later = observation(2, 21, 150, 30, None);
+        let stamp = |version| Versionstamp {
+            version,
+            batch_index: 0,
+        };
+        let told = [doubtful, later];
+        assert_eq!(verify(&Fates::default(), &told), Ok(()));
+        assert_eq!(verify(&Fates::from([(1, stamp(150))]), &told), Ok(()));
+        assert!(matches!(
+            verify(&Fates::from([(1, stamp(151))]), &told),
+            Err(Violation::StaleReadVersion { attempt: 2, .. })
+        ));
     }
 }

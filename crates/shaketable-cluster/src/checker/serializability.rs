@@ -5,18 +5,21 @@
 //! those reads must hold again that are not snapshot reads. There its calls, done one after the other on the map, must also
 //! leave what its mutations leave.
 
-use super::model::Model;
-use super::{Committed, Observation, Outcome, Step, Violation};
+use super::model::{Changes, Model};
+use super::{Committed, Fates, Observation, Outcome, Proof, Step, Violation};
 use crate::proto::{Version, Versionstamp};
 use std::collections::BTreeMap;
 
 pub(super) fn verify(
     committed: &[Committed],
+    fates: &Fates,
     observations: &[Observation],
-) -> Result<(), Violation> {
-    let fates = fates(committed)?;
+) -> Result<Proof, Violation> {
+    let mut proof = Proof::default();
     for observation in observations {
-        check_outcome(observation, fates.get(&observation.attempt).copied())?;
+        let fate = fates.get(&observation.attempt).copied();
+        check_outcome(observation, fate)?;
+        proof.count(observation.outcome, fate.is_some());
     }
     let by_attempt: BTreeMap<u64, &Observation> =
         observations.iter().map(|o| (o.attempt, o)).collect();
@@ -33,21 +36,25 @@ pub(super) fn verify(
         while let Some((version, observation)) =
             readers.next_if(|(version, _)| *version < stamp.version)
         {
-            check_reads_at(&model, version, observation)?;
+            check_reads_at(&mut model, version, observation)?;
         }
-        let mut after = model.clone();
+        let attempt = transaction.attempt();
+        let observation = attempt.and_then(|attempt| by_attempt.get(&attempt));
+        let expected = match observation {
+            Some(observation) => Some(replay_at_commit(&mut model, stamp, observation)?),
+            None => None,
+        };
         for mutation in transaction.transaction.mutations.iter().cloned() {
-            after.apply(mutation, stamp);
+            model.apply(mutation, stamp);
         }
-        let attempt = transaction
-            .attempt()
-            .and_then(|attempt| by_attempt.get(&attempt));
-        if let Some(observation) = attempt {
-            check_commit(&model, &after, stamp, observation)?;
+        if let (Some(observation), Some(expected)) = (observation, expected) {
+            check_effect(stamp, observation, &expected, &model.changes())?;
         }
-        model = after;
+        model.keep();
     }
-    readers.try_for_each(|(version, observation)| check_reads_at(&model, version, observation))
+    readers
+        .try_for_each(|(version, observation)| check_reads_at(&mut model, version, observation))?;
+    Ok(proof)
 }
 
 impl Committed {
@@ -60,9 +67,9 @@ impl Committed {
     }
 }
 
-/// Where each attempt is in the history.
-fn fates(committed: &[Committed]) -> Result<BTreeMap<u64, Versionstamp>, Violation> {
-    let mut fates = BTreeMap::new();
+/// Where each attempt is in the history. None may be there twice.
+pub(super) fn fates(committed: &[Committed]) -> Result<Fates, Violation> {
+    let mut fates = Fates::new();
     for transaction in committed {
         let Some(attempt) = transaction.attempt() else {
             continue;
@@ -98,7 +105,7 @@ fn check_outcome(observation: &Observation, fate: Option<Versionstamp>) -> Resul
 }
 
 fn check_reads_at(
-    model: &Model,
+    model: &mut Model,
     version: Version,
     observation: &Observation,
 ) -> Result<(), Violation> {
@@ -107,9 +114,15 @@ fn check_reads_at(
         version,
         batch_index: 0,
     };
-    match replay(model, stamp, observation, |_| true).1 {
+    let contradiction = replay(model, stamp, observation, |_| true).err();
+    model.take_back();
+    match contradiction {
         None => Ok(()),
-        Some((step, expected, found)) => Err(Violation::WrongRead {
+        Some(Contradiction {
+            step,
+            expected,
+            found,
+        }) => Err(Violation::WrongRead {
             attempt: observation.attempt,
             step,
             version,
@@ -119,27 +132,24 @@ fn check_reads_at(
     }
 }
 
-fn check_commit(
-    before: &Model,
-    after: &Model,
+/// What the calls of an attempt leave where it committed; its reads must hold there.
+fn replay_at_commit(
+    model: &mut Model,
     stamp: Versionstamp,
     observation: &Observation,
-) -> Result<(), Violation> {
-    let attempt = observation.attempt;
-    let (replayed, contradiction) = replay(before, stamp, observation, |snapshot| !snapshot);
-    if let Some((step, expected, found)) = contradiction {
-        return Err(Violation::ReadChanged {
-            attempt,
+) -> Result<Changes, Violation> {
+    let replayed = replay(model, stamp, observation, |snapshot| !snapshot);
+    let left = model.changes();
+    model.take_back();
+    match replayed {
+        Ok(()) => Ok(left),
+        Err(Contradiction {
             step,
-            stamp,
             expected,
             found,
-        });
-    }
-    match replayed.first_difference(after) {
-        None => Ok(()),
-        Some((expected, found)) => Err(Violation::WrongEffect {
-            attempt,
+        }) => Err(Violation::ReadChanged {
+            attempt: observation.attempt,
+            step,
             stamp,
             expected,
             found,
@@ -147,31 +157,79 @@ fn check_commit(
     }
 }
 
+/// Its mutations must leave what its calls leave.
+fn check_effect(
+    stamp: Versionstamp,
+    observation: &Observation,
+    expected: &Changes,
+    found: &Changes,
+) -> Result<(), Violation> {
+    let keys = expected.keys().chain(found.keys());
+    let Some(key) = keys
+        .filter(|key| expected.get(*key) != found.get(*key))
+        .min()
+    else {
+        return Ok(());
+    };
+    let show = |changes: &Changes| match changes.get(key) {
+        Some(value) => format!("{key:?} = {value:?}"),
+        None => format!("{key:?} as it was"),
+    };
+    Err(Violation::WrongEffect {
+        attempt: observation.attempt,
+        stamp,
+        expected: show(expected),
+        found: show(found),
+    })
+}
+
+/// A read that did not show what it should have.
+struct Contradiction {
+    step: usize,
+    expected: String,
+    found: String,
+}
+
 /// Does the calls of an attempt one after the other and compares the reads that `counts` chooses by whether they are
-/// snapshot reads. Returns what is left, and the first contradiction: step, expected, found.
+/// snapshot reads, until the first contradiction.
 fn replay(
-    base: &Model,
+    model: &mut Model,
     stamp: Versionstamp,
     observation: &Observation,
     counts: impl Fn(bool) -> bool,
-) -> (Model, Option<(usize, String, String)>) {
-    let mut model = base.clone();
+) -> Result<(), Contradiction> {
+    let is_blind = |step: &Step| matches!(step, Step::Read { sees_writes, .. } if !sees_writes);
+    let untouched = observation
+        .steps
+        .iter()
+        .any(is_blind)
+        .then(|| model.clone());
     for (index, step) in observation.steps.iter().enumerate() {
-        match step {
-            Step::Read {
-                read,
-                snapshot,
-                sees_writes,
-            } if counts(*snapshot) => {
-                let shown = if *sees_writes { &model } else { base };
-                if let Some(expected) = shown.contradicts(read) {
-                    return (model, Some((index, expected, format!("{read:?}"))));
-                }
-            }
-            _ => model.call(step, stamp),
+        let Step::Read {
+            read,
+            snapshot,
+            sees_writes,
+        } = step
+        else {
+            model.call(step, stamp);
+            continue;
+        };
+        if !counts(*snapshot) {
+            continue;
+        }
+        let shown = match &untouched {
+            Some(untouched) if !sees_writes => untouched,
+            _ => model,
+        };
+        if let Some(expected) = shown.contradicts(read) {
+            return Err(Contradiction {
+                step: index,
+                expected,
+                found: format!("{read:?}"),
+            });
         }
     }
-    (model, None)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -421,22 +421,23 @@ impl Recovery<'_> {
         candidates
     }
 
-    /// Processes for the logs, in as many zones as there are replicas at least.
+    /// Processes for the logs, in as many zones as there are replicas at least: whoever asks for fewer logs than replicas gets these.
     fn log_places(&self, configuration: &Configuration) -> Result<Vec<ProcessId>, Interrupted> {
         let kernel = self.around.env.kernel();
+        let wanted = configuration.logs.max(configuration.log_replicas);
         let mut chosen: Vec<ProcessId> = Vec::new();
         let mut others: Vec<ProcessId> = Vec::new();
         let mut zones: Vec<String> = Vec::new();
         for (_, process) in self.candidates(Fitness::Log) {
             let zone = kernel.process(process).zone.clone();
-            if chosen.len() < configuration.logs && !zones.contains(&zone) {
+            if chosen.len() < wanted && !zones.contains(&zone) {
                 zones.push(zone);
                 chosen.push(process);
             } else {
                 others.push(process);
             }
         }
-        others.truncate(configuration.logs - chosen.len());
+        others.truncate(wanted - chosen.len());
         chosen.extend(others);
         if zones.len() < configuration.log_replicas {
             Err(Interrupted)

@@ -98,7 +98,7 @@ fn run(read_version: Version, what: Step) -> (Vec<Committed>, Vec<Observation>) 
 }
 
 fn verdict((committed, observations): (Vec<Committed>, Vec<Observation>)) -> Result<(), Violation> {
-    verify(&committed, &observations)
+    verify(&committed, &fates(&committed)?, &observations).map(drop)
 }
 
 #[test]
@@ -150,13 +150,13 @@ fn own_writes_cover_what_is_below() {
     let (history, mut observations) = run(9, read(get("x", None), true));
     let steps = &mut observations[1].steps;
     steps.push(read(get("b", Some("2")), false));
-    assert_eq!(verify(&history, &observations), Ok(()));
+    assert_eq!(verdict((history.clone(), observations.clone())), Ok(()));
     let Some(Step::Read { sees_writes, .. }) = observations[1].steps.last_mut() else {
         unreachable!()
     };
     *sees_writes = false;
     assert!(matches!(
-        verify(&history, &observations),
+        verdict((history.clone(), observations.clone())),
         Err(Violation::WrongRead { .. })
     ));
 }
@@ -166,7 +166,7 @@ fn an_acknowledged_commit_must_be_in_the_history_where_it_says() {
     let (mut history, observations) = run(10, read(get("a", Some("1")), false));
     let last = history.pop();
     assert!(matches!(
-        verify(&history, &observations),
+        verdict((history.clone(), observations.clone())),
         Err(Violation::LostCommit { attempt: 2, .. })
     ));
     history.push(Committed {
@@ -177,7 +177,7 @@ fn an_acknowledged_commit_must_be_in_the_history_where_it_says() {
         ..last.unwrap()
     });
     assert!(matches!(
-        verify(&history, &observations),
+        verdict((history.clone(), observations.clone())),
         Err(Violation::LostCommit { attempt: 2, .. })
     ));
 }
@@ -187,13 +187,13 @@ fn a_refused_commit_must_not_be_in_the_history_but_an_unknown_one_may() {
     let (mut history, mut observations) = run(10, read(get("a", Some("1")), false));
     observations[1].outcome = Outcome::Failed(Error::NOT_COMMITTED);
     assert!(matches!(
-        verify(&history, &observations),
+        verdict((history.clone(), observations.clone())),
         Err(Violation::ZombieCommit { attempt: 2, .. })
     ));
     observations[1].outcome = Outcome::Failed(Error::COMMIT_UNKNOWN_RESULT);
-    assert_eq!(verify(&history, &observations), Ok(()));
+    assert_eq!(verdict((history.clone(), observations.clone())), Ok(()));
     history.pop();
-    assert_eq!(verify(&history, &observations), Ok(()));
+    assert_eq!(verdict((history.clone(), observations.clone())), Ok(()));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn nothing_commits_twice() {
     };
     history.push(again);
     assert!(matches!(
-        verify(&history, &observations),
+        verdict((history.clone(), observations.clone())),
         Err(Violation::CommittedTwice { attempt: 2, .. })
     ));
 }
@@ -218,7 +218,7 @@ fn mutations_must_do_what_the_calls_asked_for() {
     let (mut history, observations) = run(10, read(get("a", Some("1")), false));
     history[1].transaction.mutations[0].param2 = "3".into();
     assert!(matches!(
-        verify(&history, &observations),
+        verdict((history.clone(), observations.clone())),
         Err(Violation::WrongEffect { attempt: 2, .. })
     ));
 }

@@ -1,0 +1,29 @@
+//! What the clients of the proof do, one file each.
+
+mod anything;
+mod baton;
+mod claims;
+mod queue;
+mod ring;
+mod transfers;
+
+pub use anything::Anything;
+pub use baton::Baton;
+pub use claims::Claims;
+pub use queue::Queue;
+pub use ring::Ring;
+pub use transfers::Transfers;
+
+use bytes::Bytes;
+
+/// A number as a value.
+fn value(number: u64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_le_bytes())
+}
+
+/// A value as a number; nothing is 0.
+fn number(value: Option<&Bytes>) -> u64 {
+    value.map_or(0, |bytes| {
+        u64::from_le_bytes(bytes[..].try_into().expect("eight bytes"))
+    })
+}
