@@ -279,6 +279,9 @@ fn what_no_seed_controls_is_named() {
     for (what, words) in [
         ("thread", "started a thread"),
         ("socket", "opened a socket"),
+        ("file", "opened a file: notes.txt"),
+        ("folder", "opened a file: ."),
+        ("child", "started a program: true"),
         ("sleep", "slept in real time"),
     ] {
         let bench = Bench::misbehaving(&format!("uncontrolled-{what}"), what, "start");
@@ -399,6 +402,57 @@ fn hash_order_and_clocks_of_rust_come_from_the_seed() {
         order(&trace("third", "6")),
         "another seed, another order"
     );
+}
+
+/// The published crates `rand`, `uuid`, `fastrand` and two generations of `getrandom`, as a layer depends on them.
+#[test]
+fn crates_that_ask_the_machine_are_answered_from_the_seed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let bench = Bench {
+        folder: root.canonicalize().unwrap(),
+    };
+    let traces = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("stray-traces");
+    let answers = |folder: &str, seed: &str| {
+        let folder = traces.join(folder);
+        let output = bench.run(&[
+            "replay",
+            "examples/stray/stray.toml",
+            "--profile",
+            "dev",
+            "--seed",
+            seed,
+            "--clients",
+            "2",
+            "--trace-dir",
+            folder.to_str().unwrap(),
+        ]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        let trace = fs::read_to_string(folder.join(format!("stray-{seed}.json"))).unwrap();
+        let events = trace.lines().map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            event
+        });
+        let asked: Vec<serde_json::Value> = events
+            .filter(|event| event["Type"] == "StrayAnswers")
+            .collect();
+        assert_eq!(asked.len(), 2, "{trace}");
+        asked
+    };
+    let first = answers("first", "5");
+    assert_eq!(first, answers("second", "5"));
+    let other = answers("third", "6");
+    for question in ["First", "Bytes", "Fast", "Later", "Calendar", "Elapsed"] {
+        assert_ne!(first[0][question], other[0][question], "{question}");
+        if question != "Calendar" && question != "Elapsed" {
+            assert_ne!(first[0][question], first[1][question], "{question}");
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A crash leaves no time for words. So the simulation writes down which phase of which client it is about to enter, before it enters, and
 //! each failure as soon as it is known; and whoever must stop the process leaves the reason here.
 
+use super::text::Text;
 use crate::verdict::{Failure, Phase};
 use std::io;
 use std::num::NonZeroUsize;
@@ -18,13 +19,6 @@ pub struct Beacon {
     time_bits: AtomicU64,
     message: Text<MESSAGE_BYTES>,
     failures: Text<FAILURES_BYTES>,
-}
-
-/// Bytes that one process writes and another reads.
-#[repr(C)]
-struct Text<const ROOM: usize> {
-    length: AtomicU32,
-    bytes: [AtomicU8; ROOM],
 }
 
 /// Room for the last words of a process.
@@ -164,37 +158,6 @@ impl Beacon {
         lines
             .filter_map(|line| serde_json::from_slice(line).ok())
             .collect()
-    }
-}
-
-impl<const ROOM: usize> Text<ROOM> {
-    const fn empty() -> Self {
-        Text {
-            length: AtomicU32::new(0),
-            bytes: [const { AtomicU8::new(0) }; ROOM],
-        }
-    }
-
-    fn clear(&self) {
-        self.length.store(0, Ordering::Relaxed);
-    }
-
-    /// Appends bytes if there is room for all of them.
-    fn append(&self, more: &[u8]) {
-        let length = self.length.load(Ordering::Relaxed) as usize;
-        if let Some(room) = self.bytes.get(length..length + more.len()) {
-            for (cell, byte) in room.iter().zip(more) {
-                cell.store(*byte, Ordering::Relaxed);
-            }
-            self.length
-                .store((length + more.len()) as u32, Ordering::Release);
-        }
-    }
-
-    fn read(&self) -> Vec<u8> {
-        let length = (self.length.load(Ordering::Acquire) as usize).min(ROOM);
-        let written = self.bytes[..length].iter();
-        written.map(|cell| cell.load(Ordering::Relaxed)).collect()
     }
 }
 

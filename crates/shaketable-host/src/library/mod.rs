@@ -20,6 +20,7 @@ pub mod last_words;
 pub mod process;
 pub mod promise;
 mod stand_in;
+mod text;
 
 use shaketable_abi::v1::Factory;
 use shaketable_abi::{CPP_FACTORY_SYMBOL, FACTORY_SYMBOL};

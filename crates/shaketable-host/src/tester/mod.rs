@@ -41,7 +41,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     let run = Run::new(plan, settings, seed, &kernel);
     let recorder = recorder::install(&run, recording);
     if let Recording::Trace { path, format } = recording
-        && let Err(error) = run.log.record_to(path, *format)
+        && let Err(error) = hermetic.pause(|| run.log.record_to(path, *format))
     {
         run.fail_host(format!(
             "cannot write the trace {}: {error}",
