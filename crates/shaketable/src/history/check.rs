@@ -1,63 +1,52 @@
-//! The search for an order that explains every answer.
+//! Whether a history has an explanation, and if not, the least of it that shows so.
 //!
-//! It goes as Wing and Gong proposed and Lowe improved: take an operation that nothing else must precede, do it, see whether it answers as it did,
-//! go on; where that ends, go back. Two ways that did the same operations and left the same state need not both be followed, and of
-//! several operations of unknown fate that do the same only the earliest is tried.
+//! What is shown must be honest: whoever reads it must be able to conclude that the whole has no explanation. Three cuts are.
 //!
-//! Precedence has two sources: an operation that returned before another was called, and the versions that FoundationDB gave to both. An
-//! operation of unknown fate has neither end nor version, so it precedes nothing, and it may be left out.
+//! * A beginning: of an explained history each beginning is explained.
+//! * The rest, after a moment that no operation spans, if what came before can only have left the object in one state.
+//! * The history without some of its reads: of an explained history they can be left out.
+//!
+//! A write cannot be left out, because what follows may have seen it, and neither can an operation of unknown fate.
 
 use super::models::Model;
-use super::shown::{NotLinearizable, Shown};
-use super::{Order, Outcome, Record};
-use std::collections::{BTreeMap, BTreeSet};
+use super::search::{Search, Step, Walk};
+use super::shown::{Contradiction, NotLinearizable, Shown};
+use super::{Outcome, Record};
+use std::collections::BTreeSet;
 
-/// After so many steps the search gives up: some seconds.
-const STEPS_MAX: u64 = 4_000_000;
-
-/// An operation, as the search sees it.
-struct Step<'a, M: Model> {
-    record: &'a Record<M>,
-    called: u64,
-    /// When it returned, and what; `None` for an operation that may be left out.
-    returned: Option<(u64, &'a M::Output)>,
-    order: Option<Order>,
-}
-
-impl<M: Model> Clone for Step<'_, M> {
-    fn clone(&self) -> Self {
-        Step { ..*self }
+pub(super) fn check<M: Model>(records: &[Record<M>]) -> Result<(), NotLinearizable> {
+    let whole = Problem::new(records, u64::MAX);
+    let mut budget = STEPS_MAX;
+    match whole.answer(&mut budget) {
+        Walk::Stopped => Ok(()),
+        Walk::GivenUp => Err(NotLinearizable::undecided(whole.steps.len())),
+        Walk::Exhausted { .. } => Err(NotLinearizable::contradiction(
+            whole.steps.len(),
+            contradiction(records),
+        )),
     }
 }
 
-enum Answer {
-    Explained,
-    /// The longest part of an order that was found, and the state it leaves.
-    Contradiction(Vec<usize>, String),
-    Undecided,
-}
-
-pub(super) fn check<M: Model>(records: &[Record<M>]) -> Result<(), NotLinearizable> {
-    let steps = steps(records, u64::MAX);
-    match search(&steps) {
-        Answer::Explained => Ok(()),
-        Answer::Undecided => Err(NotLinearizable::undecided(steps.len())),
-        Answer::Contradiction(..) => {
-            let least = reduce(records);
-            let (order, state) = match search(&least) {
-                Answer::Contradiction(order, state) => (order, state),
-                // What was left has no explanation, or it would not be what was left.
-                _ => (Vec::new(), String::new()),
-            };
-            let shown = least.iter().map(show).collect();
-            let last = order.iter().map(|index| show(&least[*index])).collect();
-            Err(NotLinearizable::contradiction(
-                steps.len(),
-                shown,
-                last,
-                state,
-            ))
-        }
+fn contradiction<M: Model>(records: &[Record<M>]) -> Contradiction {
+    let mut budget = CUT_STEPS_MAX;
+    let budget = &mut budget;
+    let beginning = shortest_beginning(records, budget);
+    let (mut rest, before) = beginning.latest_rest(budget).unwrap_or((beginning, 0));
+    rest.leave_out_reads(budget);
+    let mut last_budget = STEPS_MAX;
+    let (order, state) = match rest.answer(&mut last_budget) {
+        Walk::Exhausted { longest, state } => (longest, format!("{state:?}")),
+        // What was left has no explanation, or it would not be what was left.
+        _ => (Vec::new(), String::new()),
+    };
+    let last = order.iter().map(|index| show(&rest.steps[*index]));
+    let last = last.collect();
+    rest.steps.sort_by_key(|step| step.called);
+    Contradiction {
+        before: (before > 0).then(|| (before, format!("{:?}", rest.start))),
+        least: rest.steps.iter().map(show).collect(),
+        longest: last,
+        state,
     }
 }
 
@@ -72,58 +61,165 @@ fn show<M: Model>(step: &Step<'_, M>) -> Shown {
     }
 }
 
-/// The history up to a moment: what was called later is not in it, what returned later has not returned.
-fn steps<M: Model>(records: &[Record<M>], until: u64) -> Vec<Step<'_, M>> {
-    let mut steps = Vec::new();
-    for record in records.iter().filter(|record| record.called <= until) {
-        let (returned, order) = match &record.outcome {
-            Outcome::Failed => continue,
-            Outcome::Returned { at, output, order } if *at <= until => {
-                (Some((*at, output)), *order)
-            }
-            Outcome::Returned { .. } | Outcome::Unknown => (None, None),
-        };
-        steps.push(Step {
-            record,
-            called: record.called,
-            returned,
-            order,
-        });
-    }
-    steps
+/// Operations to be explained, and the state in which they find the object.
+struct Problem<'a, M: Model> {
+    start: M::State,
+    steps: Vec<Step<'a, M>>,
 }
 
-/// The shortest beginning without an explanation, and of that only the reads it needs.
-///
-/// Both keep the contradiction an honest one: a beginning of an explained history is explained, and so is an explained history
-/// without some of its reads.
-fn reduce<M: Model>(records: &[Record<M>]) -> Vec<Step<'_, M>> {
-    let contradicts = |steps: &[Step<'_, M>]| matches!(search(steps), Answer::Contradiction(..));
+impl<'a, M: Model> Problem<'a, M> {
+    /// The history up to a moment: what was called later is not in it, what returned later has not returned.
+    fn new(records: &'a [Record<M>], until: u64) -> Self {
+        let mut steps = Vec::new();
+        for record in records.iter().filter(|record| record.called <= until) {
+            let (returned, order) = match &record.outcome {
+                Outcome::Failed => continue,
+                Outcome::Returned { at, output, order } if *at <= until => {
+                    (Some((*at, output)), *order)
+                }
+                Outcome::Returned { .. } | Outcome::Unknown => (None, None),
+            };
+            // A read whose answer never came says nothing.
+            if returned.is_none() && M::is_read(&record.operation) {
+                continue;
+            }
+            steps.push(Step {
+                record,
+                called: record.called,
+                returned,
+                order,
+            });
+        }
+        Problem {
+            start: M::initial(),
+            steps,
+        }
+    }
+
+    fn answer(&self, budget: &mut u64) -> Walk<M> {
+        let mut search = Search::new(&self.steps);
+        search.walk(&self.start, budget, |_, _| true)
+    }
+
+    fn is_contradiction(&self, budget: &mut u64) -> bool {
+        matches!(self.answer(budget), Walk::Exhausted { .. })
+    }
+
+    /// The least rest of this contradiction that is one by itself, and how many operations were before it.
+    fn latest_rest(&self, budget: &mut u64) -> Option<(Self, usize)> {
+        self.cuts().into_iter().take(CUTS_TRIED).find_map(|moment| {
+            let (before, after): (Vec<_>, Vec<_>) = self
+                .steps
+                .iter()
+                .cloned()
+                .partition(|step| step.called < moment);
+            let before = Problem {
+                start: self.start.clone(),
+                steps: before,
+            };
+            let (start, done) = before.only_end(budget)?;
+            let mut steps = Vec::new();
+            for (index, step) in before.steps.iter().enumerate() {
+                // What has not happened before may happen later.
+                if step.returned.is_none() && !done.contains(&index) {
+                    steps.push(step.clone());
+                }
+            }
+            let count = before.steps.len() - steps.len();
+            steps.extend(after);
+            let rest = Problem { start, steps };
+            rest.is_contradiction(budget).then_some((rest, count))
+        })
+    }
+
+    /// The moments that no operation spans, latest first. Those of unknown fate have no end, and span nothing.
+    fn cuts(&self) -> Vec<u64> {
+        let mut cuts = Vec::new();
+        let mut last_return = 0;
+        for step in &self.steps {
+            if let Some((at, _)) = step.returned {
+                if last_return > 0 && last_return < step.called {
+                    cuts.push(step.called);
+                }
+                last_return = last_return.max(at);
+            }
+        }
+        cuts.reverse();
+        cuts
+    }
+
+    /// The state in which these operations leave the object, if there is only one, and which operations of unknown fate happened then.
+    ///
+    /// Of two ways to the same state the one in which fewer of those have happened leaves all possibilities of the other.
+    fn only_end(&self, budget: &mut u64) -> Option<(M::State, BTreeSet<usize>)> {
+        let mut only: Option<(M::State, BTreeSet<usize>)> = None;
+        let mut several = false;
+        let mut search = Search::new(&self.steps);
+        let walk = search.walk(&self.start, budget, |done, state| {
+            let is_unknown = |index: &usize| self.steps[*index].returned.is_none();
+            let done: BTreeSet<usize> = done.iter().copied().filter(is_unknown).collect();
+            match &only {
+                Some((known, fewer)) if known == state && fewer.is_subset(&done) => {}
+                Some((known, more)) if known != state || !done.is_subset(more) => several = true,
+                _ => only = Some((state.clone(), done)),
+            }
+            several
+        });
+        only.filter(|_| matches!(walk, Walk::Exhausted { .. }))
+    }
+
+    /// Leaves out the reads that the contradiction does not need: many at once, then fewer.
+    fn leave_out_reads(&mut self, budget: &mut u64) {
+        let reads = |steps: &[Step<'_, M>]| -> Vec<usize> {
+            let all = 0..steps.len();
+            all.filter(|index| M::is_read(&steps[*index].record.operation))
+                .collect()
+        };
+        let mut size = reads(&self.steps).len();
+        while size > 0 {
+            let mut from = 0;
+            loop {
+                let reads = reads(&self.steps);
+                let Some(chunk) = reads.get(from..reads.len().min(from + size)) else {
+                    break;
+                };
+                if chunk.is_empty() {
+                    break;
+                }
+                let all = self.steps.iter().enumerate();
+                let kept = all.filter(|(index, _)| !chunk.contains(index));
+                let fewer = Problem {
+                    start: self.start.clone(),
+                    steps: kept.map(|(_, step)| step.clone()).collect(),
+                };
+                match fewer.is_contradiction(budget) {
+                    true => *self = fewer,
+                    false => from += size,
+                }
+            }
+            size /= 2;
+        }
+    }
+}
+
+/// After so many steps a search gives up: some seconds, in a program that is not optimised.
+const STEPS_MAX: u64 = 1_000_000;
+/// The same for all searches together that only make the answer shorter.
+const CUT_STEPS_MAX: u64 = 4 * STEPS_MAX;
+/// How many moments are tried for the same purpose.
+const CUTS_TRIED: usize = 8;
+
+/// The shortest beginning without an explanation. Where a search gives up, a longer one must do.
+fn shortest_beginning<'a, M: Model>(records: &'a [Record<M>], budget: &mut u64) -> Problem<'a, M> {
     let (mut explained, mut contradicting) = (0, last_moment(records));
     while contradicting - explained > 1 {
         let middle = explained + (contradicting - explained) / 2;
-        if contradicts(&steps(records, middle)) {
-            contradicting = middle;
-        } else {
-            explained = middle;
+        match Problem::new(records, middle).is_contradiction(budget) {
+            true => contradicting = middle,
+            false => explained = middle,
         }
     }
-    let mut least = steps(records, contradicting);
-    // A read whose answer never came says nothing.
-    let says_something =
-        |step: &Step<'_, M>| step.returned.is_some() || !M::is_read(&step.record.operation);
-    least.retain(says_something);
-    let mut index = 0;
-    while index < least.len() {
-        let mut fewer = least.clone();
-        let removed = fewer.remove(index);
-        if M::is_read(&removed.record.operation) && contradicts(&fewer) {
-            least = fewer;
-        } else {
-            index += 1;
-        }
-    }
-    least
+    Problem::new(records, contradicting)
 }
 
 fn last_moment<M: Model>(records: &[Record<M>]) -> u64 {
@@ -132,162 +228,4 @@ fn last_moment<M: Model>(records: &[Record<M>]) -> u64 {
         _ => record.called,
     });
     moments.max().unwrap_or(0)
-}
-
-/// Whether `first` must come before `second`.
-fn precedes<M: Model>(first: &Step<'_, M>, second: &Step<'_, M>) -> bool {
-    if first.returned.is_some_and(|(at, _)| at < second.called) {
-        return true;
-    }
-    match (first.order, second.order) {
-        (Some(first), Some(second)) => first.key() < second.key(),
-        _ => false,
-    }
-}
-
-fn search<M: Model>(steps: &[Step<'_, M>]) -> Answer {
-    let required = steps.iter().filter(|step| step.returned.is_some()).count();
-    let candidates = candidates(steps);
-    let twins = twins(steps);
-    let mut progress = Progress::new(steps);
-    let mut seen: BTreeSet<(Bits, M::State)> = BTreeSet::new();
-    let mut longest: (Vec<usize>, M::State) = (Vec::new(), M::initial());
-    // One frame for each operation done: the state before it, and the next candidate to try in its place.
-    let mut frames: Vec<(M::State, usize)> = vec![(M::initial(), 0)];
-    let mut budget = STEPS_MAX;
-    while let Some((state, next)) = frames.last_mut() {
-        if progress.required_done == required {
-            return Answer::Explained;
-        }
-        let Some(&index) = candidates.get(*next) else {
-            frames.pop();
-            progress.undo(steps);
-            continue;
-        };
-        *next += 1;
-        let has_better_twin = twins[index].is_some_and(|twin| !progress.done.has(twin));
-        if !progress.is_free(index) || has_better_twin {
-            continue;
-        }
-        if budget == 0 {
-            return Answer::Undecided;
-        }
-        budget -= 1;
-        let mut after = state.clone();
-        let output = M::apply(&mut after, &steps[index].record.operation);
-        let told = steps[index].returned.map(|(_, told)| told);
-        if told.is_some_and(|told| *told != output) {
-            continue;
-        }
-        progress.apply(index, steps);
-        if !seen.insert((progress.done.clone(), after.clone())) {
-            progress.undo(steps);
-            continue;
-        }
-        if progress.order.len() > longest.0.len() {
-            longest = (progress.order.clone(), after.clone());
-        }
-        frames.push((after, 0));
-    }
-    Answer::Contradiction(longest.0, format!("{:?}", longest.1))
-}
-
-/// The order in which operations are tried: those that happened first, because whether one of unknown fate did is only to be asked
-/// where nothing else goes on.
-fn candidates<M: Model>(steps: &[Step<'_, M>]) -> Vec<usize> {
-    let mut candidates: Vec<usize> = (0..steps.len()).collect();
-    candidates.sort_by_key(|index| steps[*index].returned.is_none());
-    candidates
-}
-
-/// For each operation of unknown fate the last one before it that does the same. Wherever the later one could have happened, the
-/// earlier one could, so it need not be tried while the earlier one is left.
-fn twins<M: Model>(steps: &[Step<'_, M>]) -> Vec<Option<usize>> {
-    let mut last: BTreeMap<String, usize> = BTreeMap::new();
-    let twin = |(index, step): (usize, &Step<'_, M>)| match step.returned {
-        Some(_) => None,
-        None => last.insert(format!("{:?}", step.record.operation), index),
-    };
-    steps.iter().enumerate().map(twin).collect()
-}
-
-/// Where the search is.
-struct Progress {
-    done: Bits,
-    order: Vec<usize>,
-    required_done: usize,
-    /// How many operations that are not done must come before each.
-    waits_for: Vec<u32>,
-    /// Which operations must come after each.
-    after: Vec<Vec<usize>>,
-}
-
-impl Progress {
-    fn new<M: Model>(steps: &[Step<'_, M>]) -> Self {
-        let after: Vec<Vec<usize>> = steps
-            .iter()
-            .map(|first| {
-                let all = steps.iter().enumerate();
-                all.filter(|(_, second)| precedes(first, second))
-                    .map(|(index, _)| index)
-                    .collect()
-            })
-            .collect();
-        let mut waits_for = vec![0; steps.len()];
-        for index in after.iter().flatten() {
-            waits_for[*index] += 1;
-        }
-        Progress {
-            done: Bits::new(steps.len()),
-            order: Vec::new(),
-            required_done: 0,
-            waits_for,
-            after,
-        }
-    }
-
-    fn is_free(&self, index: usize) -> bool {
-        self.waits_for[index] == 0 && !self.done.has(index)
-    }
-
-    fn apply<M: Model>(&mut self, index: usize, steps: &[Step<'_, M>]) {
-        self.done.set(index, true);
-        self.order.push(index);
-        self.required_done += usize::from(steps[index].returned.is_some());
-        for later in &self.after[index] {
-            self.waits_for[*later] -= 1;
-        }
-    }
-
-    fn undo<M: Model>(&mut self, steps: &[Step<'_, M>]) {
-        if let Some(index) = self.order.pop() {
-            self.done.set(index, false);
-            self.required_done -= usize::from(steps[index].returned.is_some());
-            for later in &self.after[index] {
-                self.waits_for[*later] += 1;
-            }
-        }
-    }
-}
-
-/// A set of small numbers.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn new(length: usize) -> Self {
-        Bits(vec![0; length.div_ceil(64)])
-    }
-
-    fn has(&self, index: usize) -> bool {
-        self.0[index / 64] >> (index % 64) & 1 == 1
-    }
-
-    fn set(&mut self, index: usize, value: bool) {
-        let bit = 1 << (index % 64);
-        match value {
-            true => self.0[index / 64] |= bit,
-            false => self.0[index / 64] &= !bit,
-        }
-    }
 }

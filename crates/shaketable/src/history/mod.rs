@@ -8,13 +8,14 @@
 //!   hand-written check gets wrong first.
 //! * Where FoundationDB gives a version it is used: operations that committed or read at known versions have the order of these, which leaves
 //!   little to search.
-//! * A contradiction is cut down before it is shown: to the shortest beginning of the history that has no explanation, without the reads that do not
-//!   matter to it.
+//! * A contradiction is cut down before it is shown: to the shortest beginning of the history that has no explanation, without what can only have left
+//!   one state before it, and without the reads that do not matter.
 //!
 //! The clients of a simulation share one thread, so they share a history by its name: no database is needed to bring their parts together.
 
 mod check;
 mod models;
+mod search;
 mod shown;
 
 pub use models::{
@@ -183,8 +184,8 @@ impl<M: Model> History<M> {
     /// A contradiction is also written to stderr, where a test shows it, and to the trace, as one `WorkloadHistory` for each operation: an
     /// error of a phase is cut to a line there.
     ///
-    /// The search is exponential where many operations without versions overlap, and ends undecided after a few million steps
-    /// ([`NotLinearizable::is_undecided`]); histories of a few hundred operations and a handful of clients are quick.
+    /// Thousands of operations are quick if few of them overlap, or if most have versions. Otherwise the search is exponential, and ends undecided after
+    /// a million steps ([`NotLinearizable::is_undecided`]).
     pub fn check(&self) -> Result<(), NotLinearizable> {
         let records = self.records.borrow();
         check::check::<M>(&records.operations).inspect_err(shown::tell)

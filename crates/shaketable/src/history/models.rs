@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
+use std::hash::Hash;
 
 /// An object as a sequential program: a state, and what each operation does to it and answers.
 ///
@@ -27,11 +28,11 @@ use std::fmt::Debug;
 /// ```
 pub trait Model: 'static {
     /// What the object is.
-    type State: Clone + Ord + Debug;
+    type State: Clone + Eq + Hash + Debug;
     /// What one can do with it.
-    type Operation: Clone + Debug;
+    type Operation: PartialEq + Debug;
     /// What it answers.
-    type Output: Clone + PartialEq + Debug;
+    type Output: PartialEq + Debug;
 
     /// The object before the first operation.
     fn initial() -> Self::State;
@@ -60,7 +61,7 @@ pub enum RegisterOperation<T> {
     CompareAndSet(T, T),
 }
 
-impl<T: Clone + Ord + Debug + 'static> Model for Register<T> {
+impl<T: Clone + Eq + Hash + Debug + 'static> Model for Register<T> {
     type State = Option<T>;
     type Operation = RegisterOperation<T>;
     type Output = Option<T>;
@@ -146,7 +147,7 @@ pub enum SetOperation<T> {
     Read,
 }
 
-impl<T: Clone + Ord + Debug + 'static> Model for Set<T> {
+impl<T: Clone + Ord + Hash + Debug + 'static> Model for Set<T> {
     type State = BTreeSet<T>;
     type Operation = SetOperation<T>;
     type Output = Option<BTreeSet<T>>;
@@ -187,7 +188,7 @@ pub enum QueueOperation<T> {
     Pop,
 }
 
-impl<T: Clone + Ord + Debug + 'static> Model for Queue<T> {
+impl<T: Clone + Eq + Hash + Debug + 'static> Model for Queue<T> {
     type State = VecDeque<T>;
     type Operation = QueueOperation<T>;
     type Output = Option<T>;
@@ -220,7 +221,7 @@ pub enum ListOperation<T> {
     Read,
 }
 
-impl<T: Clone + Ord + Debug + 'static> Model for AppendList<T> {
+impl<T: Clone + Eq + Hash + Debug + 'static> Model for AppendList<T> {
     type State = Vec<T>;
     type Operation = ListOperation<T>;
     type Output = Option<Vec<T>>;

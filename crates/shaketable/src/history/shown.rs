@@ -7,17 +7,26 @@ use std::fmt;
 
 /// A history for which there is no order that explains every answer.
 ///
-/// Its text is the smallest part of the history that shows it, in the order of the calls: client, operation, answer, the moments of call and
+/// Its text is the smallest part of the history that shows it, and the state in which it finds the object, in the order of the calls: client, operation, answer, the moments of call and
 /// return (one tick for each), and the version where there is one. Then the end of the longest order that explains a part of it, and the
 /// state that it leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotLinearizable {
     operations: usize,
     /// `None` if the search was given up.
-    least: Option<Vec<Shown>>,
-    longest: Vec<Shown>,
-    /// What the object is after the longest order.
-    state: String,
+    pub(super) contradiction: Option<Contradiction>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Contradiction {
+    /// How many operations came before, and what they left.
+    pub(super) before: Option<(usize, String)>,
+    /// Those that have no explanation.
+    pub(super) least: Vec<Shown>,
+    /// The longest order of them that explains a part, ...
+    pub(super) longest: Vec<Shown>,
+    /// ... and what the object is after it.
+    pub(super) state: String,
 }
 
 /// One operation.
@@ -35,39 +44,35 @@ impl NotLinearizable {
     pub(super) fn undecided(operations: usize) -> Self {
         NotLinearizable {
             operations,
-            least: None,
-            longest: Vec::new(),
-            state: String::new(),
+            contradiction: None,
         }
     }
 
-    pub(super) fn contradiction(
-        operations: usize,
-        least: Vec<Shown>,
-        longest: Vec<Shown>,
-        state: String,
-    ) -> Self {
+    pub(super) fn contradiction(operations: usize, contradiction: Contradiction) -> Self {
         NotLinearizable {
             operations,
-            least: Some(least),
-            longest,
-            state,
+            contradiction: Some(contradiction),
         }
     }
 
     /// Whether the search was given up: there may be an order.
     pub fn is_undecided(&self) -> bool {
-        self.least.is_none()
+        self.contradiction.is_none()
     }
 
     /// How many operations the smallest contradicting part has.
     pub fn len(&self) -> usize {
-        self.least.as_ref().map_or(0, Vec::len)
+        self.least().len()
     }
 
     /// Whether there is no part to show.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    fn least(&self) -> &[Shown] {
+        let contradiction = self.contradiction.as_ref();
+        contradiction.map_or(&[], |contradiction| &contradiction.least)
     }
 }
 
@@ -77,7 +82,7 @@ pub(super) fn tell(error: &NotLinearizable) {
         return;
     };
     eprintln!("{error}");
-    for shown in error.least.iter().flatten() {
+    for shown in error.least() {
         let operation = shown.to_string();
         context.trace(
             Severity::WarnAlways,
@@ -107,7 +112,7 @@ impl fmt::Display for Shown {
 
 impl fmt::Display for NotLinearizable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(least) = &self.least else {
+        let Some(contradiction) = &self.contradiction else {
             return write!(
                 f,
                 "undecided: too many of the {} operations overlap; record fewer in one history, one for each key for \
@@ -118,19 +123,22 @@ impl fmt::Display for NotLinearizable {
         writeln!(
             f,
             "not linearizable: no order of these {} of {} operations explains every answer",
-            least.len(),
+            contradiction.least.len(),
             self.operations
         )?;
-        last_of(f, least, OPERATIONS_SHOWN)?;
-        if self.longest.is_empty() {
-            return write!(f, "no first operation answers as it did");
+        if let Some((count, state)) = &contradiction.before {
+            writeln!(f, "  {count} before these can only leave {state}")?;
+        }
+        last_of(f, &contradiction.least, OPERATIONS_SHOWN)?;
+        if contradiction.longest.is_empty() {
+            return write!(f, "none of them, done first, answers as it did");
         }
         writeln!(f, "the longest order that explains a part:")?;
-        last_of(f, &self.longest, ORDER_SHOWN)?;
+        last_of(f, &contradiction.longest, ORDER_SHOWN)?;
         write!(
             f,
             "leaves {}, and nothing that is left answers so",
-            self.state
+            contradiction.state
         )
     }
 }
