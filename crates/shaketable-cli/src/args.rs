@@ -81,7 +81,7 @@ Without --seed the first seed is random and printed. A failing seed is run once 
 /// `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Test files; without any, those of the package.
+    /// Test files, or folders of them; without any, those of the package.
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -111,13 +111,13 @@ pub struct RunArgs {
 #[command(next_help_heading = "Seeds")]
 pub struct SweepArgs {
     /// The first seed: decimal, 0x hexadecimal, or a git commit hash [default: random].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<Seed>,
     /// How many seeds to run.
     #[arg(long, value_name = "N", conflicts_with = "duration")]
     pub seeds: Option<u64>,
     /// Run seeds for so long, such as 30s, 10m or 2h.
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub duration: Option<Duration>,
     /// How many processes simulate at once [default: the number of cores].
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -125,6 +125,11 @@ pub struct SweepArgs {
     /// Run only the i-th of n parts of the seeds.
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     pub shard: Option<Shard>,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "expected a time with its unit, such as 30s, 10m or 2h".to_owned())
 }
 
 /// One part of several.
@@ -153,7 +158,7 @@ pub struct SimulationArgs {
     /// Whether the cluster misbehaves in rare but legal ways [default: what the test file says, else off].
     #[arg(long, value_name = "on|off")]
     pub buggify: Option<OnOff>,
-    /// Whether faults may be injected into machines and disks [default: what the test file says, else on].
+    /// Whether `Attrition` may kill machines and break disks; clogs are not affected, as in fdbserver [default: what the test file says, else on].
     #[arg(long, value_name = "on|off")]
     pub fault_injection: Option<OnOff>,
     /// Set a knob; may be repeated.
@@ -163,7 +168,7 @@ pub struct SimulationArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=250))]
     pub clients: Option<u32>,
     /// Kill a seed that takes longer than this in real time.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
     pub hang_limit: Duration,
 }
 
@@ -296,7 +301,7 @@ pub struct ReplayArgs {
     /// The test file.
     pub file: PathBuf,
     /// The seed.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Seed,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -386,10 +391,16 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_run_is_as_reviewed() {
+    fn the_help_is_as_reviewed() {
         let mut cli = Cli::command().term_width(100);
-        let run = cli.find_subcommand_mut("run").unwrap();
-        insta::assert_snapshot!(run.render_help());
+        let mut help = cli.render_long_help().to_string();
+        for subcommand in cli.get_subcommands_mut() {
+            if !subcommand.is_hide_set() {
+                let text = subcommand.clone().term_width(100).render_help();
+                help.push_str(&format!("\n==== {} ====\n{text}", subcommand.get_name()));
+            }
+        }
+        insta::assert_snapshot!(help);
     }
 
     #[test]

@@ -76,7 +76,8 @@ fn has_tests(path: &Path) -> bool {
         .any(|line| line.trim_start().starts_with("[[test.workload]]"))
 }
 
-fn show(paths: &[PathBuf]) -> String {
+/// Paths as a list.
+pub fn show(paths: &[PathBuf]) -> String {
     let paths: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())

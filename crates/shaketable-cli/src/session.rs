@@ -3,6 +3,7 @@
 use crate::args::{BuildArgs, SimulationArgs};
 use crate::cargo::{self, BuildError};
 use crate::exit_codes;
+use crate::list;
 use crate::pool::{Addresses, Pool, PoolError};
 use crate::protocol::{FileJob, Job};
 use crate::report::repro::{Repro, program_words};
@@ -32,9 +33,12 @@ pub enum SessionError {
         "no test file: give one, such as `shaketable run tests/atomic.toml`, or a package that has some with -p"
     )]
     NoFiles,
-    /// A test file is wrong.
-    #[error("{0}")]
-    TestFile(#[from] TestFileError),
+    /// There is none in the folders that were given.
+    #[error("no test file found below {}: a test file is TOML with `[[test]]` tables", list::show(.0))]
+    NoneFound(Vec<PathBuf>),
+    /// Test files are wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n"))]
+    TestFiles(Vec<TestFileError>),
     /// A library is not built.
     #[error("{0}")]
     Build(#[from] BuildError),
@@ -50,7 +54,7 @@ impl SessionError {
     /// The exit status for it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            SessionError::NoFiles => exit_codes::NOTHING_RUN,
+            SessionError::NoFiles | SessionError::NoneFound(_) => exit_codes::NOTHING_RUN,
             SessionError::Build(BuildError::Failed(_)) => exit_codes::BUILD_FAILED,
             _ => exit_codes::SETUP_FAILED,
         }
@@ -68,7 +72,12 @@ impl Session {
         let files = if files.is_empty() {
             cargo::test_files(build)?
         } else {
-            files.to_vec()
+            let of = |path: &PathBuf| list::find_test_files(std::slice::from_ref(path));
+            let found: Vec<PathBuf> = files.iter().flat_map(of).collect();
+            if found.is_empty() {
+                return Err(SessionError::NoneFound(files.to_vec()));
+            }
+            found
         };
         if files.is_empty() {
             return Err(SessionError::NoFiles);
@@ -79,10 +88,18 @@ impl Session {
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
         };
-        let parsed: Result<Vec<TestFile>, TestFileError> =
-            files.iter().map(|path| TestFile::read(path)).collect();
+        let (mut parsed, mut wrong) = (Vec::new(), Vec::new());
+        for path in &files {
+            match TestFile::read(path) {
+                Ok(file) => parsed.push(file),
+                Err(error) => wrong.push(error),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(SessionError::TestFiles(wrong));
+        }
         let mut jobs = Vec::new();
-        for file in parsed? {
+        for file in parsed {
             jobs.push(FileJob {
                 built: cargo::build_for(&file, build)?,
                 path: file.path,

@@ -152,6 +152,7 @@ impl Worker {
             seed: request.seed,
             failures,
             simulated_seconds: position.time,
+            stack: last_words::stack(),
             trace,
             ..Outcome::default()
         }

@@ -192,6 +192,40 @@ fn every_way_to_go_wrong_has_a_verdict_with_phase_and_client() {
 }
 
 #[test]
+fn a_crash_is_told_with_the_stack_of_the_code_under_test() {
+    for what in ["segfault", "spin"] {
+        let bench = Bench::misbehaving(&format!("stack-{what}"), what, "start");
+        let arguments = "run bench.toml --seed 1 --no-build --clients 3 --hang-limit 2s";
+        let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+        let report = text(&output.stdout);
+        let stack: Vec<&str> = report
+            .lines()
+            .filter_map(|line| line.strip_suffix(" in libmisbehave.so"))
+            .map(|line| line.rsplit(' ').next().unwrap())
+            .collect();
+        assert_eq!(stack, ["misbehave", "phase", "start"], "{report}");
+        assert!(!report.contains("shaketable_host"), "{report}");
+    }
+}
+
+#[test]
+fn folders_are_searched_for_test_files() {
+    let bench = Bench::misbehaving("folder", "nothing", "start");
+    fs::create_dir_all(bench.folder.join("below/empty")).unwrap();
+    fs::copy(
+        bench.folder.join("bench.toml"),
+        bench.folder.join("below/bench.toml"),
+    )
+    .unwrap();
+    let run = |arguments: &str| bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let output = run("run . --seed 1 --seeds 2 --no-build");
+    let report = text(&output.stdout);
+    assert!(report.starts_with("4 runs: passed"), "{report}");
+    let output = run("run below/empty --seed 1");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+}
+
+#[test]
 fn what_failed_before_a_crash_is_told_with_it() {
     let bench = Bench::misbehaving("before-the-crash", "error-abort", "start");
     let arguments =

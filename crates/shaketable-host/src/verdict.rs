@@ -26,6 +26,9 @@ pub struct Outcome {
     pub unseed: u32,
     /// A fingerprint of every event and every call of a workload.
     pub fingerprint: u64,
+    /// How many events of severity error were logged.
+    #[serde(default)]
+    pub error_events: u64,
     /// What the seed decided.
     pub drawn: Drawn,
     /// The metrics of all clients together.
@@ -45,6 +48,9 @@ pub struct Outcome {
     pub uncontrolled: Vec<String>,
     /// The lines fdbserver would have printed.
     pub console: Vec<String>,
+    /// Where the code under test was when its process died, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
     /// What the workload printed, when somebody asked to keep it.
     pub printed: String,
     /// Where the trace was written.

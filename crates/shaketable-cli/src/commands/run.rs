@@ -235,7 +235,9 @@ impl<'a> Campaign<'a> {
         if self.traces == Traces::Counts {
             anstream::print!("{}", human::stats(summary));
         }
-        if !self.is_single() {
+        if summary.runs() == 0 && code == exit_codes::NOTHING_RUN {
+            eprintln!("nothing was run: the time was over before the first seed");
+        } else if !self.is_single() {
             anstream::print!("{}", human::summary(summary, elapsed, repro));
         }
         let missed = summary.missed().count() as u64;
@@ -251,9 +253,25 @@ impl<'a> Campaign<'a> {
     fn trace_path(&self, file: &Path, seed: u32) -> Result<PathBuf, SessionError> {
         let folder = &self.output.trace_dir();
         fs::create_dir_all(folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let name = self.trace_name(file);
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
         Ok(folder.join(format!("{name}-{seed}.{}", format.extension())))
+    }
+
+    /// The name of a file's traces: its own, with its folder's where two files have the same.
+    fn trace_name(&self, file: &Path) -> String {
+        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_owned();
+        let name = stem(file).to_string_lossy().into_owned();
+        let namesakes = self
+            .session
+            .files
+            .iter()
+            .filter(|other| stem(other) == stem(file));
+        let folder = file.parent().and_then(Path::file_name);
+        match folder {
+            Some(folder) if namesakes.count() > 1 => format!("{}-{name}", folder.to_string_lossy()),
+            _ => name,
+        }
     }
 
     fn recorded(&self, file: usize, seed: Seed) -> Result<Request, SessionError> {

@@ -68,6 +68,10 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
         &last_until(&outcome.faults_around, end),
     );
     fault_counts(&mut out, outcome);
+    for (index, frame) in outcome.stack.iter().enumerate() {
+        let title = if index == 0 { "stack" } else { "" };
+        let _ = writeln!(out, "  {title:<17} {}", shortened(frame));
+    }
     for what in &outcome.uncontrolled {
         let _ = writeln!(
             out,
@@ -264,6 +268,9 @@ pub fn single(outcome: &Outcome, file: &Path, real_seconds: f64) -> String {
         "Elapsed: {:.6} simsec, {real_seconds:.6} real seconds",
         outcome.simulated_seconds
     );
+    if outcome.error_events > 0 {
+        let _ = writeln!(out, "{} SevError events logged", outcome.error_events);
+    }
     if !outcome.metrics.is_empty() {
         out.push('\n');
         for metric in &outcome.metrics {

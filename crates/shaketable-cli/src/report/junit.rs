@@ -37,8 +37,9 @@ pub fn report(summary: &Summary, repro: &Repro) -> Result<String, quick_junit::S
                 status,
             );
             case.set_classname(&name);
-            if !group.printed.is_empty() {
-                case.set_system_out(&group.printed);
+            let stack = group.example.stack.join("\n");
+            if !group.printed.is_empty() || !stack.is_empty() {
+                case.set_system_out(format!("{}{stack}", group.printed));
             }
             suite.add_test_case(case);
         }

@@ -5,9 +5,12 @@
 
 use super::text::Text;
 use crate::verdict::{Failure, Phase};
+use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 /// Where a simulation is. Written by the process that simulates, read by its parent.
 #[repr(C)]
@@ -18,11 +21,14 @@ pub struct Beacon {
     phase: AtomicU8,
     time_bits: AtomicU64,
     message: Text<MESSAGE_BYTES>,
+    frames: [AtomicUsize; FRAMES_MAX],
     failures: Text<FAILURES_BYTES>,
 }
 
 /// Room for the last words of a process.
 const MESSAGE_BYTES: usize = 512;
+/// Deeper than this no reader follows a stack.
+pub(super) const FRAMES_MAX: usize = 64;
 /// Room for what had failed before.
 const FAILURES_BYTES: usize = 16 * 1024;
 /// The exit status of a process that stopped itself with a message.
@@ -55,6 +61,7 @@ impl Beacon {
             phase: AtomicU8::new(0),
             time_bits: AtomicU64::new(0),
             message: Text::empty(),
+            frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
             failures: Text::empty(),
         }
     }
@@ -128,7 +135,26 @@ impl Beacon {
         Beacon::enter(0, 0, None, Phase::Boot);
         Beacon::set_time(0.0);
         Beacon::current().message.clear();
+        Beacon::current().leave_frames(&[]);
         Beacon::current().failures.clear();
+    }
+
+    /// Leaves the addresses on the stack.
+    pub(super) fn leave_frames(&self, frames: &[*mut c_void]) {
+        let addresses = frames.iter().map(|frame| frame.expose_provenance());
+        for (cell, address) in self
+            .frames
+            .iter()
+            .zip(addresses.chain(std::iter::repeat(0)))
+        {
+            cell.store(address, Ordering::Relaxed);
+        }
+    }
+
+    /// The addresses that were left, innermost first.
+    pub(super) fn frames(&self) -> Vec<usize> {
+        let frames = self.frames.iter().map(|cell| cell.load(Ordering::Relaxed));
+        frames.take_while(|address| *address != 0).collect()
     }
 
     /// Leaves a reason; the last one counts.

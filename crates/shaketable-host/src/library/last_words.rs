@@ -1,11 +1,12 @@
 //! The last words of a process that crashes, exits or is stopped: on which client that happened, and where in the code.
 //!
-//! A handler runs wherever the process was interrupted, so it only looks and writes: the client goes to the [`Beacon`], the frames of the
-//! stack to standard error, as the C library shows them. Then the signal takes its course.
+//! A handler runs wherever the process was interrupted, so it only looks and writes: the client and the addresses on the stack go to the
+//! [`Beacon`]. Then the signal takes its course. The parent, which has loaded the same code at the same place, finds names and lines for the
+//! addresses ([`stack`]).
 
-use super::beacon::Beacon;
+use super::beacon::{Beacon, FRAMES_MAX};
 use nix::sys::signal::Signal;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -16,7 +17,7 @@ pub fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     let here = 0_u8;
     STACK_TOP.store((&raw const here).addr(), Ordering::Release);
     // The first call loads a library, which a handler must not.
-    print_frames(&mut [std::ptr::null_mut(); 1], None);
+    note_frames(&mut [std::ptr::null_mut(); 1]);
     // A stack of its own, because the reason may be that there is none left.
     let stack: &'static mut [u8] = vec![0; STACK_BYTES].leak();
     let stack = libc::stack_t {
@@ -53,8 +54,6 @@ static PROBE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static STACK_TOP: AtomicUsize = AtomicUsize::new(0);
 /// The stack of the handlers.
 const STACK_BYTES: usize = 128 * 1024;
-/// Deeper than this no reader follows.
-const FRAMES_MAX: usize = 24;
 /// The room of the stack that the operating system gives a program, and around its end what counts as running over it.
 const MAIN_STACK_BYTES: usize = 8 << 20;
 const NEAR_BYTES: usize = 1 << 20;
@@ -83,10 +82,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_voi
             Beacon::current().leave_message("the stack is used up: endless recursion?");
         }
     }
-    print_frames(
-        &mut [std::ptr::null_mut(); FRAMES_MAX],
-        Some(libc::STDERR_FILENO),
-    );
+    note_frames(&mut [std::ptr::null_mut(); FRAMES_MAX]);
     // SAFETY: the handler was reset when it was entered: this ends the process as the signal would have.
     unsafe { libc::raise(signal) };
 }
@@ -95,12 +91,75 @@ extern "C" fn on_exit() {
     say_client();
 }
 
-/// Writes the frames of the stack to a file.
-fn print_frames(frames: &mut [*mut c_void], file: Option<c_int>) {
+/// Writes the addresses on the stack down.
+fn note_frames(frames: &mut [*mut c_void]) {
     // SAFETY: the room is as long as the number says.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) };
-    if let Some(file) = file {
-        // SAFETY: the frames that were just written; this function does not allocate.
-        unsafe { libc::backtrace_symbols_fd(frames.as_ptr(), count, file) };
+    Beacon::current().leave_frames(&frames[..count as usize]);
+}
+
+/// Where the code under test was when the process ended, innermost first: what is the host's own is left out, and so is the way from
+/// the signal to its handler. Empty if that is not known.
+pub fn stack() -> Vec<String> {
+    let frames = Beacon::current().frames();
+    let modules: Vec<String> = frames.iter().map(|address| module(*address)).collect();
+    let Some(own) = modules.first() else {
+        return Vec::new();
+    };
+    let is_under_test = |module: &String| module != own && !is_c_library(module);
+    let Some(first) = modules.iter().position(is_under_test) else {
+        return Vec::new();
+    };
+    frames[first..]
+        .iter()
+        .zip(&modules[first..])
+        .filter(|(_, module)| is_under_test(module))
+        .take(STACK_LINES_MAX)
+        .map(|(address, module)| describe(*address, module))
+        .collect()
+}
+
+/// More than this is in the core dump of whoever needs it.
+const STACK_LINES_MAX: usize = 12;
+
+/// The file that an address belongs to, without its folder.
+fn module(address: usize) -> String {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    let address = std::ptr::without_provenance(address);
+    // SAFETY: the function looks an address up and follows none; it fills what it is given or says that it did not.
+    let (found, info) = unsafe { (libc::dladdr(address, info.as_mut_ptr()), info.assume_init()) };
+    if found == 0 || info.dli_fname.is_null() {
+        return String::new();
     }
+    // SAFETY: not null, hence the loader's own NUL-terminated name.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn is_c_library(module: &str) -> bool {
+    module.is_empty() || module.starts_with("libc.so") || module.starts_with("libc-")
+}
+
+/// An address as name and place, as far as they are known.
+fn describe(address: usize, module: &str) -> String {
+    let mut text = String::new();
+    // A return address lies behind the call; one before it is inside, for the faulting instruction as well.
+    let inside = std::ptr::without_provenance_mut::<c_void>(address - 1);
+    backtrace::resolve(inside, |symbol| {
+        if !text.is_empty() {
+            return;
+        }
+        if let Some(name) = symbol.name() {
+            text = format!("{name:#}");
+            if let (Some(file), Some(line)) = (symbol.filename(), symbol.lineno()) {
+                text.push_str(&format!(" at {}:{line}", file.display()));
+            } else {
+                text.push_str(&format!(" in {module}"));
+            }
+        }
+    });
+    if text.is_empty() {
+        text = format!("an address in {module}");
+    }
+    text
 }

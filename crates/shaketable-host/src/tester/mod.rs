@@ -67,10 +67,10 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
         Err(reason) => run.fail_host(reason),
     }
     run.note_end();
-    let outcome = run.outcome(&recorder);
     if let Err(error) = run.log.finish() {
-        run.fail_host(format!("cannot finish the trace: {error}"));
+        run.fail_host(format!("cannot write the trace: {error}"));
     }
+    let outcome = run.outcome(&recorder);
     kernel.shutdown();
     let instances = run.instances.take();
     drop(instances);

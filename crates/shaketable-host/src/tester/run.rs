@@ -327,6 +327,7 @@ impl Run {
             simulated_seconds: self.now(),
             unseed,
             fingerprint: self.log.fingerprint(),
+            error_events: self.log.errors(),
             drawn: self.drawn.borrow().clone(),
             metrics: self.metrics.borrow().clone(),
             assertions: self.sites.assertions(),
@@ -336,6 +337,7 @@ impl Run {
             faults_around: around,
             uncontrolled: crate::library::hermetic::take_uncontrolled(),
             console: self.console.borrow().clone(),
+            stack: Vec::new(),
             printed: String::new(),
             trace: None,
         }

@@ -25,6 +25,8 @@ const NOTABLE_MAX: usize = 24;
 #[derive(Default)]
 struct Inner {
     file: Option<(File, Format)>,
+    /// Why an event could not be written.
+    refused: Option<io::Error>,
     errors: u64,
     events: u64,
     counts: BTreeMap<String, u64>,
@@ -46,13 +48,14 @@ impl Log {
     pub fn trace(&self, event: Event) -> Severity {
         let event = event.sealed();
         let severity = event.severity;
-        let mut inner = self.inner.borrow_mut();
+        let inner = &mut *self.inner.borrow_mut();
         inner.events += 1;
         *inner.counts.entry(event.kind.clone()).or_default() += 1;
         inner.fingerprint.add_event(&event);
         if let Some((file, format)) = &mut inner.file {
-            // A full disk must not change what the simulation does; the report says how large the file is.
-            let _ = file.write_all(format.line(&event).as_bytes());
+            // A full disk must not change what the simulation does; `finish` tells.
+            let written = file.write_all(format.line(&event).as_bytes());
+            inner.refused = inner.refused.take().or(written.err());
         }
         if event.severity == Severity::Error {
             inner.errors += 1;
@@ -92,11 +95,15 @@ impl Log {
         self.inner.borrow().fingerprint.0
     }
 
-    /// Writes the format's footer and closes the file.
+    /// Writes the format's footer and closes the file. Fails if an event is missing in it.
     pub fn finish(&self) -> io::Result<()> {
-        match self.inner.borrow_mut().file.take() {
-            Some((mut file, format)) => file.write_all(format.footer().as_bytes()),
-            None => Ok(()),
+        let mut inner = self.inner.borrow_mut();
+        let Some((mut file, format)) = inner.file.take() else {
+            return Ok(());
+        };
+        match inner.refused.take() {
+            Some(error) => Err(error),
+            None => file.write_all(format.footer().as_bytes()),
         }
     }
 }
