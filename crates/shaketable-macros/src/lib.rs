@@ -11,28 +11,6 @@ use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 /// The function takes nothing, the database, or the database and the context; it returns nothing or a
 /// `Result`. What the attribute says are calls of the methods of `shaketable::Simulation`: `seeds = 0..200`, `clients = 5`,
 /// `without_regressions`. A crate that renames its dependency says `crate = its_name`.
-///
-/// ```
-/// use shaketable::{Faults, PhaseResult, SimDatabase, WorkloadContext};
-///
-/// #[shaketable::test]
-/// async fn what_was_written_is_read(db: SimDatabase) -> PhaseResult {
-///     let trx = db.create_trx()?;
-///     trx.set(b"hello", b"world");
-///     trx.commit().await?;
-///     let value = db.create_trx()?.get(b"hello", false).await?;
-///     assert_eq!(value.as_deref(), Some(&b"world"[..]));
-///     Ok(())
-/// }
-///
-/// #[shaketable::test(seeds = 0..200, clients = 5, faults = Faults::default().buggify(true))]
-/// async fn every_client_greets(db: SimDatabase, context: WorkloadContext) -> PhaseResult {
-///     let key = format!("hello/{}", context.client_id());
-///     // …
-/// #   drop((db, key));
-///     Ok(())
-/// }
-/// ```
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     match expand(arguments, item) {

@@ -40,6 +40,11 @@ const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 impl Clock {
     /// The machine's clock, for production.
+    ///
+    /// ```
+    /// let clock = shaketable::Clock::machine();
+    /// assert!(clock.wall() > std::time::SystemTime::UNIX_EPOCH);
+    /// ```
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one that is meant to ask the machine"
@@ -51,6 +56,15 @@ impl Clock {
     }
 
     /// The simulation's clock inside a workload, the machine's elsewhere.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let clock = shaketable::Clock::current();
+    /// let before = clock.elapsed();
+    /// shaketable::sleep(std::time::Duration::from_secs(3600)).await;
+    /// assert!(clock.elapsed() - before >= std::time::Duration::from_secs(3600));
+    /// # });
+    /// ```
     pub fn current() -> Self {
         WorkloadContext::current().map_or_else(Clock::machine, Clock::simulated)
     }
@@ -60,6 +74,12 @@ impl Clock {
     }
 
     /// Monotonic time: since the simulation began, or since this clock was made.
+    ///
+    /// ```
+    /// let clock = shaketable::Clock::machine();
+    /// let before = clock.elapsed();
+    /// assert!(clock.elapsed() >= before);
+    /// ```
     pub fn elapsed(&self) -> Duration {
         match &self.0 {
             Source::Machine { start } => start.elapsed(),
@@ -68,6 +88,14 @@ impl Clock {
     }
 
     /// The time of day. A simulation begins on 2026-01-01, at midnight UTC.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let new_year = std::time::Duration::from_secs(1_767_225_600);
+    /// let today = context.clock().wall();
+    /// assert!(today > std::time::SystemTime::UNIX_EPOCH + new_year);
+    /// # });
+    /// ```
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one that is meant to ask the machine"

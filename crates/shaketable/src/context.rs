@@ -29,6 +29,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A workload's view of the simulation: one client of one workload block of the test file.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// let me = format!("client {} of {}", context.client_id(), context.client_count());
+/// let later = context.clone(); // to be kept wherever it is needed
+/// assert_eq!(me, "client 0 of 1");
+/// # drop(later);
+/// # });
+/// ```
 #[derive(Clone)]
 pub struct WorkloadContext(Arc<Shared>);
 
@@ -51,6 +60,13 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 /// How much an event matters to the trace log.
+///
+/// ```
+/// use shaketable::Severity;
+///
+/// assert!(Severity::Error > Severity::Warn);
+/// assert!(Severity::Info > Severity::Debug);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Severity {
@@ -67,6 +83,14 @@ pub enum Severity {
 }
 
 /// An option of the test file whose text is not what the workload asked for.
+///
+/// ```
+/// # use shaketable::{OptionError, WorkloadContext};
+/// fn accounts(context: &WorkloadContext) -> Result<u32, OptionError> {
+///     // option `accounts` of the test file: expected u32, found `many`: invalid digit found in string
+///     Ok(context.try_get_option("accounts")?.unwrap_or(100))
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionError {
     name: String,
@@ -89,6 +113,18 @@ impl std::error::Error for OptionError {}
 
 impl WorkloadContext {
     /// The context of the phase (or factory) that is running on this thread, if one is.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// fn note(what: &str) {
+    ///     // Deep inside the layer, where nobody passed a context.
+    ///     if let Some(context) = shaketable::WorkloadContext::current() {
+    ///         context.trace(shaketable::Severity::Info, "Noted", shaketable::details!["What" => what]);
+    ///     }
+    /// }
+    /// note("a page was split");
+    /// # });
+    /// ```
     pub fn current() -> Option<Self> {
         Scope::current()?.observer::<Stage>()?.context().cloned()
     }
@@ -97,11 +133,23 @@ impl WorkloadContext {
     ///
     /// After the host freed it every copy of its context is dead: calls do nothing, answer zero or
     /// `None`, and say on stderr that they were too late.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// assert!(context.is_alive());
+    /// # });
+    /// ```
     pub fn is_alive(&self) -> bool {
         self.0.alive.load(Ordering::Relaxed)
     }
 
     /// The version of the workload ABI that the host announced: a small positive number.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// assert!(context.get_workload_api_version() > 0);
+    /// # });
+    /// ```
     pub fn get_workload_api_version(&self) -> i32 {
         self.0.host.api_version()
     }
@@ -137,6 +185,13 @@ impl WorkloadContext {
 
     /// The simulated process that is running. An address in the real server, so it differs from run
     /// to run.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let process = context.get_process_id();
+    /// # let _ = process;
+    /// # });
+    /// ```
     pub fn get_process_id(&self) -> u64 {
         self.host("get_process_id")
             .map_or(0, |host| host.get_process_id())
@@ -146,6 +201,14 @@ impl WorkloadContext {
     ///
     /// Of no use to a workload that keeps to one thread: the server stops a process that comes back
     /// from a call as somebody else.
+    ///
+    /// ```no_run
+    /// # fn example(context: shaketable::WorkloadContext) {
+    /// let process = context.get_process_id();
+    /// // … a call of something that changes it …
+    /// context.set_process_id(process);
+    /// # }
+    /// ```
     pub fn set_process_id(&self, id: u64) {
         if let Some(host) = self.host("set_process_id") {
             host.set_process_id(id);
@@ -153,21 +216,52 @@ impl WorkloadContext {
     }
 
     /// The simulated time in seconds, since the simulation began.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let before = context.now();
+    /// shaketable::sleep(std::time::Duration::from_millis(1500)).await;
+    /// assert!(context.now() - before >= 1.5);
+    /// # });
+    /// ```
     pub fn now(&self) -> f64 {
         self.host("now").map_or(0.0, |host| host.now())
     }
 
     /// The next number of the simulation's random generator: the same in every run of a seed.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let account = context.rnd() % 100;
+    /// assert!(account < 100);
+    /// # });
+    /// ```
     pub fn rnd(&self) -> u32 {
         self.host("rnd").map_or(0, |host| host.rnd())
     }
 
     /// The simulation's random generator for whatever takes one: see [`Rng`].
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// use rand::RngExt;
+    ///
+    /// let account = context.rng().random_range(0..100);
+    /// # assert!(account < 100);
+    /// # });
+    /// ```
     pub fn rng(&self) -> Rng {
         Rng::new(self.clone())
     }
 
     /// The simulation's clock for whatever takes one: see [`Clock`].
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let started = context.clock().elapsed();
+    /// # let _ = started;
+    /// # });
+    /// ```
     pub fn clock(&self) -> Clock {
         Clock::simulated(self.clone())
     }
@@ -213,6 +307,21 @@ impl WorkloadContext {
     /// run, and `None`; to decide yourself, see [`try_get_option`](Self::try_get_option).
     ///
     /// Read options in the factory: the server checks before `setup` that none is left over.
+    ///
+    /// ```
+    /// # use shaketable::WorkloadContext;
+    /// struct Transfers {
+    ///     accounts: u32,
+    ///     label: String,
+    /// }
+    ///
+    /// fn new(_name: String, context: WorkloadContext) -> Transfers {
+    ///     Transfers {
+    ///         accounts: context.get_option("accounts").unwrap_or(100),
+    ///         label: context.get_option("label").unwrap_or_default(),
+    ///     }
+    /// }
+    /// ```
     pub fn get_option<T>(&self, name: &str) -> Option<T>
     where
         T: FromStr,
@@ -234,6 +343,17 @@ impl WorkloadContext {
     }
 
     /// Like [`get_option`](Self::get_option), with a text that is no `T` as an error.
+    ///
+    /// ```
+    /// # use shaketable::WorkloadContext;
+    /// fn accounts(context: &WorkloadContext) -> u32 {
+    ///     match context.try_get_option("accounts") {
+    ///         Ok(Some(count)) => count,
+    ///         Ok(None) => 100,
+    ///         Err(wrong) => panic!("{wrong}"),
+    ///     }
+    /// }
+    /// ```
     pub fn try_get_option<T>(&self, name: &str) -> Result<Option<T>, OptionError>
     where
         T: FromStr,
@@ -254,16 +374,39 @@ impl WorkloadContext {
     }
 
     /// This client's number, from 0.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// if context.client_id() == 0 {
+    ///     // fills the database, for all
+    /// }
+    /// # });
+    /// ```
     pub fn client_id(&self) -> i32 {
         self.0.client_id
     }
 
     /// How many clients run this workload.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let expected = 10 * context.client_count();
+    /// assert_eq!(expected, 10);
+    /// # });
+    /// ```
     pub fn client_count(&self) -> i32 {
         self.0.client_count
     }
 
     /// A random number that all clients of the test share.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// // All clients agree on the account that is closed in this seed.
+    /// let closed = context.shared_random_number() % 100;
+    /// # assert!(closed < 100);
+    /// # });
+    /// ```
     pub fn shared_random_number(&self) -> i64 {
         self.0.shared_random_number
     }
@@ -272,6 +415,14 @@ impl WorkloadContext {
     ///
     /// Fails with 1101 (`operation_cancelled`) when the host has freed the workload, and with 2108
     /// (`unsupported_operation`) on a host without delays: FoundationDB before 7.4.6.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// use std::time::Duration;
+    ///
+    /// context.delay(Duration::from_secs(5)).await.expect("this host can delay");
+    /// # });
+    /// ```
     pub fn delay(
         &self,
         duration: Duration,

@@ -5,7 +5,7 @@
 //! works on it while the cluster underneath fails in every way a cluster fails, and then checks what
 //! is left.
 //!
-//! ```
+//! ```standalone_crate
 //! use shaketable::{
 //!     Metric, Metrics, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
 //!     register_workload,
@@ -120,6 +120,30 @@ pub use foundationdb;
 pub use instance::WrappedWorkload;
 pub use metrics::{Metric, Metrics};
 pub use rng::Rng;
+/// ```
+/// use shaketable::{Faults, PhaseResult, SimDatabase, WorkloadContext};
+///
+/// #[shaketable::test]
+/// async fn what_was_written_is_read(db: SimDatabase) -> PhaseResult {
+///     let trx = db.create_trx()?;
+///     trx.set(b"hello", b"world");
+///     trx.commit().await?;
+///     let value = db.create_trx()?.get(b"hello", false).await?;
+///     assert_eq!(value.as_deref(), Some(&b"world"[..]));
+///     Ok(())
+/// }
+///
+/// #[shaketable::test(seeds = 0..200, clients = 5, faults = Faults::default().buggify(true))]
+/// async fn every_client_greets(db: SimDatabase, context: WorkloadContext) -> PhaseResult {
+///     let key = &format!("hello/{}", context.client_id()).into_bytes();
+///     db.run(|trx, _| async move {
+///         trx.set(key, b"world");
+///         Ok(())
+///     })
+///     .await?;
+///     Ok(())
+/// }
+/// ```
 #[cfg(feature = "embedded")]
 pub use shaketable_macros::test;
 pub use time::{Elapsed, Sleep, sleep, timeout, yield_now};
@@ -138,3 +162,7 @@ pub mod internals {
     pub use crate::sites::{Kind, Site};
     pub use shaketable_abi::v1::FDBWorkloadContext;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

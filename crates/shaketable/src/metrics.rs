@@ -9,9 +9,26 @@ use crate::trace_event::c_string;
 /// Where [`get_metrics`](crate::Workload::get_metrics) puts its numbers.
 ///
 /// Open while `get_metrics` runs; pushed to later, it says so and does nothing.
+///
+/// ```
+/// # use shaketable::{Metric, Metrics};
+/// # struct Transfers { made: u32, seconds: f64 }
+/// # impl Transfers {
+/// fn get_metrics(&self, mut out: Metrics) {
+///     out.push(Metric::val("transfers", self.made));
+/// }
+/// # }
+/// ```
 pub struct Metrics(HostMetrics);
 
 /// One number.
+///
+/// ```
+/// use shaketable::Metric;
+///
+/// let latency = Metric { fmt: Some("%.1f ms"), ..Metric::avg("latency", 3.25) };
+/// assert!(latency.avg);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric<'a> {
     /// Its name.
@@ -33,6 +50,18 @@ impl Metrics {
     }
 
     /// Announces that `n` more metrics follow.
+    ///
+    /// ```
+    /// # use shaketable::{Metric, Metrics};
+    /// # struct Transfers { made: u32, seconds: f64 }
+    /// # impl Transfers {
+    /// fn get_metrics(&self, mut out: Metrics) {
+    ///     out.reserve(2);
+    ///     out.push(Metric::val("transfers", self.made));
+    ///     out.push(Metric::avg("seconds each", self.seconds));
+    /// }
+    /// # }
+    /// ```
     pub fn reserve(&mut self, n: usize) {
         if !self.0.reserve(n) {
             complain("reserve");
@@ -40,6 +69,16 @@ impl Metrics {
     }
 
     /// Reports a metric.
+    ///
+    /// ```
+    /// # use shaketable::{Metric, Metrics};
+    /// # struct Transfers { made: u32, seconds: f64 }
+    /// # impl Transfers {
+    /// fn get_metrics(&self, mut out: Metrics) {
+    ///     out.push(Metric::val("transfers", self.made));
+    /// }
+    /// # }
+    /// ```
     pub fn push(&mut self, metric: Metric) {
         let format = match metric.fmt {
             Some(format) if !prints_one_double(format) => {
@@ -61,6 +100,19 @@ impl Metrics {
     }
 
     /// Reports several metrics.
+    ///
+    /// ```
+    /// # use shaketable::{Metric, Metrics};
+    /// # struct Transfers { made: u32, seconds: f64 }
+    /// # impl Transfers {
+    /// fn get_metrics(&self, mut out: Metrics) {
+    ///     out.extend([
+    ///         Metric::val("transfers", self.made),
+    ///         Metric::avg("seconds each", self.seconds),
+    ///     ]);
+    /// }
+    /// # }
+    /// ```
     pub fn extend<'a, T>(&mut self, metrics: T)
     where
         T: IntoIterator<Item = Metric<'a>>,
@@ -80,6 +132,11 @@ impl<'a> Metric<'a> {
     /// # Panics
     ///
     /// If the value is no number that fits `f64`.
+    ///
+    /// ```
+    /// let transfers = shaketable::Metric::val("transfers", 30);
+    /// assert_eq!(transfers.val, 30.0);
+    /// ```
     pub fn val<V>(key: &'a str, val: V) -> Self
     where
         V: TryInto<f64>,
@@ -92,6 +149,11 @@ impl<'a> Metric<'a> {
     /// # Panics
     ///
     /// If the value is no number that fits `f64`.
+    ///
+    /// ```
+    /// let seconds = shaketable::Metric::avg("seconds each", 0.25);
+    /// assert!(seconds.avg);
+    /// ```
     pub fn avg<V>(key: &'a str, val: V) -> Self
     where
         V: TryInto<f64>,

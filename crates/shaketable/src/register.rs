@@ -163,7 +163,7 @@ pub unsafe fn create_cpp(logger: *mut c_void, make: Factory) -> *mut c_void {
 ///
 /// Once per library.
 ///
-/// ```
+/// ```standalone_crate
 /// use shaketable::{RustWorkloadFactory, WorkloadContext, WrappedWorkload, register_factory};
 ///
 /// struct Factory;
@@ -191,6 +191,29 @@ macro_rules! register_factory {
 /// Exports a [`SingleRustWorkload`](crate::SingleRustWorkload) as the library's entry point.
 ///
 /// Once per library.
+///
+/// ```standalone_crate
+/// use shaketable::{
+///     PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext, register_workload,
+/// };
+///
+/// struct Nothing;
+///
+/// impl SingleRustWorkload for Nothing {
+///     fn new(_name: String, _context: WorkloadContext) -> Self {
+///         Nothing
+///     }
+/// }
+///
+/// impl Workload for Nothing {
+///     async fn start(&mut self, _db: SimDatabase) -> PhaseResult {
+///         Ok(())
+///     }
+/// }
+///
+/// register_workload!(Nothing);
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! register_workload {
     ($name:ty) => {

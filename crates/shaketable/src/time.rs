@@ -15,6 +15,14 @@ use std::time::Duration;
 ///
 /// Outside a workload, where no time is simulated, and when the host cannot delay: FoundationDB
 /// before 7.4.6.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// use std::time::Duration;
+///
+/// shaketable::sleep(Duration::from_secs(3600)).await; // takes no time at all
+/// # });
+/// ```
 pub fn sleep(duration: Duration) -> Sleep {
     let Some(context) = WorkloadContext::current() else {
         panic!("shaketable::sleep was called outside a workload, where no time is simulated");
@@ -23,6 +31,13 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 /// The future of [`sleep`].
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// let sleep: shaketable::Sleep = shaketable::sleep(std::time::Duration::from_secs(1));
+/// sleep.await;
+/// # });
+/// ```
 #[must_use = "a sleep that is not awaited waits for nothing"]
 pub struct Sleep(Delay);
 
@@ -56,6 +71,17 @@ impl fmt::Debug for Sleep {
 /// # Panics
 ///
 /// As [`sleep`] does.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |db, _context| -> shaketable::PhaseResult {
+/// use std::time::Duration;
+///
+/// let trx = db.create_trx()?;
+/// let value = shaketable::timeout(Duration::from_secs(5), trx.get(b"hello", false)).await??;
+/// assert!(value.is_none());
+/// # Ok(())
+/// # });
+/// ```
 pub fn timeout<F: Future>(
     duration: Duration,
     future: F,
@@ -78,6 +104,16 @@ pub fn timeout<F: Future>(
 }
 
 /// The time of a [`timeout`] is over.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// use std::time::Duration;
+///
+/// let never = std::future::pending::<()>();
+/// let elapsed = shaketable::timeout(Duration::from_secs(5), never).await.unwrap_err();
+/// assert_eq!(elapsed.to_string(), "not done within 5s of simulated time");
+/// # });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed(Duration);
 
@@ -90,6 +126,15 @@ impl fmt::Display for Elapsed {
 impl std::error::Error for Elapsed {}
 
 /// Lets every other task that is ready run first. No simulated time passes.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// let other = shaketable::spawn(async { shaketable::yield_now().await });
+/// while !other.is_finished() {
+///     shaketable::yield_now().await;
+/// }
+/// # });
+/// ```
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {

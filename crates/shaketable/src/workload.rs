@@ -11,15 +11,54 @@ use std::sync::Arc;
 ///
 /// It dies with the phase: every copy must be dropped when the phase ends. One that is kept is
 /// reported with the phase's name, and the client takes no further part in the test.
+///
+/// ```
+/// use shaketable::SimDatabase;
+/// use shaketable::foundationdb::FdbBindingError;
+///
+/// async fn greet(db: &SimDatabase) -> Result<(), FdbBindingError> {
+///     db.run(|trx, _maybe_committed| async move {
+///         trx.set(b"hello", b"world");
+///         Ok(())
+///     })
+///     .await
+/// }
+/// ```
 pub type SimDatabase = Arc<Database>;
 
 /// Any error; what `?` turns an error into in a phase that returns [`PhaseResult`].
+///
+/// ```
+/// use shaketable::PhaseError;
+///
+/// let error: PhaseError = "out of eggs".into();
+/// assert_eq!(error.to_string(), "out of eggs");
+/// ```
 pub type PhaseError = Box<dyn Error + Send + Sync>;
 
 /// What a phase returns when it can fail.
+///
+/// ```
+/// use shaketable::PhaseResult;
+///
+/// fn look(found: u64, expected: u64) -> PhaseResult {
+///     match found == expected {
+///         true => Ok(()),
+///         false => Err(format!("expected {expected}, found {found}").into()),
+///     }
+/// }
+/// assert!(look(1, 2).is_err());
+/// ```
 pub type PhaseResult<E = PhaseError> = Result<(), E>;
 
 /// What the closure of a test may return: nothing, or a `Result`.
+///
+/// ```
+/// use shaketable::PhaseOutcome;
+///
+/// assert!(().into_result().is_ok());
+/// assert!(Err::<(), _>("out of eggs").into_result().is_err());
+/// ```
 pub trait PhaseOutcome: 'static {
     /// The verdict of the phase.
     fn into_result(self) -> PhaseResult;

@@ -260,14 +260,68 @@ mod assertions {
     }
 }
 
+mod reference {
+    use shaketable::{
+        Faults, PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    };
+
+    struct Mine;
+
+    impl Workload for Mine {
+        async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+            db.create_trx()?.commit().await?;
+            Ok(())
+        }
+    }
+
+    /// Moves nothing.
+    struct Transfers(Mine);
+
+    impl SingleRustWorkload for Transfers {
+        fn new(_name: String, context: WorkloadContext) -> Self {
+            assert_eq!(context.get_option("transfers"), Some(30));
+            Transfers(Mine)
+        }
+    }
+
+    impl Workload for Transfers {
+        async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+            self.0.start(db).await
+        }
+    }
+
+    #[test]
+    fn no_transfer_loses_money() {
+        Simulation::new()
+            .seeds(0..20)
+            .clients(5)
+            .faults(Faults::default())
+            .option("transfers", 30)
+            .run::<Transfers>();
+    }
+
+    /// Without a workload: one client, one async fn.
+    #[shaketable::test(seeds = 0..5)]
+    async fn what_was_written_is_read(db: SimDatabase) -> PhaseResult {
+        let trx = db.create_trx()?;
+        trx.set(b"hello", b"world");
+        trx.commit().await?;
+        let value = db.create_trx()?.get(b"hello", false).await?;
+        assert_eq!(value.as_deref(), Some(&b"world"[..]));
+        Ok(())
+    }
+}
+
 #[test]
 fn the_guide_shows_this_very_code() {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let code = plain(include_str!("guide.rs"));
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide");
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let guide = std::fs::read_dir(format!("{docs}/guide")).expect("docs/guide");
+    let mut pages: Vec<_> = guide.map(|entry| entry.expect("an entry").path()).collect();
+    pages.push(format!("{docs}/workloads.md").into());
     let mut blocks = 0;
-    for entry in std::fs::read_dir(folder).expect("docs/guide") {
-        let path = entry.expect("an entry").path();
+    for path in pages {
         let text = std::fs::read_to_string(&path).expect("a chapter");
         for block in text.split("```rust\n").skip(1) {
             let block = block.split("```").next().expect("the text before");
@@ -280,5 +334,5 @@ fn the_guide_shows_this_very_code() {
             blocks += 1;
         }
     }
-    assert!(blocks >= 8, "found {blocks} pieces of code");
+    assert!(blocks >= 10, "found {blocks} pieces of code");
 }

@@ -39,6 +39,13 @@ impl Default for Faults {
 impl Faults {
     /// Nothing breaks: no machine, no connection. What a healthy cluster answers now and then remains, such as
     /// `not_committed` and a proxy that is busy; `db.run` tries again.
+    ///
+    /// ```
+    /// use shaketable::Faults;
+    ///
+    /// let quiet = Faults::none();
+    /// assert_ne!(quiet, Faults::default());
+    /// ```
     pub const fn none() -> Self {
         Faults {
             clogging: false,
@@ -53,6 +60,12 @@ impl Faults {
 
     /// The seed decides which faults there are, with the odds of fdbserver: attrition in half of the seeds,
     /// clogging in a quarter, rollbacks in a tenth.
+    ///
+    /// ```
+    /// use shaketable::Faults;
+    ///
+    /// let as_fdbserver_would = Faults::drawn();
+    /// ```
     pub const fn drawn() -> Self {
         Faults {
             drawn: true,
@@ -61,12 +74,22 @@ impl Faults {
     }
 
     /// Whether the network between machines stands still now and then.
+    ///
+    /// ```
+    /// # use shaketable::Faults;
+    /// let only_this = Faults::none().clogging(true);
+    /// ```
     pub const fn clogging(mut self, on: bool) -> Self {
         self.clogging = on;
         self
     }
 
     /// Whether machines are rebooted.
+    ///
+    /// ```
+    /// # use shaketable::Faults;
+    /// let only_this = Faults::none().attrition(true);
+    /// ```
     pub const fn attrition(mut self, on: bool) -> Self {
         self.attrition = on;
         self
@@ -74,24 +97,44 @@ impl Faults {
 
     /// Whether commit proxies are cut off from transaction logs, so that a recovery forgets what they
     /// were about to commit.
+    ///
+    /// ```
+    /// # use shaketable::Faults;
+    /// let only_this = Faults::none().rollback(true);
+    /// ```
     pub const fn rollback(mut self, on: bool) -> Self {
         self.rollback = on;
         self
     }
 
     /// Whether the coordinators move.
+    ///
+    /// ```
+    /// # use shaketable::Faults;
+    /// let only_this = Faults::none().configuration_changes(true);
+    /// ```
     pub const fn configuration_changes(mut self, on: bool) -> Self {
         self.configuration_changes = on;
         self
     }
 
     /// Whether the cluster, and every [`buggify!`](crate::buggify) of the code under test, misbehaves in rare but legal ways.
+    ///
+    /// ```
+    /// # use shaketable::Faults;
+    /// let only_this = Faults::none().buggify(true);
+    /// ```
     pub const fn buggify(mut self, on: bool) -> Self {
         self.buggify = on;
         self
     }
 
     /// For how many simulated seconds the faults go on.
+    ///
+    /// ```
+    /// # use shaketable::Faults;
+    /// let long = Faults::default().seconds(300.0);
+    /// ```
     pub const fn seconds(mut self, seconds: f64) -> Self {
         self.seconds = seconds;
         self

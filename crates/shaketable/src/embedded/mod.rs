@@ -91,6 +91,13 @@ pub struct Simulation {
 
 impl Simulation {
     /// Sixteen seeds, all faults, four to eight clients; named after the test that is running.
+    ///
+    /// ```
+    /// use shaketable::Simulation;
+    ///
+    /// let passed = Simulation::new().test(async |_db, _context| {});
+    /// assert_eq!(passed.seeds(), 16);
+    /// ```
     #[track_caller]
     #[expect(
         clippy::new_without_default,
@@ -115,12 +122,24 @@ impl Simulation {
     }
 
     /// The name in messages and in the regression file. The test's own, unless it is said here.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// Simulation::new().named("a quiet morning").seeds(1).test(async |_db, _context| {});
+    /// ```
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
     /// The seeds to try: a range, a list, or one.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// Simulation::new().seeds(0..3).test(async |_db, _context| {});
+    /// Simulation::new().seeds([7, 11]).test(async |_db, _context| {});
+    /// Simulation::new().seeds(42).test(async |_db, _context| {});
+    /// ```
     pub fn seeds(mut self, seeds: impl Into<Seeds>) -> Self {
         self.seeds = seeds.into();
         self
@@ -128,18 +147,45 @@ impl Simulation {
 
     /// How many clients run the workload. Without it the seed draws four to eight, as fdbserver does,
     /// and a [`test`](Self::test) has one.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// Simulation::new().seeds(1).clients(3).test(async |_db, context| {
+    ///     assert_eq!(context.client_count(), 3);
+    /// });
+    /// ```
     pub fn clients(mut self, clients: u32) -> Self {
         self.clients = Some(clients);
         self
     }
 
     /// What happens to the cluster meanwhile.
+    ///
+    /// ```
+    /// # use shaketable::{Faults, Simulation};
+    /// Simulation::new().seeds(1).faults(Faults::none()).test(async |_db, _context| {});
+    /// ```
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
     }
 
     /// An option, as a test file would give it to the workload, which reads it while it is made. A closure captures what it needs instead.
+    ///
+    /// ```
+    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # struct Transfers;
+    /// # impl Workload for Transfers {
+    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+    /// # }
+    /// # impl SingleRustWorkload for Transfers {
+    /// #     fn new(_: String, context: WorkloadContext) -> Self {
+    /// #         let _ = context.get_option::<u32>("accounts");
+    /// #         Transfers
+    /// #     }
+    /// # }
+    /// Simulation::new().seeds(1).option("accounts", 30).run::<Transfers>();
+    /// ```
     pub fn option(mut self, name: impl Into<String>, value: impl Display) -> Self {
         self.options.push((name.into(), value.to_string()));
         self
@@ -150,12 +196,22 @@ impl Simulation {
     ///
     /// Its seeds run before all others. A line is a seed, the name of the test, and what went wrong;
     /// a line that is no longer of use can be deleted.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// Simulation::new().seeds(1).regressions("tests/seeds-that-failed.txt").test(async |_db, _context| {});
+    /// ```
     pub fn regressions(mut self, file: impl Into<PathBuf>) -> Self {
         self.regressions = Some(file.into());
         self
     }
 
     /// Keeps no failing seeds.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// Simulation::new().seeds(1).without_regressions().test(async |_db, _context| {});
+    /// ```
     pub fn without_regressions(mut self) -> Self {
         self.regressions = None;
         self
@@ -164,6 +220,13 @@ impl Simulation {
     /// Fails if the [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) with this message never held, in any seed.
     ///
     /// Not when `SHAKETABLE_SEED` asks for one seed alone.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// Simulation::new().seeds(0..3).require("a transfer was made").test(async |_db, _context| {
+    ///     shaketable::reachable!("a transfer was made");
+    /// });
+    /// ```
     pub fn require(mut self, message: impl Into<String>) -> Self {
         self.required.push(message.into());
         self
@@ -172,12 +235,34 @@ impl Simulation {
     /// Fails if any [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the whole program never held, in any seed.
     ///
     /// For a test program with a single simulation; where there are several, each [requires](Self::require) its own.
+    ///
+    /// ```standalone_crate
+    /// # use shaketable::Simulation;
+    /// Simulation::new().seeds(0..3).require_sometimes().test(async |_db, context| {
+    ///     shaketable::sometimes!(context.client_id() == 0, "there is a first client");
+    /// });
+    /// ```
     pub fn require_sometimes(mut self) -> Self {
         self.require_sometimes = true;
         self
     }
 
     /// Runs a workload with every seed, and panics at the first that fails.
+    ///
+    /// ```
+    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # struct Transfers;
+    /// # impl Workload for Transfers {
+    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+    /// # }
+    /// # impl SingleRustWorkload for Transfers {
+    /// #     fn new(_: String, context: WorkloadContext) -> Self {
+    /// #         let _ = context.get_option::<u32>("accounts");
+    /// #         Transfers
+    /// #     }
+    /// # }
+    /// Simulation::new().seeds(0..3).clients(5).run::<Transfers>();
+    /// ```
     #[track_caller]
     pub fn run<W>(self) -> Passed
     where
@@ -187,6 +272,22 @@ impl Simulation {
     }
 
     /// Runs a workload with every seed, up to the first that fails.
+    ///
+    /// ```
+    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # struct Transfers;
+    /// # impl Workload for Transfers {
+    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+    /// # }
+    /// # impl SingleRustWorkload for Transfers {
+    /// #     fn new(_: String, context: WorkloadContext) -> Self {
+    /// #         let _ = context.get_option::<u32>("accounts");
+    /// #         Transfers
+    /// #     }
+    /// # }
+    /// let passed = Simulation::new().seeds(0..3).try_run::<Transfers>().expect("no seed fails");
+    /// assert_eq!(passed.seeds(), 3);
+    /// ```
     pub fn try_run<W>(self) -> Result<Passed, Failed>
     where
         W: SingleRustWorkload,
@@ -195,6 +296,26 @@ impl Simulation {
     }
 
     /// Runs a workload of a factory with every seed, and panics at the first that fails.
+    ///
+    /// ```
+    /// # use shaketable::{PhaseResult, RustWorkloadFactory, SimDatabase, Simulation, Workload, WorkloadContext, WrappedWorkload};
+    /// # struct Transfers;
+    /// # impl Workload for Transfers {
+    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+    /// # }
+    /// struct Bank;
+    ///
+    /// impl RustWorkloadFactory for Bank {
+    ///     fn create(name: String, _context: WorkloadContext) -> WrappedWorkload {
+    ///         match name.as_str() {
+    ///             "Transfers" => WrappedWorkload::new(Transfers),
+    ///             _ => WrappedWorkload::unknown(&name),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// Simulation::new().seeds(1).run_named::<Bank>("Transfers");
+    /// ```
     #[track_caller]
     pub fn run_named<F>(self, workload: &str) -> Passed
     where
@@ -234,6 +355,15 @@ impl Simulation {
     }
 
     /// Runs a closure as the `start` of a workload, with every seed, up to the first that fails.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// let failed = Simulation::new()
+    ///     .without_regressions()
+    ///     .try_test(async |_db, _context| assert!(1 > 2, "out of eggs"))
+    ///     .expect_err("it always panics");
+    /// assert!(failed.reason().contains("out of eggs"));
+    /// ```
     pub fn try_test<F, R>(mut self, body: F) -> Result<Passed, Failed>
     where
         F: AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,

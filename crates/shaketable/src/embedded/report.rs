@@ -6,6 +6,11 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 
 /// What a simulation showed in which every seed passed.
+///
+/// ```
+/// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, _context| {});
+/// println!("{} seeds, {} simulated seconds", passed.seeds(), passed.simulated_seconds());
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Passed {
     name: String,
@@ -49,12 +54,25 @@ impl Passed {
     }
 
     /// How many seeds ran.
+    ///
+    /// ```
+    /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, _context| {});
+    /// assert_eq!(passed.seeds(), 3);
+    /// ```
     pub fn seeds(&self) -> u32 {
         self.seeds
     }
 
     /// How often the [assertion](crate::sometimes) with this message held, and how often it did not; `None` if the program has none
     /// such.
+    ///
+    /// ```
+    /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, context| {
+    ///     shaketable::sometimes!(context.rnd() % 1000 == 0, "one in a thousand");
+    /// });
+    /// let (held, did_not) = passed.assertion("one in a thousand").expect("it was evaluated");
+    /// assert_eq!(held + did_not, 3);
+    /// ```
     pub fn assertion(&self, message: &str) -> Option<(u64, u64)> {
         let mut all = self.assertions.iter();
         let found = all.find(|one| one.message == message)?;
@@ -62,12 +80,26 @@ impl Passed {
     }
 
     /// How many seconds were simulated, in all seeds together.
+    ///
+    /// ```
+    /// let passed = shaketable::Simulation::new().seeds(1).test(async |_db, _context| {
+    ///     shaketable::sleep(std::time::Duration::from_secs(3600)).await;
+    /// });
+    /// assert!(passed.simulated_seconds() > 3600.0);
+    /// ```
     pub fn simulated_seconds(&self) -> f64 {
         self.simulated_seconds
     }
 }
 
 /// A simulation of which a seed failed. Its text is all that is to be said about it, also for `unwrap`.
+///
+/// ```
+/// # let simulation = shaketable::Simulation::new().seeds(7).without_regressions();
+/// # let result = simulation.try_test(async |_db, _context| assert!(1 > 2, "out of eggs"));
+/// let failed = result.expect_err("the code under test panics");
+/// println!("{failed}"); // the seed, the reason, the faults, the line to paste
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failed {
     seed: u32,
@@ -129,11 +161,25 @@ impl Failed {
     }
 
     /// The seed that failed; 0 when it is all of them together that did.
+    ///
+    /// ```
+    /// # let simulation = shaketable::Simulation::new().seeds(7).without_regressions();
+    /// # let result = simulation.try_test(async |_db, _context| assert!(1 > 2, "out of eggs"));
+    /// # let failed = result.unwrap_err();
+    /// assert_eq!(failed.seed(), 7);
+    /// ```
     pub fn seed(&self) -> u32 {
         self.seed
     }
 
     /// The first thing that went wrong.
+    ///
+    /// ```
+    /// # let simulation = shaketable::Simulation::new().seeds(7).without_regressions();
+    /// # let result = simulation.try_test(async |_db, _context| assert!(1 > 2, "out of eggs"));
+    /// # let failed = result.unwrap_err();
+    /// assert!(failed.reason().contains("out of eggs"));
+    /// ```
     pub fn reason(&self) -> &str {
         &self.reason
     }

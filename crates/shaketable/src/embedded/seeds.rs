@@ -3,6 +3,13 @@
 use std::ops::{Range, RangeInclusive};
 
 /// The seeds to try, in order: from a range, a list, or a single number.
+///
+/// ```
+/// use shaketable::Seeds;
+///
+/// assert_eq!(Seeds::from(0..200), Seeds::Count { first: 0, count: 200 });
+/// assert_eq!(Seeds::from([7, 11]), Seeds::List(vec![7, 11]));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Seeds {
     /// Nothing was said: the sixteen seeds from 0 on.

@@ -35,6 +35,13 @@ where
 /// The result of a task, to be awaited.
 ///
 /// Dropping the handle lets the task run on alone; its output is then dropped as it finishes.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// let handle = shaketable::spawn(async { "done" });
+/// assert_eq!(handle.await, Ok("done"));
+/// # });
+/// ```
 #[must_use = "dropping the handle detaches the task; await it, or say `drop(handle)`"]
 pub struct JoinHandle<T>(Joint<T>);
 
@@ -43,11 +50,28 @@ impl<T> JoinHandle<T> {
     /// finished before.
     ///
     /// A task that aborts itself, or one further up the stack, is dropped when its poll returns.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let handle = shaketable::spawn(shaketable::sleep(std::time::Duration::from_secs(60)));
+    /// handle.abort();
+    /// assert!(handle.await.unwrap_err().is_aborted());
+    /// # });
+    /// ```
     pub fn abort(&self) {
         self.0.abort();
     }
 
     /// Whether the task is over, for whatever reason.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let handle = shaketable::spawn(shaketable::yield_now());
+    /// assert!(!handle.is_finished());
+    /// shaketable::yield_now().await;
+    /// assert!(handle.is_finished());
+    /// # });
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.0.is_done()
     }
@@ -70,6 +94,15 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 /// Why a task has no result.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// let handle = shaketable::spawn(shaketable::sleep(std::time::Duration::from_secs(60)));
+/// handle.abort();
+/// let error = handle.await.unwrap_err();
+/// assert_eq!(error.to_string(), "the task was aborted");
+/// # });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinError(Reason);
 
@@ -84,16 +117,42 @@ enum Reason {
 
 impl JoinError {
     /// Whether [`JoinHandle::abort`], or the end of the phase, dropped the task.
+    ///
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let handle = shaketable::spawn(shaketable::sleep(std::time::Duration::from_secs(60)));
+    /// handle.abort();
+    /// assert!(handle.await.unwrap_err().is_aborted());
+    /// # });
+    /// ```
     pub fn is_aborted(&self) -> bool {
         self.0 == Reason::Aborted
     }
 
     /// Whether the task panicked.
+    ///
+    /// ```
+    /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
+    /// # let _fails_because_of_the_panic = simulation.try_test(async |_db, _context| {
+    /// let handle = shaketable::spawn(async { panic!("out of eggs") });
+    /// let error = handle.await.unwrap_err();
+    /// assert!(error.is_panic());
+    /// # });
+    /// ```
     pub fn is_panic(&self) -> bool {
         matches!(self.0, Reason::Panicked(_))
     }
 
     /// What the task said when it panicked, and where.
+    ///
+    /// ```
+    /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
+    /// # let _fails_because_of_the_panic = simulation.try_test(async |_db, _context| {
+    /// let handle = shaketable::spawn(async { panic!("out of eggs") });
+    /// let error = handle.await.unwrap_err();
+    /// assert_eq!(error.panic().map(|report| report.message()), Some("out of eggs"));
+    /// # });
+    /// ```
     pub fn panic(&self) -> Option<&PanicReport> {
         match &self.0 {
             Reason::Panicked(report) => Some(report),

@@ -41,6 +41,16 @@ use std::future::Future;
 ///
 /// This is what a phase of a workload runs on. Inside a workload prefer [`spawn`], whose handle
 /// gives the result back.
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+///
+/// let done = Rc::new(Cell::new(false));
+/// let task = done.clone();
+/// shaketable::fdb_spawn(async move { task.set(true) });
+/// assert!(done.get());
+/// ```
 pub fn fdb_spawn<F>(future: F)
 where
     F: Future<Output = ()> + 'static,
@@ -52,6 +62,13 @@ where
 ///
 /// Called while tasks are already being polled on this thread it returns at once: the loop that is
 /// running will reach the newcomers.
+///
+/// ```
+/// let (sender, receiver) = futures::channel::oneshot::channel();
+/// shaketable::fdb_spawn(async move { assert_eq!(receiver.await, Ok(7)) });
+/// sender.send(7).expect("somebody waits"); // queues the task
+/// shaketable::poll_pending_tasks(); // polls it
+/// ```
 pub fn poll_pending_tasks() {
     queue::drain();
 }
@@ -62,6 +79,11 @@ pub fn poll_pending_tasks() {
 /// A task that goes on waking itself longer than this is dropped and reported, and so are tasks that
 /// together are polled sixteen times as often. The default is 1,000,000, which takes a fraction of a
 /// second.
+///
+/// ```
+/// // A task that spins is caught after a thousand polls.
+/// shaketable::set_poll_budget(1000);
+/// ```
 pub fn set_poll_budget(polls: u32) {
     queue::set_poll_budget(polls.max(1));
 }

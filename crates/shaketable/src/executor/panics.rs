@@ -15,6 +15,16 @@ use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
 /// What a panicking task said, where, and how it got there.
+///
+/// ```
+/// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
+/// # let _fails_because_of_the_panic = simulation.try_test(async |_db, _context| {
+/// let handle = shaketable::spawn(async { panic!("out of eggs") });
+/// let error = handle.await.unwrap_err();
+/// let report = error.panic().expect("it panicked");
+/// println!("{report}"); // out of eggs at src/lib.rs:3:38
+/// # });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PanicReport {
     message: String,
@@ -24,17 +34,47 @@ pub struct PanicReport {
 
 impl PanicReport {
     /// The text given to `panic!`.
+    ///
+    /// ```
+    /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
+    /// # let _fails_because_of_the_panic = simulation.try_test(async |_db, _context| {
+    /// let handle = shaketable::spawn(async { panic!("out of eggs") });
+    /// let error = handle.await.unwrap_err();
+    /// let report = error.panic().expect("it panicked");
+    /// assert_eq!(report.message(), "out of eggs");
+    /// # });
+    /// ```
     pub fn message(&self) -> &str {
         &self.message
     }
 
     /// `file:line:column` of the panic, when the panic hook saw it.
+    ///
+    /// ```
+    /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
+    /// # let _fails_because_of_the_panic = simulation.try_test(async |_db, _context| {
+    /// let handle = shaketable::spawn(async { panic!("out of eggs") });
+    /// let error = handle.await.unwrap_err();
+    /// let report = error.panic().expect("it panicked");
+    /// assert!(report.place().is_some_and(|place| place.contains(".rs:")));
+    /// # });
+    /// ```
     pub fn place(&self) -> Option<&str> {
         self.place.as_deref()
     }
 
     /// The frames of the code that panicked, innermost first, one per line; empty when the panic
     /// hook did not see it.
+    ///
+    /// ```
+    /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
+    /// # let _fails_because_of_the_panic = simulation.try_test(async |_db, _context| {
+    /// let handle = shaketable::spawn(async { panic!("out of eggs") });
+    /// let error = handle.await.unwrap_err();
+    /// let report = error.panic().expect("it panicked");
+    /// assert!(!report.backtrace().is_empty());
+    /// # });
+    /// ```
     pub fn backtrace(&self) -> &str {
         &self.backtrace
     }

@@ -101,6 +101,14 @@ impl Order {
 }
 
 /// An operation that was called and has not returned. Dropped without an answer, its fate is unknown.
+///
+/// ```
+/// # use shaketable::history::{Counter, CounterOperation, History};
+/// let history = History::<Counter>::new();
+/// let call = history.call(0, CounterOperation::Add(1));
+/// // … the transaction …
+/// call.returned(None);
+/// ```
 #[must_use = "say how the operation ended; a call that is dropped is of unknown fate"]
 pub struct Call<M: Model> {
     records: Rc<RefCell<Records<M>>>,
@@ -127,6 +135,13 @@ impl<M: Model> Clone for History<M> {
 
 impl<M: Model> History<M> {
     /// An empty history, known to its clones alone.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// let history = History::<Counter>::new();
+    /// let for_another_client = history.clone();
+    /// # drop(for_another_client);
+    /// ```
     pub fn new() -> Self {
         History {
             records: Rc::new(RefCell::new(Records {
@@ -141,6 +156,13 @@ impl<M: Model> History<M> {
     /// # Panics
     ///
     /// If the name belongs to a history of another model.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// let history = History::<Counter>::shared("visitors");
+    /// history.call(0, CounterOperation::Add(1)).returned(None);
+    /// assert_eq!(History::<Counter>::shared("visitors").len(), 1);
+    /// ```
     pub fn shared(name: &str) -> Self {
         SHARED.with_borrow_mut(|all| {
             let known = all
@@ -154,6 +176,14 @@ impl<M: Model> History<M> {
     }
 
     /// Writes down that a client is about to do something.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// let call = history.call(0, CounterOperation::AddAndGet(1));
+    /// // … the transaction …
+    /// call.returned(Some(1));
+    /// ```
     pub fn call(&self, client: i32, operation: M::Operation) -> Call<M> {
         let mut records = self.records.borrow_mut();
         let called = records.tick();
@@ -170,11 +200,23 @@ impl<M: Model> History<M> {
     }
 
     /// How many operations were called.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// drop(history.call(0, CounterOperation::Read));
+    /// assert_eq!(history.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.records.borrow().operations.len()
     }
 
     /// Whether nothing was called yet.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// assert!(History::<Counter>::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -186,6 +228,15 @@ impl<M: Model> History<M> {
     ///
     /// Thousands of operations are quick if few of them overlap, or if most have versions. Otherwise the search is exponential, and ends undecided after
     /// a million steps ([`NotLinearizable::is_undecided`]).
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Add(1)).returned(None);
+    /// history.call(1, CounterOperation::Read).returned(Some(2));
+    /// let error = history.check().unwrap_err();
+    /// assert!(error.to_string().contains("1 before these can only leave 1"));
+    /// ```
     pub fn check(&self) -> Result<(), NotLinearizable> {
         let records = self.records.borrow();
         check::check::<M>(&records.operations).inspect_err(shown::tell)
@@ -201,24 +252,69 @@ impl<M: Model> Records<M> {
 
 impl<M: Model> Call<M> {
     /// The operation happened, and answered this.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Read).returned(Some(0));
+    /// assert!(history.check().is_ok());
+    /// ```
     pub fn returned(self, output: M::Output) {
         self.end(output, None);
     }
 
     /// The operation happened in a transaction that committed at this version.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// let (first, second) = (
+    ///     history.call(0, CounterOperation::AddAndGet(1)),
+    ///     history.call(1, CounterOperation::AddAndGet(1)),
+    /// );
+    /// // They overlap, but the versions say which was first.
+    /// second.committed(Some(1), 100);
+    /// first.committed(Some(2), 200);
+    /// assert!(history.check().is_ok());
+    /// ```
     pub fn committed(self, output: M::Output, version: i64) {
         self.end(output, Some(Order::Committed(version)));
     }
 
     /// The operation only read, at this read version.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Add(1)).committed(None, 100);
+    /// history.call(1, CounterOperation::Read).read(Some(1), 150);
+    /// assert!(history.check().is_ok());
+    /// ```
     pub fn read(self, output: M::Output, version: i64) {
         self.end(output, Some(Order::Read(version)));
     }
 
     /// The operation may have happened, and may still happen: `commit_unknown_result`, a time-out, a client that gave up.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Add(1)).unknown();
+    /// history.call(1, CounterOperation::Read).returned(Some(0)); // not yet ...
+    /// history.call(1, CounterOperation::Read).returned(Some(1)); // ... and now
+    /// assert!(history.check().is_ok());
+    /// ```
     pub fn unknown(self) {}
 
     /// The operation certainly did not happen: a conflict that was not tried again, an error before the commit.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Add(1)).failed();
+    /// history.call(1, CounterOperation::Read).returned(Some(0));
+    /// assert!(history.check().is_ok());
+    /// ```
     pub fn failed(self) {
         self.records.borrow_mut().operations[self.index].outcome = Outcome::Failed;
     }

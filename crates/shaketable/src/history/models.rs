@@ -47,10 +47,28 @@ pub trait Model: 'static {
 }
 
 /// One value, absent at first.
+///
+/// ```
+/// use shaketable::history::{History, Register, RegisterOperation};
+///
+/// let history = History::<Register<&str>>::new();
+/// history.call(0, RegisterOperation::Write("ada")).returned(None);
+/// history.call(1, RegisterOperation::CompareAndSet("ada", "bob")).returned(Some("ada"));
+/// history.call(2, RegisterOperation::Read).returned(Some("bob"));
+/// assert!(history.check().is_ok());
+/// ```
 #[derive(Debug)]
 pub struct Register<T>(std::marker::PhantomData<T>);
 
 /// What one does with a [`Register`].
+///
+/// ```
+/// use shaketable::history::{Model, Register, RegisterOperation};
+///
+/// let mut state = Some(1);
+/// let output = Register::apply(&mut state, &RegisterOperation::CompareAndSet(1, 2));
+/// assert_eq!((state, output), (Some(2), Some(1)));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegisterOperation<T> {
     /// Answers the value.
@@ -90,10 +108,26 @@ impl<T: Clone + Eq + Hash + Debug + 'static> Model for Register<T> {
 }
 
 /// A number, 0 at first.
+///
+/// ```
+/// use shaketable::history::{Counter, CounterOperation, History};
+///
+/// let history = History::<Counter>::new();
+/// history.call(0, CounterOperation::Add(2)).returned(None);
+/// history.call(1, CounterOperation::AddAndGet(3)).returned(Some(5));
+/// assert!(history.check().is_ok());
+/// ```
 #[derive(Debug)]
 pub struct Counter;
 
 /// What one does with a [`Counter`].
+///
+/// ```
+/// use shaketable::history::{Counter, CounterOperation, Model};
+///
+/// let mut state = 1;
+/// assert_eq!(Counter::apply(&mut state, &CounterOperation::AddAndGet(2)), Some(3));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterOperation {
     /// Answers the number.
@@ -133,10 +167,27 @@ impl Model for Counter {
 }
 
 /// A set, empty at first.
+///
+/// ```
+/// use shaketable::history::{History, Set, SetOperation};
+///
+/// let history = History::<Set<u32>>::new();
+/// history.call(0, SetOperation::Add(7)).returned(None);
+/// history.call(1, SetOperation::Read).returned(Some([7].into()));
+/// assert!(history.check().is_ok());
+/// ```
 #[derive(Debug)]
 pub struct Set<T>(std::marker::PhantomData<T>);
 
 /// What one does with a [`Set`].
+///
+/// ```
+/// use shaketable::history::{Model, Set, SetOperation};
+///
+/// let mut state = [1, 2].into();
+/// Set::apply(&mut state, &SetOperation::Remove(1));
+/// assert_eq!(state, [2].into());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetOperation<T> {
     /// Puts a value in; answers nothing.
@@ -176,10 +227,27 @@ impl<T: Clone + Ord + Hash + Debug + 'static> Model for Set<T> {
 }
 
 /// A queue, empty at first.
+///
+/// ```
+/// use shaketable::history::{History, Queue, QueueOperation};
+///
+/// let history = History::<Queue<u32>>::new();
+/// history.call(0, QueueOperation::Push(7)).returned(None);
+/// history.call(1, QueueOperation::Pop).returned(Some(7));
+/// history.call(1, QueueOperation::Pop).returned(Some(7));
+/// assert!(history.check().is_err(), "what was pushed once comes out once");
+/// ```
 #[derive(Debug)]
 pub struct Queue<T>(std::marker::PhantomData<T>);
 
 /// What one does with a [`Queue`].
+///
+/// ```
+/// use shaketable::history::{Model, Queue, QueueOperation};
+///
+/// let mut state = [1, 2].into();
+/// assert_eq!(Queue::apply(&mut state, &QueueOperation::Pop), Some(1));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueOperation<T> {
     /// Puts a value at the end; answers nothing.
@@ -209,10 +277,28 @@ impl<T: Clone + Eq + Hash + Debug + 'static> Model for Queue<T> {
 }
 
 /// A list that only grows, empty at first.
+///
+/// ```
+/// use shaketable::history::{AppendList, History, ListOperation};
+///
+/// let history = History::<AppendList<u32>>::new();
+/// history.call(0, ListOperation::Append(1)).returned(None);
+/// history.call(0, ListOperation::Append(2)).returned(None);
+/// history.call(1, ListOperation::Read).returned(Some(vec![2, 1]));
+/// assert!(history.check().is_err(), "the order is another one");
+/// ```
 #[derive(Debug)]
 pub struct AppendList<T>(std::marker::PhantomData<T>);
 
 /// What one does with an [`AppendList`].
+///
+/// ```
+/// use shaketable::history::{AppendList, ListOperation, Model};
+///
+/// let mut state = vec![1];
+/// AppendList::apply(&mut state, &ListOperation::Append(2));
+/// assert_eq!(state, [1, 2]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListOperation<T> {
     /// Puts a value at the end; answers nothing.

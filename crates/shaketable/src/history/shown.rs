@@ -10,6 +10,21 @@ use std::fmt;
 /// Its text is the smallest part of the history that shows it, and the state in which it finds the object, in the order of the calls: client, operation, answer, the moments of call and
 /// return (one tick for each), and the version where there is one. Then the end of the longest order that explains a part of it, and the
 /// state that it leaves.
+///
+/// ```
+/// # use shaketable::history::{Counter, CounterOperation, History};
+/// # let history = History::<Counter>::new();
+/// history.call(0, CounterOperation::Add(1)).returned(None);
+/// history.call(1, CounterOperation::Read).returned(Some(0));
+/// let error = history.check().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "not linearizable: no order of these 1 of 2 operations explains every answer\n\
+///     \x20 1 before these can only leave 1\n\
+///     \x20 client 1: Read -> Some(0)  [3, 4]\n\
+///     none of them, done first, answers as it did"
+/// );
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotLinearizable {
     operations: usize,
@@ -56,16 +71,40 @@ impl NotLinearizable {
     }
 
     /// Whether the search was given up: there may be an order.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Add(1)).returned(None);
+    /// history.call(1, CounterOperation::Read).returned(Some(0));
+    /// assert!(!history.check().unwrap_err().is_undecided());
+    /// ```
     pub fn is_undecided(&self) -> bool {
         self.contradiction.is_none()
     }
 
     /// How many operations the smallest contradicting part has.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Add(1)).returned(None);
+    /// history.call(1, CounterOperation::Read).returned(Some(0));
+    /// assert_eq!(history.check().unwrap_err().len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.least().len()
     }
 
     /// Whether there is no part to show.
+    ///
+    /// ```
+    /// # use shaketable::history::{Counter, CounterOperation, History};
+    /// # let history = History::<Counter>::new();
+    /// history.call(0, CounterOperation::Add(1)).returned(None);
+    /// history.call(1, CounterOperation::Read).returned(Some(0));
+    /// assert!(!history.check().unwrap_err().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
