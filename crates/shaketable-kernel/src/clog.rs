@@ -190,7 +190,7 @@ impl Kernel {
             let clog = blockades.pair_clog(from, to);
             *clog = until.max(*clog);
             blockades.extend(until);
-            Reach::Pair(from, to)
+            (until, Reach::Pair(from, to))
         });
         self.record(|| Event::PairClogged { from, to, until });
     }
@@ -215,7 +215,7 @@ impl Kernel {
             let clog = &mut blockades.receive_clogs[interface as usize];
             *clog = until.max(*clog);
             blockades.extend(until);
-            Reach::Interface(interface)
+            (until, Reach::Interface(interface))
         });
         self.record(|| Event::InterfaceClogged { ip, until });
     }
@@ -235,7 +235,7 @@ impl Kernel {
             let (x, y) = (blockades.interface(a), blockades.interface(b));
             blockades.partitions.insert((x.min(y), x.max(y)));
             blockades.extend(Time::NEVER);
-            Reach::Pair(x, y)
+            (Time::NEVER, Reach::Pair(x, y))
         });
         self.record(|| Event::Partitioned {
             a,
@@ -254,9 +254,12 @@ impl Kernel {
         });
     }
 
-    fn block(&self, change: impl FnOnce(&mut Blockades) -> Reach) {
-        let reach = change(&mut self.0.network.borrow_mut().blockades);
-        self.monitor_all(reach);
+    fn block(&self, change: impl FnOnce(&mut Blockades) -> (Time, Reach)) {
+        let (until, reach) = change(&mut self.0.network.borrow_mut().blockades);
+        // Most clogs are over before anybody could notice.
+        if self.is_noticeable(until) {
+            self.monitor_all(reach);
+        }
     }
 
     fn relieve(&self, change: impl FnOnce(&mut Blockades) -> Reach) {

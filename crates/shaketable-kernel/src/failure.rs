@@ -173,6 +173,15 @@ impl Kernel {
         }
     }
 
+    /// Whether a silence from now until then is long enough for somebody to act on it.
+    pub(crate) fn is_noticeable(&self, until: Time) -> bool {
+        let config = &self.0.network.borrow().config;
+        let shortest = config
+            .connection_timeout_min
+            .min(config.failure_detection_delay);
+        until.since(self.now()) > shortest
+    }
+
     /// Counts the silence between two processes, if it is to last long enough for somebody to notice.
     pub(crate) fn monitor(&self, id: LinkId) {
         let now = self.now();

@@ -239,14 +239,15 @@ impl Network {
             return 0.0;
         }
         let (config, stream) = (&self.config, &self.latencies);
+        // One draw says both whether it is slow and how slow: what is left of it, once that is known, is still uniform.
         let half = || {
-            let slow = stream.chance(config.slow_chance);
-            let longest = if slow {
-                config.half_latency_slow
+            let (draw, slow) = (stream.uniform(), config.slow_chance);
+            let (longest, rest) = if draw < slow {
+                (config.half_latency_slow, draw / slow)
             } else {
-                config.half_latency_fast
+                (config.half_latency_fast, (draw - slow) / (1.0 - slow))
             };
-            stream.range(config.half_latency_min, longest)
+            config.half_latency_min + (longest - config.half_latency_min) * rest
         };
         let mut latency = config.batching * stream.uniform() + half() + half();
         if config.pair_latency > 0.0 {
@@ -357,10 +358,10 @@ impl Kernel {
             && network
                 .failures
                 .chance(network.config.connection_failure_chance);
-        network.link(id);
+        network.link(id); // there is one from now on
         let latency = network.latency(id);
         let blocked = network.blockades.until(id, now) > now;
-        let link = network.link(id);
+        let link = &mut network.links[id.from.index()][id.to.index()];
         let due = now.after(latency);
         if due <= now && link.queue.is_empty() && !blocked {
             drop(network);
@@ -402,12 +403,18 @@ impl Kernel {
     pub(crate) fn serve_link(&self, id: LinkId) {
         let now = self.now();
         let LinkId { from, to } = id;
-        let mut network = self.0.network.borrow_mut();
         loop {
-            let blocked = network.blockades.until(id, now);
-            let link = network.link(id);
-            let due = link.queue.front().map(|first| first.due.max(blocked));
-            if due.is_none_or(|due| due > now) {
+            let mut guard = self.0.network.borrow_mut();
+            let network = &mut *guard;
+            let Some(link) = network.links[from.index()].get_mut(to.index()) else {
+                return;
+            };
+            let due = link.queue.front().map(|first| first.due);
+            let due = due.map(|due| due.max(network.blockades.until(id, now)));
+            let Some(message) = (match due {
+                Some(due) if due <= now => link.queue.pop_front(),
+                _ => None,
+            }) else {
                 // A partition has no end to wait for; healing it serves the link.
                 let timer = due
                     .filter(|due| *due != Time::NEVER)
@@ -417,13 +424,10 @@ impl Kernel {
                     self.0.timers.borrow_mut().cancel(old);
                 }
                 return;
-            }
-            let Some(message) = link.queue.pop_front() else {
-                return;
             };
             let broken = message.connection != link.connection;
             let lost = broken && message.parcel.may_be_lost() && network.failures.chance(0.5);
-            drop(network);
+            drop(guard);
             if lost {
                 self.record(|| Event::MessageLost { from, to });
                 drop(message);
@@ -431,7 +435,6 @@ impl Kernel {
                 self.record(|| Event::MessageDelivered { from, to });
                 message.parcel.arrive(self);
             }
-            network = self.0.network.borrow_mut();
         }
     }
 

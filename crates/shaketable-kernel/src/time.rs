@@ -43,8 +43,8 @@ impl Time {
         if seconds <= 0.0 {
             return self;
         }
-        let nanos = (seconds * 1e9).round();
-        // `as` saturates; a NaN must not become "now".
+        // Rounded, by the half and the cut of `as`, which also saturates; a NaN must not become "now".
+        let nanos = seconds * 1e9 + 0.5;
         if nanos.is_nan() || nanos >= u64::MAX as f64 {
             return Time::NEVER;
         }

@@ -69,7 +69,7 @@ impl Promises {
 
     /// What was done to promises that must not be; empties the list.
     pub fn take_misuses(&self) -> Vec<Misuse> {
-        self.misused.borrow_mut().drain(..).collect()
+        std::mem::take(&mut self.misused.borrow_mut())
     }
 }
 
