@@ -93,7 +93,7 @@ fn is_shown(attributes: &[Attribute]) -> bool {
 }
 
 fn has_example(attributes: &[Attribute]) -> bool {
-    let lines = attributes.iter().filter_map(|attribute| {
+    let mut lines = attributes.iter().filter_map(|attribute| {
         let Meta::NameValue(pair) = &attribute.meta else {
             return None;
         };
@@ -109,5 +109,5 @@ fn has_example(attributes: &[Attribute]) -> bool {
         let kind = line.trim().strip_prefix("```").map(str::to_owned);
         kind.is_some_and(|kind| matches!(&*kind, "" | "no_run" | "standalone_crate"))
     };
-    lines.map(is_compiled).any(|compiled| compiled)
+    lines.any(is_compiled)
 }
