@@ -30,13 +30,21 @@ fn libraries() -> &'static Path {
             .status()
             .unwrap();
         assert!(status.success());
-        for name in ["misbehave", "older_abi", "counter"] {
-            let source =
-                Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/workloads/{name}.c"));
+        for source in [
+            "misbehave.c",
+            "older_abi.c",
+            "counter.c",
+            "classy.cpp",
+            "cpp_only.cpp",
+        ] {
+            let (name, language) = source.split_once('.').unwrap();
+            let compiler = if language == "c" { "cc" } else { "c++" };
+            let workloads = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads");
+            let source = workloads.join(source);
             let library = folder.join(format!("lib{name}.so"));
             // Written beside and moved: another test program may be loading the old one.
             let fresh = folder.join(format!("lib{name}.{}.so", std::process::id()));
-            let status = Command::new("cc")
+            let status = Command::new(compiler)
                 .args(["-shared", "-fPIC", "-O0", "-w", "-pthread", "-o"])
                 .arg(&fresh)
                 .arg(source)
@@ -66,6 +74,7 @@ fn libraries() -> &'static Path {
         assert!(status.success());
         fs::rename(fresh, folder.join("libstray.so")).unwrap();
         fs::write(folder.join("libtext.so"), "this is no library\n").unwrap();
+        fs::copy(absent.join("libfdb_c.so"), folder.join("libno_factory.so")).unwrap();
         folder
     })
 }
@@ -335,6 +344,8 @@ fn libraries_that_cannot_be_used_are_refused_with_advice() {
     for (name, options) in [
         ("missing", "libraryName = 'nowhere'\n"),
         ("text", "libraryName = 'text'\n"),
+        ("no-factory", "libraryName = 'no_factory'\n"),
+        ("cpp-only", "libraryName = 'cpp_only'\n"),
         (
             "older-returns",
             "libraryName = 'older_abi'\nworkloadName = 'B'\n",
@@ -650,6 +661,83 @@ fn a_careful_workload_survives_what_breaks_a_careless_one() {
     let report = text(&careless.stdout);
     assert!(report.contains("WrongSum Sum="), "{report}");
     assert!(report.contains("faults before it"), "{report}");
+}
+
+#[test]
+fn a_database_that_is_kept_or_destroyed_has_a_verdict() {
+    for (option, kind, words) in [
+        (
+            "keep = 1\n",
+            "database_kept",
+            "the database of setup after that phase had ended",
+        ),
+        (
+            "destroy = 1\n",
+            "misuse",
+            "destroyed the database that it was lent for start",
+        ),
+    ] {
+        let bench = counting(&format!("lease-{}", &option[..4]), option);
+        let arguments = "run bench.toml --seed 1 --no-build --clients 2 --message-format json";
+        let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(100), "{}", text(&output.stderr));
+        let lines = text(&output.stdout);
+        let failure = lines
+            .lines()
+            .find(|line| line.contains("\"failure\""))
+            .unwrap();
+        let failure: serde_json::Value = serde_json::from_str(failure).unwrap();
+        let first = &failure["outcome"]["failures"][0];
+        assert_eq!(first["kind"], kind, "{first}");
+        assert_eq!(first["phase"], "start", "{first}");
+        assert!(first["client"].is_u64(), "{first}");
+        assert!(
+            first["message"].as_str().unwrap().contains(words),
+            "{first}"
+        );
+    }
+}
+
+#[test]
+fn a_workload_in_cpp_runs_through_the_c_interface_with_and_without_the_file_saying_so() {
+    let run = |what: &str, use_capi: &str| {
+        let name = format!("cpp-{what}-{}", use_capi.len());
+        let options =
+            format!("libraryName = 'classy'\nworkloadName = 'W'\nwhat = '{what}'\n{use_capi}");
+        let bench = Bench::new(&name, &options);
+        let arguments = "replay bench.toml --seed 5 --no-build --clients 1 --trace-dir .";
+        let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+        let trace = fs::read_to_string(bench.folder.join("bench-5.json")).unwrap();
+        (output.status.code(), text(&output.stdout), trace)
+    };
+    for use_capi in ["", "useCAPI = true\n", "useCAPI = false\n"] {
+        let (code, report, _) = run("nothing", use_capi);
+        assert_eq!(code, Some(0), "{report}");
+        assert!(
+            report.contains("Metric (0, 0): External.answer, 42.000000, 42"),
+            "{report}"
+        );
+    }
+    let (code, report, trace) = run("caught", "");
+    assert_eq!(code, Some(0), "{report}");
+    assert!(trace.contains("caught where it was thrown"), "{trace}");
+    let (code, report, _) = run("thrown", "");
+    assert_eq!(code, Some(100), "{report}");
+    assert!(
+        report.contains("crashed in start of W, client "),
+        "{report}"
+    );
+    assert!(report.contains("SIGABRT"), "{report}");
+    let (_, report, _) = run("thread", "");
+    assert!(report.contains("the workload started a thread"), "{report}");
+    let (_, report, _) = run("file", "");
+    assert!(
+        report.contains("the workload opened a file: notes.txt"),
+        "{report}"
+    );
+    let (_, _, first) = run("ask", "");
+    assert!(first.contains("\"Answer\": \"1767225601"), "{first}");
+    assert_eq!(first, run("ask", "").2, "clocks of C++ are simulated");
 }
 
 #[test]

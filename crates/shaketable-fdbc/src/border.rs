@@ -8,7 +8,7 @@
 //! When the border is dropped, everything that the code under test still holds is cut off: handles may be destroyed
 //! but do nothing any more, pending futures stay pending, and the lent databases are gone.
 
-use crate::database::FDBDatabase;
+use crate::database::{FDBDatabase, LeaseBreach};
 use crate::future::FDBFuture;
 use crate::operation::{self, Operation};
 use crate::universe::Universe;
@@ -46,6 +46,27 @@ impl Border {
         let pointer = Arc::as_ptr(&handle).cast_mut();
         self.lent.push(handle);
         pointer
+    }
+
+    /// Takes back what was lent under this handle. It stays valid, but to use it from now on is remembered.
+    pub fn take_back(&self, handle: *const FDBDatabase) {
+        let lent = self.lent.iter().find(|lent| Arc::as_ptr(lent) == handle);
+        if let Some(lease) = lent.and_then(|lent| lent.lease()) {
+            lease.end();
+        }
+    }
+
+    /// What was done with lent databases that must not be, since the last call.
+    pub fn take_breaches(&self) -> Vec<(*const FDBDatabase, LeaseBreach)> {
+        let breaches = self.lent.iter().flat_map(|lent| {
+            let lease = lent.lease().into_iter();
+            lease.flat_map(|lease| {
+                lease
+                    .take_breaches()
+                    .map(|breach| (Arc::as_ptr(lent), breach))
+            })
+        });
+        breaches.collect()
     }
 
     /// A future that becomes ready when `future` does, which runs as a task of `process`. Whoever gets the handle

@@ -1,19 +1,54 @@
 //! The database behind `FDBDatabase*`.
 //!
 //! A handle is a universe and the number of a client's database in it. Databases that a host lends to a workload look
-//! the same; destroying one of those does nothing, because FoundationDB's tester lends them too and owns them itself.
+//! the same; destroying one of those does nothing, because FoundationDB's tester lends them too and owns them itself. There it ends in a crash, sooner or
+//! later, as using one does that was taken back: here a [`Lease`] remembers it.
 
 use crate::transaction::FDBTransaction;
 use crate::universe::{Slot, Universe};
 use shaketable_cluster::client::Database;
 use shaketable_kernel::Kernel;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What `FDBDatabase*` points to.
 pub struct FDBDatabase {
     pub(crate) universe: Arc<Universe>,
     slot: Slot,
-    lent: bool,
+    lease: Option<Lease>,
+}
+
+/// What became of a handle that a host has lent.
+#[derive(Default)]
+pub(crate) struct Lease {
+    over: AtomicBool,
+    used_afterwards: AtomicBool,
+    destroyed: AtomicBool,
+}
+
+/// What the code under test did with a database that it was lent, and must not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseBreach {
+    /// It began a transaction after the database was taken back.
+    UsedAfterwards,
+    /// It destroyed the database.
+    Destroyed,
+}
+
+impl Lease {
+    /// The lease is over.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// What was done that must not be, since the last call.
+    pub(crate) fn take_breaches(&self) -> impl Iterator<Item = LeaseBreach> {
+        let used = self.used_afterwards.swap(false, Ordering::Relaxed);
+        let destroyed = self.destroyed.swap(false, Ordering::Relaxed);
+        let used = used.then_some(LeaseBreach::UsedAfterwards);
+        used.into_iter()
+            .chain(destroyed.then_some(LeaseBreach::Destroyed))
+    }
 }
 
 impl FDBDatabase {
@@ -25,7 +60,7 @@ impl FDBDatabase {
         let database = Arc::new(FDBDatabase {
             universe,
             slot: Slot::empty(),
-            lent: false,
+            lease: None,
         });
         let handle = database.clone();
         database
@@ -39,7 +74,7 @@ impl FDBDatabase {
         let database = Arc::new(FDBDatabase {
             universe,
             slot: Slot::empty(),
-            lent: true,
+            lease: Some(Lease::default()),
         });
         database.put(object);
         database
@@ -50,9 +85,20 @@ impl FDBDatabase {
             .objects(|objects| self.slot.set(objects.databases.insert(object)));
     }
 
-    /// Whether the handle belongs to a host, which alone may destroy it.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent
+    /// Whose the handle is, if it is a host's.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// Whether the handle may be destroyed; a host's may not, and the attempt is remembered.
+    pub(crate) fn may_be_destroyed(&self) -> bool {
+        match &self.lease {
+            None => true,
+            Some(lease) => {
+                lease.destroyed.store(true, Ordering::Relaxed);
+                false
+            }
+        }
     }
 
     /// Runs `call` on the client's database, later, on the kernel's thread.
@@ -67,6 +113,11 @@ impl FDBDatabase {
 
     /// A transaction of this database.
     pub(crate) fn create_transaction(self: &Arc<FDBDatabase>) -> Arc<FDBTransaction> {
+        if let Some(lease) = &self.lease
+            && lease.over.load(Ordering::Relaxed)
+        {
+            lease.used_afterwards.store(true, Ordering::Relaxed);
+        }
         let transaction = FDBTransaction::new(self.universe.clone());
         let handle = transaction.clone();
         self.apply(move |object| handle.put(object.create_transaction()));

@@ -34,7 +34,7 @@ pub use abi::{
     transaction::*,
 };
 pub use border::Border;
-pub use database::FDBDatabase;
+pub use database::{FDBDatabase, LeaseBreach};
 pub use exports::{EXPORTS, Export, keep_symbols};
 pub use future::FDBFuture;
 pub use legacy::FDBCluster;

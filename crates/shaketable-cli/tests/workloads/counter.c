@@ -18,6 +18,7 @@ typedef void (*FDBCallback)(FDBFuture *, void *);
 
 fdb_error_t fdb_select_api_version_impl(int, int);
 fdb_error_t fdb_database_create_transaction(FDBDatabase *, FDBTransaction **);
+void fdb_database_destroy(FDBDatabase *);
 void fdb_transaction_destroy(FDBTransaction *);
 void fdb_transaction_set(FDBTransaction *, const uint8_t *, int, const uint8_t *, int);
 void fdb_transaction_atomic_op(FDBTransaction *, const uint8_t *, int, const uint8_t *, int, int);
@@ -59,6 +60,7 @@ typedef struct {
     Context context;
     int client, clients, count, made;
     bool careless, checking;
+    bool keep, destroy;
     FDBTransaction *transaction;
     FDBDatabase *database;
     Promise done;
@@ -151,11 +153,15 @@ static void begin(Self *self, FDBDatabase *database, Promise done, bool checking
 }
 
 static void setup(void *self, FDBDatabase *database, Promise done) {
-    (void)self; (void)database;
+    ((Self *)self)->database = database;
     done.vt->send(done.inner, true);
     done.vt->free(done.inner);
 }
-static void start(void *self, FDBDatabase *database, Promise done) { begin(self, database, done, false); }
+static void start(void *arg, FDBDatabase *database, Promise done) {
+    Self *self = arg;
+    if (self->destroy) fdb_database_destroy(database);
+    begin(self, self->keep ? self->database : database, done, false);
+}
 static void check(void *self, FDBDatabase *database, Promise done) {
     if (((Self *)self)->client == 0) begin(self, database, done, true); else setup(self, database, done);
 }
@@ -172,5 +178,7 @@ Workload workloadCFactory(const char *name, Context context) {
     self->clients = context.vt->clientCount(context.inner);
     self->count = option(context, "count", "10");
     self->careless = option(context, "careless", "0") != 0;
+    self->keep = option(context, "keep", "0") != 0;
+    self->destroy = option(context, "destroy", "0") != 0;
     return (Workload){ 1, self, &table };
 }

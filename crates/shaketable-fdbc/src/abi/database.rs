@@ -69,7 +69,7 @@ unsafe fn create(cluster: ClusterName, out: *mut *mut FDBDatabase) -> fdb_error_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdb_database_destroy(database: *mut FDBDatabase) {
     // SAFETY: the contract of the header.
-    if database.is_null() || unsafe { borrow(database) }.is_lent() {
+    if database.is_null() || !unsafe { borrow(database) }.may_be_destroyed() {
         return;
     }
     // SAFETY: the contract of the header.

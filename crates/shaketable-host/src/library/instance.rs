@@ -48,13 +48,23 @@ pub enum CreateError {
 }
 
 /// The handle of a database that a workload gets for a phase.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LentDatabase(*mut FDBDatabase);
 
 impl LentDatabase {
     /// A fresh handle. It is valid as long as the border, which the host keeps until no code of a workload can run any more.
     pub fn new(border: &mut Border, database: Database) -> LentDatabase {
         LentDatabase(border.lend_database(database).cast())
+    }
+
+    /// The phase it was lent for is over.
+    pub fn take_back(self, border: &Border) {
+        border.take_back(self.0.cast());
+    }
+
+    /// Whether it is the one of this handle.
+    pub fn is(self, handle: *const shaketable_fdbc::FDBDatabase) -> bool {
+        std::ptr::addr_eq(self.0, handle)
     }
 
     /// No database, for a test that says `useDB = false`.

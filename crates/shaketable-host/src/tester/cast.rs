@@ -213,8 +213,15 @@ pub(super) async fn perform(
                 run.begin(client.number, *workload, Waits::OnTheBorder);
                 run.call(client.number, *workload);
                 let external = external.borrow();
-                external.begin(phase, stage.lend(client, use_db), promise);
-                waiting.push((*workload, Box::pin(resolved)));
+                let database = stage.lend(client, *workload, phase, use_db);
+                external.begin(phase, database, promise);
+                let stage = stage.clone();
+                let ended = async move {
+                    let resolution = resolved.await;
+                    stage.take_back(database);
+                    resolution
+                };
+                waiting.push((*workload, Box::pin(ended)));
                 (phase == Phase::Check).then(|| external.check_timeout())
             }
             Actor::Cycle(cycle) => {

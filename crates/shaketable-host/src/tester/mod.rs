@@ -58,6 +58,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             let play = orchestra::play(run.clone(), stage.clone());
             let orchestra = kernel.spawn(stage.test_system, Priority::DefaultDelay, play);
             drive(&run, &stage, &orchestra);
+            stage.collect_breaches(&run);
             run.note_buggified(stage.cluster.as_ref().map(|(cluster, _)| cluster));
             run.errors.replace(stage.errors());
             // The order matters: the code under test may still be called while tasks and futures are dropped.

@@ -376,9 +376,11 @@ impl<'a> Test<'a> {
             let cast = self.cast_of(&client);
             perform(run.clone(), self.stage.clone(), self.number, phase, cast)
         });
+        let ends = ends.await;
+        self.stage.collect_breaches(run);
         let mut failed = 0;
         let mut broken = false;
-        for end in ends.await {
+        for end in ends {
             match end {
                 End::Passed => {}
                 End::Failed => failed += 1,

@@ -4,13 +4,14 @@ use super::recorder::Recorded;
 use super::run::Run;
 use crate::library::instance::LentDatabase;
 use crate::testfile::{Configuration, Knob};
+use crate::verdict::{FailureKind, Phase};
 use shaketable_abi::FDBFuture;
 use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::{KnobError, Knobs};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_fdbc::Border;
+use shaketable_fdbc::{Border, LeaseBreach};
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Stream};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub(super) struct Stage {
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
     border: Rc<RefCell<Option<Border>>>,
+    lent: Rc<RefCell<Vec<Lent>>>,
     delays: Stream,
     /// The cluster, and the orchestrator's own way to it.
     pub(super) cluster: Option<(Cluster, Database)>,
@@ -42,6 +44,14 @@ impl Drop for TestKnobs {
     fn drop(&mut self) {
         self.cluster.set_knobs(Knobs::clone(&self.before));
     }
+}
+
+/// A database that was lent, to whom, and for what.
+struct Lent {
+    handle: LentDatabase,
+    client: u32,
+    workload: usize,
+    phase: Phase,
 }
 
 /// A tester: the machine a client runs on.
@@ -97,6 +107,7 @@ impl Stage {
             test_system,
             clients,
             border: Rc::new(RefCell::new(Some(border))),
+            lent: Rc::default(),
             delays,
             cluster: cluster.zip(own),
         })
@@ -169,12 +180,63 @@ impl Stage {
         }
     }
 
-    /// A fresh handle of a client's database; none if the test has none.
-    pub(super) fn lend(&self, client: &Client, use_db: bool) -> LentDatabase {
+    /// A fresh handle of a client's database, for a phase of a workload; none if the test has no database.
+    pub(super) fn lend(
+        &self,
+        client: &Client,
+        workload: usize,
+        phase: Phase,
+        use_db: bool,
+    ) -> LentDatabase {
         let mut border = self.border.borrow_mut();
-        match (border.as_mut(), &client.database) {
-            (Some(border), Some(database)) if use_db => LentDatabase::new(border, database.clone()),
-            _ => LentDatabase::none(),
+        let (Some(border), Some(database), true) = (border.as_mut(), &client.database, use_db)
+        else {
+            return LentDatabase::none();
+        };
+        let handle = LentDatabase::new(border, database.clone());
+        self.lent.borrow_mut().push(Lent {
+            handle,
+            client: client.number,
+            workload,
+            phase,
+        });
+        handle
+    }
+
+    /// A phase is over, and with it the use of its database.
+    pub(super) fn take_back(&self, handle: LentDatabase) {
+        if let Some(border) = self.border.borrow().as_ref() {
+            handle.take_back(border);
+        }
+    }
+
+    /// Turns what was done with lent databases, and must not be, into failures.
+    pub(super) fn collect_breaches(&self, run: &Run) {
+        let breaches = match self.border.borrow().as_ref() {
+            Some(border) => border.take_breaches(),
+            None => return,
+        };
+        for (handle, breach) in breaches {
+            let lent = self.lent.borrow();
+            let Some(lent) = lent.iter().find(|lent| lent.handle.is(handle)) else {
+                continue;
+            };
+            let phase = lent.phase;
+            let (kind, message) = match breach {
+                LeaseBreach::UsedAfterwards => (
+                    FailureKind::DatabaseKept,
+                    format!(
+                        "began a transaction on the database of {phase} after that phase had ended: fdbserver has freed it by then"
+                    ),
+                ),
+                LeaseBreach::Destroyed => (
+                    FailureKind::Misuse,
+                    format!(
+                        "destroyed the database that it was lent for {phase}: fdbserver frees it a second time, and crashes"
+                    ),
+                ),
+            };
+            run.fail(kind, Some(lent.client), Some(lent.workload), message);
         }
     }
 
