@@ -40,4 +40,4 @@ pub use future::FDBFuture;
 pub use legacy::FDBCluster;
 pub use transaction::FDBTransaction;
 pub use types::*;
-pub use version::{API_VERSION_MAX, reset as reset_api_version};
+pub use version::API_VERSION_MAX;

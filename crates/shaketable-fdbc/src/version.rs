@@ -50,19 +50,18 @@ pub(crate) fn header_is_before(version: i32) -> bool {
     (1..version).contains(&HEADER.load(Ordering::Acquire))
 }
 
-/// Makes the process as if no version had been selected. For hosts, which run one simulation after another in one process
-/// while each library selects its version as if it were the first.
-pub fn reset() {
-    RUNTIME.store(0, Ordering::Release);
-    HEADER.store(0, Ordering::Release);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Makes the process as if no version had been selected.
+    fn reset() {
+        RUNTIME.store(0, Ordering::Release);
+        HEADER.store(0, Ordering::Release);
+    }
+
     #[test]
-    fn a_version_is_selected_once_until_a_host_forgets_it() {
+    fn a_version_is_selected_once() {
         assert_eq!(selected(), None);
         assert_eq!(select(740, 730), Err(Error::API_VERSION_INVALID));
         assert_eq!(select(801, 801), Err(Error::API_VERSION_NOT_SUPPORTED));
