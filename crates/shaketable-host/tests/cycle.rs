@@ -4,7 +4,7 @@ use shaketable_host::plan::{Plan, Recording, Settings};
 use shaketable_host::simulate;
 use shaketable_host::testfile::TestFile;
 use shaketable_host::verdict::{FailureKind, Outcome, Phase};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 fn run(source: &str, seed: u32, settings: &Settings) -> Outcome {
@@ -122,6 +122,19 @@ fn too_few_transactions_fail_the_test() {
     let outcome = run(&file, 1, &Settings::default());
     let message = &outcome.failures[0].message;
     assert!(message.contains("Rate below desired rate"), "{message}");
+}
+
+#[test]
+fn a_seed_draws_four_to_eight_clients() {
+    let file = "[[test]]\ntestTitle = 'Clogs'\nrunFailureWorkloads = false\n[[test.workload]]\ntestName = 'RandomClogging'\ntestDuration = 0.1\n";
+    let clients = (0..40).map(|seed| run(file, seed, &Settings::default()).drawn.clients);
+    let drawn: BTreeSet<u32> = clients.collect();
+    assert_eq!(drawn, BTreeSet::from([4, 5, 6, 7, 8]));
+    let settings = Settings {
+        clients: Some(3),
+        ..Settings::default()
+    };
+    assert_eq!(run(file, 1, &settings).drawn.clients, 3);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub fn new(args: &NewArgs) -> u8 {
         }
     }
     println!(
-        "{} is ready:\n  cd {}\n  cargo shaketable run --seeds 100",
+        "{} is ready:\n  cd {}\n  cargo test\n  cargo shaketable run --seeds 100",
         folder.display(),
         folder.display()
     );
@@ -61,21 +61,20 @@ fn source_folder() -> Option<String> {
 
 fn files(name: &str, source: Option<&str>) -> Vec<(String, String)> {
     let library = name.replace('-', "_");
-    let dependency = match source {
-        Some(source) => format!(
-            "{{ path = {:?}, features = [\"fdb-7_4\"] }}",
-            format!("{source}/crates/shaketable")
-        ),
-        None => format!(
-            "{{ version = {:?}, features = [\"fdb-7_4\"] }}",
-            env!("CARGO_PKG_VERSION")
-        ),
+    let place = match source {
+        Some(source) => format!("path = {:?}", format!("{source}/crates/shaketable")),
+        None => format!("version = {:?}", env!("CARGO_PKG_VERSION")),
     };
+    let dependency = |features: &str| format!("{{ {place}, features = [{features}] }}");
     let fill = |template: &str| {
         template
             .replace("{{name}}", name)
             .replace("{{library}}", &library)
-            .replace("{{dependency}}", &dependency)
+            .replace("{{dependency}}", &dependency(r#""fdb-7_4""#))
+            .replace(
+                "{{dev-dependency}}",
+                &dependency(r#""embedded", "fdb-7_4""#),
+            )
     };
     let mut files = vec![
         (
@@ -89,10 +88,6 @@ fn files(name: &str, source: Option<&str>) -> Vec<(String, String)> {
         (
             format!("tests/{library}.toml"),
             fill(include_str!("new/test.toml.template")),
-        ),
-        (
-            "tests/simulation.rs".to_owned(),
-            fill(include_str!("new/simulation.rs.template")),
         ),
         (".gitignore".to_owned(), "/target\n".to_owned()),
     ];

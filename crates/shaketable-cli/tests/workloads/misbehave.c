@@ -48,7 +48,15 @@ typedef struct {
     Context context;
     char what[64], where[16];
     int on_client;
+    /* Of "delay". */
+    Promise done;
+    double began;
+    int refusal;
 } Self;
+
+int fdb_future_set_callback(void *, void (*)(void *, void *), void *);
+int fdb_future_get_error(void *);
+void fdb_future_destroy(void *);
 
 static void option(Context c, const char *name, const char *fallback, char *out, size_t size) {
     String s = c.vt->getOption(c.inner, name, fallback);
@@ -75,6 +83,24 @@ static int recurse(volatile int depth) {
     return recurse(depth + 1) + room[0];
 }
 
+static void delayed(void *future, void *arg) {
+    Self *self = arg;
+    char text[64];
+    fdb_future_destroy(future);
+    snprintf(text, sizeof text, "%d %.9f", self->refusal, self->context.vt->now(self->context.inner) - self->began);
+    trace(self, 1, "Delayed", "Answer", text);
+    self->done.vt->send(self->done.inner, true);
+    self->done.vt->free(self->done.inner);
+}
+
+static void refused(void *future, void *arg) {
+    Self *self = arg;
+    self->refusal = fdb_future_get_error(future);
+    fdb_future_destroy(future);
+    self->began = self->context.vt->now(self->context.inner);
+    fdb_future_set_callback(self->context.vt->delay(self->context.inner, 1), delayed, self);
+}
+
 /* Does it; answers whether the phase still has to be ended. */
 static bool misbehave(Self *self, Promise done) {
     const char *what = self->what;
@@ -90,6 +116,11 @@ static bool misbehave(Self *self, Promise done) {
     if (!strcmp(what, "twice")) { done.vt->send(done.inner, true); return true; }
     if (!strcmp(what, "free-twice")) { done.vt->send(done.inner, true); done.vt->free(done.inner); return true; }
     if (!strcmp(what, "never")) { return false; }
+    if (!strcmp(what, "delay")) {
+        self->done = done;
+        fdb_future_set_callback(self->context.vt->delay(self->context.inner, -1), refused, self);
+        return false;
+    }
     /* Something is pending, and it takes longer than any limit. */
     if (!strcmp(what, "late")) { self->context.vt->delay(self->context.inner, 1e6); return false; }
     if (!strcmp(what, "leak")) { self->context.vt->delay(self->context.inner, 1); return true; }

@@ -1,0 +1,198 @@
+//! Many seeds: which are run, how a sweep ends, what is reported, to people and to programs.
+
+use crate::bench::{Bench, counting, text};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+#[test]
+fn folders_are_searched_for_test_files() {
+    let bench = Bench::misbehaving("folder", "nothing", "start");
+    fs::create_dir_all(bench.folder.join("below/empty")).unwrap();
+    fs::copy(
+        bench.folder.join("bench.toml"),
+        bench.folder.join("below/bench.toml"),
+    )
+    .unwrap();
+    let run = |arguments: &str| bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let output = run("run . --seed 1 --seeds 2 --no-build");
+    let report = text(&output.stdout);
+    assert!(report.starts_with("4 runs: passed"), "{report}");
+    let output = run("run below/empty --seed 1");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+}
+
+#[test]
+fn errors_and_faults_are_counted() {
+    let bench = counting("stats", "");
+    let output = bench.run(&[
+        "stats",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "4",
+        "--no-build",
+        "--message-format",
+        "json",
+    ]);
+    let lines = text(&output.stdout);
+    let summary: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert!(summary["errors"]["1021"].as_u64() > Some(0), "{summary}");
+    assert!(
+        summary["faults"]["RebootingProcess"].as_u64() > Some(0),
+        "{summary}"
+    );
+}
+
+#[test]
+fn json_messages_tell_every_run_and_the_summary() {
+    let bench = Bench::misbehaving("json", "error", "check");
+    let output = bench.run(&[
+        "run",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "5",
+        "--no-build",
+        "--message-format",
+        "json",
+    ]);
+    let lines = text(&output.stdout);
+    let kinds: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            message["type"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "start", "run", "run", "run", "run", "run", "failure", "summary"
+        ]
+    );
+}
+
+#[test]
+fn the_line_to_paste_shows_the_failure_again() {
+    let bench = Bench::misbehaving("paste", "error", "check");
+    let output = bench.run(&[
+        "run",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "3",
+        "--no-build",
+        "--buggify",
+        "on",
+    ]);
+    let lines = text(&output.stdout);
+    let line = lines.lines().last().unwrap();
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(words[0], "shaketable", "{lines}");
+    let again = bench.run(&words[1..]);
+    assert_eq!(again.status.code(), Some(100));
+    assert!(
+        text(&again.stdout).contains("InvariantBroken"),
+        "{}",
+        text(&again.stdout)
+    );
+}
+
+#[test]
+fn reports_for_machines_are_written_beside_the_one_for_people() {
+    let bench = Bench::misbehaving("machines", "error", "check");
+    let summary = bench.folder.join("summary.md");
+    let _ = fs::remove_file(&summary);
+    let arguments = "run bench.toml --seed 1 --seeds 40 --no-build --jobs 2 --shard 2/4 --fail-fast --junit junit.xml";
+    let output = Command::new(env!("CARGO_BIN_EXE_shaketable"))
+        .args(arguments.split(' '))
+        .current_dir(&bench.folder)
+        .env("NO_COLOR", "1")
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .env_remove("CARGO_PKG_NAME")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(100), "{}", text(&output.stderr));
+    let report = text(&output.stdout);
+    assert!(
+        report.contains("FAIL bench.toml seed 2"),
+        "the second of four parts: {report}"
+    );
+    let again = "reproduce: shaketable replay bench.toml --seed 2 --no-build";
+    let junit = fs::read_to_string(bench.folder.join("junit.xml")).unwrap();
+    assert!(
+        junit.contains(again) && junit.contains("failures=\"1\""),
+        "{junit}"
+    );
+    let summary = fs::read_to_string(summary).unwrap();
+    assert!(summary.contains("InvariantBroken"), "{summary}");
+}
+
+#[test]
+fn seeds_are_run_until_the_time_is_over() {
+    let bench = Bench::misbehaving("until", "nothing", "start");
+    let arguments = "run bench.toml --for 1s --no-build --message-format json";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let summary: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert!(summary["passed"].as_u64() > Some(0), "{summary}");
+}
+
+#[test]
+fn an_interrupt_ends_a_sweep_with_a_summary() {
+    let bench = Bench::misbehaving("interrupted", "nothing", "start");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_shaketable"))
+        .args("run bench.toml --seeds 100000000 --no-build --message-format json".split(' '))
+        .current_dir(&bench.folder)
+        .env_remove("GITHUB_STEP_SUMMARY")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // The first run has ended: everything is under way.
+    for line in lines.by_ref() {
+        if line.unwrap().contains("\"type\":\"run\"") {
+            break;
+        }
+    }
+    let interrupt = format!("kill -INT {}", child.id());
+    assert!(
+        Command::new("sh")
+            .args(["-c", &interrupt])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let last = lines.map_while(Result::ok).last().unwrap();
+    assert!(last.contains("\"type\":\"summary\""), "{last}");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn what_cannot_run_has_its_exit_status() {
+    let bench = Bench::misbehaving("status", "nothing", "start");
+    let status = |arguments: &[&str]| bench.run(arguments).status.code();
+    assert_eq!(status(&["run", "absent.toml"]), Some(96));
+    assert_eq!(
+        status(&["run", "bench.toml", "--seed", "99999999999"]),
+        Some(2)
+    );
+    assert_eq!(
+        status(&[
+            "run",
+            "bench.toml",
+            "--no-build",
+            "--seeds",
+            "1",
+            "--shard",
+            "2/2"
+        ]),
+        Some(4)
+    );
+    assert_eq!(status(&["list", "."]), Some(0));
+}

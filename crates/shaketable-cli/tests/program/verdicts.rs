@@ -1,0 +1,327 @@
+//! What a run is told to have been: passes, failures with their phase and client, crashes with their stack.
+
+use crate::bench::{Bench, counting, libraries, text};
+use std::fs;
+
+#[test]
+fn a_workload_that_behaves_passes() {
+    let bench = Bench::misbehaving("behaves", "nothing", "start");
+    let output = bench.run(&[
+        "run",
+        "bench.toml",
+        "--seed",
+        "7",
+        "--no-build",
+        "--clients",
+        "3",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let varies = |line: &&str| line.starts_with("Elapsed") || line.starts_with("Unseed");
+    let stable: Vec<&str> = lines.lines().filter(|line| !varies(line)).collect();
+    insta::assert_snapshot!(stable.join("\n"));
+}
+
+#[test]
+fn every_way_to_go_wrong_has_a_verdict_with_phase_and_client() {
+    let mut verdicts = String::new();
+    for (what, place) in [
+        ("segfault", "start"),
+        ("segfault", "factory"),
+        ("abort", "setup"),
+        ("overflow", "check"),
+        ("exit", "start"),
+        ("exit0", "start"),
+        ("spin", "start"),
+        ("false", "setup"),
+        ("false", "check"),
+        ("break", "start"),
+        ("break", "check"),
+        ("twice", "start"),
+        ("free-twice", "start"),
+        ("never", "setup"),
+        ("never", "start"),
+        ("never", "check"),
+        ("late", "start"),
+        ("late", "check"),
+        ("pretend", "start"),
+        ("error-abort", "start"),
+        ("error", "check"),
+        ("severity", "start"),
+        ("unnamed", "start"),
+        ("large", "start"),
+        ("foreign", "start"),
+    ] {
+        let bench = Bench::misbehaving(&format!("wrong-{what}-{place}"), what, place);
+        let (line, code) = bench.failure("3");
+        assert_eq!(code, Some(100), "{what} in {place}: {line}");
+        verdicts.push_str(&format!("{what} in {place}\n    {line}\n"));
+    }
+    insta::assert_snapshot!(verdicts);
+}
+
+#[test]
+fn a_crash_is_told_with_the_stack_of_the_code_under_test() {
+    for what in ["segfault", "spin"] {
+        let bench = Bench::misbehaving(&format!("stack-{what}"), what, "start");
+        let arguments = "run bench.toml --seed 1 --no-build --clients 3 --hang-limit 2s";
+        let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+        let report = text(&output.stdout);
+        let stack: Vec<&str> = report
+            .lines()
+            .filter_map(|line| line.strip_suffix(" in libmisbehave.so"))
+            .map(|line| line.rsplit(' ').next().unwrap())
+            .collect();
+        assert_eq!(stack, ["misbehave", "phase", "start"], "{report}");
+        assert!(!report.contains("shaketable_host"), "{report}");
+    }
+}
+
+#[test]
+fn what_failed_before_a_crash_is_told_with_it() {
+    let bench = Bench::misbehaving("before-the-crash", "error-abort", "start");
+    let arguments =
+        "run bench.toml --seed 1 --seeds 1 --no-build --clients 3 --message-format json";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let lines = text(&output.stdout);
+    let failure = lines
+        .lines()
+        .find(|line| line.contains("\"failure\""))
+        .unwrap();
+    let failure: serde_json::Value = serde_json::from_str(failure).unwrap();
+    let failures = failure["outcome"]["failures"].as_array().unwrap();
+    let kinds: Vec<&str> = failures
+        .iter()
+        .map(|failure| failure["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["error_traced", "crashed"], "{failure}");
+}
+
+#[test]
+fn a_test_that_takes_too_long_has_failed_and_the_next_one_runs() {
+    let bench = Bench::misbehaving("timed-out-first", "late", "start");
+    let file = bench.folder.join("bench.toml");
+    let first = fs::read_to_string(&file).unwrap();
+    let second = first.replace("late", "log").replace("Bench", "Second");
+    fs::write(&file, format!("{first}\n{second}")).unwrap();
+    let arguments = "replay bench.toml --seed 1 --no-build --clients 3 --trace-dir .";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(100), "{report}");
+    assert!(
+        report.contains("test timed out in start of W, client 2"),
+        "{report}"
+    );
+    assert!(
+        report.contains("1 tests passed; 1 tests failed."),
+        "{report}"
+    );
+    let trace = fs::read_to_string(bench.folder.join("bench-1.json")).unwrap();
+    assert_eq!(
+        trace.matches("\"What\": \"check client").count(),
+        3,
+        "{trace}"
+    );
+}
+
+#[test]
+fn a_delay_takes_its_time_a_negative_one_is_refused_and_buggify_prolongs_it() {
+    let bench = Bench::new(
+        "delay",
+        "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'delay'\n",
+    );
+    let file = bench.folder.join("bench.toml");
+    let with_database = fs::read_to_string(&file)
+        .unwrap()
+        .replace("useDB = false", "runFailureWorkloads = false");
+    fs::write(file, with_database).unwrap();
+    let prolonged = |knob: &str| {
+        let arguments = "replay bench.toml --seed 5 --no-build --clients 240 --trace-dir . --knob";
+        let output = bench.run(&arguments.split(' ').chain([knob]).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        let trace = fs::read_to_string(bench.folder.join("bench-5.json")).unwrap();
+        let delayed = trace.lines().filter(|line| line.contains("\"Delayed\""));
+        let answers: Vec<&str> = delayed
+            .filter_map(|line| line.split("\"Answer\": \"4100 ").nth(1))
+            .collect();
+        assert_eq!(answers.len(), 240, "{trace}");
+        let seconds = answers.iter().map(|answer| {
+            let number = answer.split('"').next().unwrap();
+            number.parse::<f64>().unwrap()
+        });
+        assert!(seconds.clone().all(|seconds| seconds >= 1.0), "{answers:?}");
+        seconds.filter(|seconds| *seconds > 1.0).count()
+    };
+    assert_eq!(prolonged("max_buggified_delay=0"), 0);
+    // Of the quarter that is meant, very few are prolonged by more than the clock can show.
+    let some = prolonged("max_buggified_delay=50");
+    assert!((1..20).contains(&some), "{some}");
+}
+
+#[test]
+fn a_metric_that_is_no_number_harms_nobody() {
+    let bench = Bench::misbehaving("no-number", "no-number", "start");
+    let arguments = "run bench.toml --seed 1 --no-build --clients 2";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let report = text(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{report}{}",
+        text(&output.stderr)
+    );
+    assert!(report.contains("Metric (0, 1): External.nan, "), "{report}");
+}
+
+#[test]
+fn an_assertion_that_never_held_is_named_and_fails_where_it_must_not() {
+    let bench = Bench::misbehaving("assertion", "assertion", "start");
+    let sweep = "run bench.toml --seed 1 --seeds 3 --no-build --clients 3";
+    let words: Vec<&str> = sweep.split(' ').collect();
+    let output = bench.run(&words);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert!(
+        report.contains("0          6  sometimes \"a retry\" w.c:7  never held"),
+        "{report}"
+    );
+    let output = bench.run(&[&words[..], &["--require-sometimes"]].concat());
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(100), "{report}");
+    assert!(
+        report.ends_with("--require-sometimes: 1 assertion never held\n"),
+        "{report}"
+    );
+}
+
+#[test]
+fn phases_are_barriers_for_all_clients_and_workloads_of_a_test() {
+    let workload = format!(
+        "[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'log'\n",
+        libraries().display()
+    );
+    let bench = Bench::misbehaving("phases", "nothing", "start");
+    let test = |title: &str| format!("[[test]]\ntestTitle = '{title}'\nuseDB = false\n{workload}");
+    let text_of_file = format!("{}{workload}{}", test("Two workloads"), test("Second"));
+    fs::write(bench.folder.join("bench.toml"), text_of_file).unwrap();
+    let output = bench.run(&[
+        "replay",
+        "bench.toml",
+        "--seed",
+        "5",
+        "--no-build",
+        "--clients",
+        "3",
+        "--trace-dir",
+        ".",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("2 tests passed; 0 tests failed."),
+        "{}",
+        text(&output.stdout)
+    );
+
+    let trace = fs::read_to_string(bench.folder.join("bench-5.json")).unwrap();
+    let calls: Vec<String> = trace
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|event| event["Type"] == "Called")
+        .map(|event| event["What"].as_str().unwrap().to_owned())
+        .collect();
+    let phases: Vec<&str> = calls
+        .iter()
+        .map(|call| call.split(' ').next().unwrap())
+        .collect();
+    let expected: Vec<&str> = [
+        ("setup", 6),
+        ("start", 6),
+        ("check", 6),
+        ("setup", 3),
+        ("start", 3),
+        ("check", 3),
+    ]
+    .into_iter()
+    .flat_map(|(phase, count)| std::iter::repeat_n(phase, count))
+    .collect();
+    assert_eq!(phases, expected, "{calls:?}");
+    let shared = |call: &String| call.rsplit(' ').next().unwrap().to_owned();
+    let (first, second) = (shared(&calls[0]), shared(&calls[18]));
+    assert!(
+        calls[..18].iter().all(|call| shared(call) == first),
+        "one number for a test: {calls:?}"
+    );
+    assert!(
+        calls[18..].iter().all(|call| shared(call) == second),
+        "one number for a test: {calls:?}"
+    );
+    assert_ne!(first, second, "another number for another test");
+}
+
+#[test]
+fn a_careful_workload_survives_what_breaks_a_careless_one() {
+    let sweep = [
+        "run",
+        "bench.toml",
+        "--seed",
+        "1",
+        "--seeds",
+        "12",
+        "--no-build",
+        "--hang-limit",
+        "300s",
+    ];
+    let careful = counting("careful", "").run(&sweep);
+    assert_eq!(
+        careful.status.code(),
+        Some(0),
+        "{}{}",
+        text(&careful.stdout),
+        text(&careful.stderr)
+    );
+    let careless = counting("careless", "careless = 1\n").run(&sweep);
+    assert_eq!(
+        careless.status.code(),
+        Some(100),
+        "{}",
+        text(&careless.stdout)
+    );
+    let report = text(&careless.stdout);
+    assert!(report.contains("WrongSum Sum="), "{report}");
+    assert!(report.contains("faults before it"), "{report}");
+}
+
+#[test]
+fn a_database_that_is_kept_or_destroyed_has_a_verdict() {
+    for (option, kind, words) in [
+        (
+            "keep = 1\n",
+            "database_kept",
+            "the database of setup after that phase had ended",
+        ),
+        (
+            "destroy = 1\n",
+            "misuse",
+            "destroyed the database that it was lent for start",
+        ),
+    ] {
+        let bench = counting(&format!("lease-{}", &option[..4]), option);
+        let arguments = "run bench.toml --seed 1 --no-build --clients 2 --message-format json";
+        let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(100), "{}", text(&output.stderr));
+        let lines = text(&output.stdout);
+        let failure = lines
+            .lines()
+            .find(|line| line.contains("\"failure\""))
+            .unwrap();
+        let failure: serde_json::Value = serde_json::from_str(failure).unwrap();
+        let first = &failure["outcome"]["failures"][0];
+        assert_eq!(first["kind"], kind, "{first}");
+        assert_eq!(first["phase"], "start", "{first}");
+        assert!(first["client"].is_u64(), "{first}");
+        assert!(
+            first["message"].as_str().unwrap().contains(words),
+            "{first}"
+        );
+    }
+}
