@@ -28,6 +28,7 @@ mod database;
 mod grv;
 mod key;
 mod limits;
+mod load_balance;
 mod locations;
 pub mod mapper;
 mod operations;

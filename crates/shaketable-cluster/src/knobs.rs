@@ -179,6 +179,9 @@ knobs! {
     /// How long a recovery takes at least after it locked the logs, in seconds.
     required_min_recovery_duration: f64 = 0.08;
 
+    /// How long servers behind a dead one wait for news of a generation, in seconds.
+    dbinfo_failed_delay: f64 = 1.0;
+
     // Proxies.
 
     /// How long the first commit after a pause waits for company, in seconds.
@@ -217,12 +220,12 @@ knobs! {
     min_reboot_time: f64 = 4.0, buggify |_| 10.0;
     /// How long a rebooting process is away at most, in seconds.
     max_reboot_time: f64 = 5.0, buggify |_| 20.0;
-    /// The shortest sync of a disk, in seconds.
-    sim_disk_sync_min: f64 = 0.005;
-    /// The longest sync of a disk, in seconds.
-    sim_disk_sync_max: f64 = 0.015;
     /// By how much a delay that a client asks for may be too long, in seconds.
     max_buggified_delay: f64 = 0.0, buggify |s| 0.2 * s.uniform();
+    /// How long a file that changes its length holds back the next write at most, in seconds.
+    non_durable_max_write_delay: f64 = 2.0, buggify |_| 5.0;
+    /// How long a disk holds back a write at most that buggify picked, in seconds.
+    max_prior_modification_delay: f64 = 1.0, buggify |_| 10.0;
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 
 use crate::clog::Reach;
 use crate::kernel::Kernel;
-use crate::network::{LinkId, Network, Parcel};
+use crate::network::{Delivery, LinkId, Network, Parcel};
 use crate::process::ProcessId;
 use crate::sync::Notify;
 use crate::time::Time;
@@ -292,6 +292,9 @@ impl Kernel {
 
 /// Until when no ping comes back: it needs both ways.
 fn blocked(network: &Network, id: LinkId, now: Time) -> Time {
+    if id.from == id.to {
+        return Time::ZERO; // no network between a process and itself
+    }
     let blockades = &network.blockades;
     blockades
         .until(id, now)
@@ -331,7 +334,7 @@ impl Parcel for News {
         }
     }
 
-    fn may_be_lost(&self) -> bool {
-        false
+    fn delivery(&self) -> Delivery {
+        Delivery::News
     }
 }

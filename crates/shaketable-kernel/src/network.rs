@@ -6,7 +6,9 @@
 //! again for the end of the blockade, so that nothing is lost or reordered.
 //!
 //! Two processes share one connection, that is two links. When it breaks, requests pending over it end with
-//! `MaybeDelivered`, and each message in flight arrives or is lost, by a coin. Who notices a broken or silent
+//! `MaybeDelivered`, and each message in flight arrives or is lost, by a coin; *reliable* requests stay pending, and their
+//! messages travel over the next connection. As in FoundationDB's simulator most connections that break by chance do so
+//! silently: nothing arrives any more, and only a ping that stays away tells. Who notices a broken or silent
 //! connection, and when, is the business of [`crate::failure`].
 
 use crate::clog::{Blockades, Reach};
@@ -37,10 +39,17 @@ pub struct NetworkConfig {
     pub slow_chance: f64,
     /// Each ordered pair of addresses has a fixed latency of its own up to this.
     pub pair_latency: f64,
-    /// The first message of a connection waits up to this long, once for each side (0.5 in FoundationDB's simulator).
+    /// How often a message is cut in two whose rest travels later, and is cut again: a receiver sees a part of what was
+    /// sent and waits for the rest.
+    pub split_chance: f64,
+    /// The first message of a connection waits up to this long, for the slower of the two sides. Servers that talk while
+    /// faults are off are connected for nothing, and so are clients at first: a test begins long after its
+    /// cluster has come up.
     pub connect_latency: f64,
     /// The chance, for each message, that it breaks its connection, while such failures are enabled.
     pub connection_failure_chance: f64,
+    /// How often a connection that breaks by chance does so for everybody to see; else only silence tells.
+    pub explicit_failure_chance: f64,
     /// How long a connection over which nothing arrives is endured, at least.
     pub connection_timeout_min: f64,
     /// How long, at most.
@@ -59,8 +68,12 @@ impl NetworkConfig {
             half_latency_slow: 0.05,
             slow_chance: 0.001,
             pair_latency: 0.0,
-            connect_latency: 0.0,
-            connection_failure_chance: 1e-5,
+            split_chance: 0.5,
+            connect_latency: 0.5,
+            // One in 100,000 for each read and each write of a socket: a message is one write, and two reads for each of
+            // its parts; and there are the pings, which do not exist here.
+            connection_failure_chance: 1e-4,
+            explicit_failure_chance: 0.3,
             // The monitor looks every 0.75 s and gives a ping 1.5 s to come back.
             connection_timeout_min: 1.5,
             connection_timeout_max: 2.25,
@@ -76,6 +89,7 @@ impl NetworkConfig {
             half_latency_fast: 0.0,
             half_latency_slow: 0.0,
             slow_chance: 0.0,
+            connect_latency: 0.0,
             ..NetworkConfig::simulation()
         }
     }
@@ -118,8 +132,19 @@ impl LinkId {
 pub(crate) trait Parcel {
     /// It has arrived.
     fn arrive(self: Box<Self>, kernel: &Kernel);
-    /// Whether it may be lost with the connection that carries it.
-    fn may_be_lost(&self) -> bool;
+    /// What becomes of it when its connection breaks.
+    fn delivery(&self) -> Delivery;
+}
+
+/// What becomes of a message when the connection that carries it breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It arrives, or is lost.
+    AtMostOnce,
+    /// It travels over the next connection.
+    Reliable,
+    /// It is the news of the break, and needs no connection.
+    News,
 }
 
 pub(crate) struct Network {
@@ -143,13 +168,24 @@ pub(crate) struct Link {
     timer: Option<TimerId>,
     /// Which connection in a row this is, and whether it has been made.
     connection: u32,
-    connected: bool,
+    connected: Connected,
+    /// Until when nothing arrives because the connection is silently broken, or being made.
+    mute_until: Time,
     pending: Vec<Option<Rc<dyn PendingRequest>>>,
     free: Vec<u32>,
     /// What the sender of this link knows about its receiver, if it cares.
     pub(crate) watch: Option<Box<Watch>>,
     /// Whether somebody is counting how long the connection stays silent; of its two links, the first says so.
     pub(crate) monitored: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Connected {
+    #[default]
+    NotYet,
+    Yes,
+    /// It broke.
+    NoMore,
 }
 
 struct InFlight {
@@ -225,11 +261,11 @@ impl Network {
     /// A process has died: whoever talks to its next incarnation must connect anew.
     pub(crate) fn disconnect_all(&mut self, process: ProcessId) {
         for link in &mut self.links[process.index()] {
-            link.connected = false;
+            link.connected = Connected::NoMore;
         }
         for row in &mut self.links {
             if let Some(link) = row.get_mut(process.index()) {
-                link.connected = false;
+                link.connected = Connected::NoMore;
             }
         }
     }
@@ -250,6 +286,9 @@ impl Network {
             config.half_latency_min + (longest - config.half_latency_min) * rest
         };
         let mut latency = config.batching * stream.uniform() + half() + half();
+        while stream.chance(config.split_chance) {
+            latency += half() + half();
+        }
         if config.pair_latency > 0.0 {
             let pair = self.blockades.pair(id);
             latency += *self
@@ -257,13 +296,18 @@ impl Network {
                 .entry(pair)
                 .or_insert_with(|| config.pair_latency * stream.uniform());
         }
-        if config.connect_latency > 0.0 && !self.links[id.from.index()][id.to.index()].connected {
-            latency += config.connect_latency * (stream.uniform() + stream.uniform());
-            for id in [id, id.back()] {
-                self.link(id).connected = true;
-            }
-        }
         latency
+    }
+
+    /// Connects two processes anew: nothing passes until that is done.
+    fn connect(&mut self, id: LinkId, now: Time) {
+        let slower = self.failures.uniform().max(self.failures.uniform());
+        let until = now.after(self.config.connect_latency * slower);
+        for id in [id, id.back()] {
+            let link = self.link(id);
+            link.connected = Connected::Yes;
+            link.mute_until = until;
+        }
     }
 
     /// Notes a request that waits for its reply; gives the number to forget it by.
@@ -319,22 +363,75 @@ impl Kernel {
     }
 
     /// Breaks the connection of two processes: requests pending over it, in both directions, end with
-    /// `MaybeDelivered`, and messages in flight may be lost.
+    /// `MaybeDelivered` unless they are reliable, and messages in flight may be lost.
     pub fn close_connection(&self, a: ProcessId, b: ProcessId) {
         let there = LinkId { from: a, to: b };
         let mut pending = Vec::new();
         {
             let mut network = self.0.network.borrow_mut();
+            let mut in_flight = false;
             for id in [there, there.back()] {
                 let link = network.link(id);
                 link.connection += 1;
-                link.connected = false;
+                link.connected = Connected::NoMore;
+                link.mute_until = Time::ZERO;
+                in_flight |= !link.queue.is_empty();
                 pending.extend(link.pending());
+            }
+            if in_flight {
+                network.connect(there, self.now());
             }
         }
         self.record(|| Event::ConnectionClosed { a, b });
         for request in pending {
-            request.disconnect();
+            if !request.is_reliable() {
+                request.disconnect();
+            }
+        }
+        for id in [there, there.back()] {
+            self.serve_link(id);
+        }
+    }
+
+    /// Whether both ends of a link come back after a reboot: clients do not.
+    fn are_servers(&self, id: LinkId) -> bool {
+        self.boots(id.from) && self.boots(id.to)
+    }
+
+    /// A connection breaks by chance. Mostly nobody is told: nothing arrives until somebody's ping stays away.
+    fn break_connection(&self, id: LinkId) {
+        let silence = {
+            let mut network = self.0.network.borrow_mut();
+            let NetworkConfig {
+                connection_timeout_min: min,
+                connection_timeout_max: max,
+                explicit_failure_chance,
+                ..
+            } = network.config;
+            let explicit = network.failures.chance(explicit_failure_chance);
+            let silence = network.failures.range(min, max);
+            let now = self.now();
+            let silent = network.link(id).mute_until > now;
+            if !explicit {
+                for id in [id, id.back()] {
+                    network.link(id).mute_until = now.after(silence);
+                }
+            }
+            // One that is silent already breaks no further.
+            (!silent).then_some(if explicit { 0.0 } else { silence })
+        };
+        let Some(silence) = silence else { return };
+        let connection = self.0.network.borrow_mut().link(id).connection;
+        let close = move |kernel: &Kernel| {
+            let same = kernel.0.network.borrow_mut().link(id).connection == connection;
+            if same {
+                kernel.close_connection(id.from, id.to);
+            }
+        };
+        if silence > 0.0 {
+            self.call_at(self.now().after(silence), close);
+        } else {
+            close(self);
         }
     }
 
@@ -358,12 +455,23 @@ impl Kernel {
             && network
                 .failures
                 .chance(network.config.connection_failure_chance);
-        network.link(id); // there is one from now on
+        let connected = network.link(id).connected; // there is a link from now on
+        if connected != Connected::Yes && parcel.delivery() != Delivery::News {
+            let strangers = connected == Connected::NotYet;
+            if strangers && !(network.blockades.faults_enabled() && self.are_servers(id)) {
+                for id in [id, id.back()] {
+                    network.link(id).connected = Connected::Yes;
+                }
+            } else {
+                network.connect(id, now);
+            }
+        }
         let latency = network.latency(id);
         let blocked = network.blockades.until(id, now) > now;
         let link = &mut network.links[id.from.index()][id.to.index()];
+        let held = blocked || link.mute_until > now;
         let due = now.after(latency);
-        if due <= now && link.queue.is_empty() && !blocked {
+        if due <= now && link.queue.is_empty() && !held {
             drop(network);
             self.record(|| Event::MessageSent {
                 from,
@@ -394,7 +502,7 @@ impl Kernel {
             }
         }
         if breaks {
-            self.close_connection(from, to);
+            self.break_connection(id);
         }
     }
 
@@ -409,8 +517,13 @@ impl Kernel {
             let Some(link) = network.links[from.index()].get_mut(to.index()) else {
                 return;
             };
-            let due = link.queue.front().map(|first| first.due);
-            let due = due.map(|due| due.max(network.blockades.until(id, now)));
+            let due = link.queue.front().map(|first| {
+                // News of a break needs no connection.
+                let news = first.parcel.delivery() == Delivery::News;
+                let connected = if news { Time::ZERO } else { link.mute_until };
+                let blocked = network.blockades.until(id, now);
+                first.due.max(blocked).max(connected)
+            });
             let Some(message) = (match due {
                 Some(due) if due <= now => link.queue.pop_front(),
                 _ => None,
@@ -426,7 +539,8 @@ impl Kernel {
                 return;
             };
             let broken = message.connection != link.connection;
-            let lost = broken && message.parcel.may_be_lost() && network.failures.chance(0.5);
+            let at_most_once = message.parcel.delivery() == Delivery::AtMostOnce;
+            let lost = broken && at_most_once && network.failures.chance(0.5);
             drop(guard);
             if lost {
                 self.record(|| Event::MessageLost { from, to });

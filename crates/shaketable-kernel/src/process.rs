@@ -170,6 +170,11 @@ impl Kernel {
         self.0.processes.borrow_mut()[process.index()].boot = Some(boot);
     }
 
+    /// Whether somebody has said how the process starts.
+    pub(crate) fn boots(&self, process: ProcessId) -> bool {
+        self.0.processes.borrow()[process.index()].boot.is_some()
+    }
+
     /// Starts a process by its boot function; a dead one comes alive first, as a new incarnation.
     /// Does nothing and says `false` if it is running, or was killed for good.
     pub fn boot(&self, process: ProcessId) -> bool {

@@ -5,7 +5,7 @@
 //! Dropping the future forgets the request on this side; the receiver may still serve it.
 
 use crate::kernel::{Kernel, WeakKernel};
-use crate::network::{LinkId, Parcel};
+use crate::network::{Delivery, LinkId, Parcel};
 use crate::process::ProcessId;
 use futures_core::Stream;
 use std::any::Any;
@@ -117,6 +117,16 @@ impl<Q: Request> Endpoint<Q> {
 
     /// Sends a request from a process and waits for what becomes of it.
     pub fn request(&self, from: ProcessId, request: Q) -> Requesting<Q::Reply> {
+        self.ask(from, request, false)
+    }
+
+    /// The same for a request that outlives its connection: it is delivered and answered over the next one, and ends
+    /// without an answer only if the receiver dies or refuses. Most requests between servers are of this kind.
+    pub fn request_reliably(&self, from: ProcessId, request: Q) -> Requesting<Q::Reply> {
+        self.ask(from, request, true)
+    }
+
+    fn ask(&self, from: ProcessId, request: Q, reliable: bool) -> Requesting<Q::Reply> {
         let to = self.process();
         let weak = match &self.0 {
             Target::Stream(core) => &core.kernel,
@@ -132,6 +142,7 @@ impl<Q: Request> Endpoint<Q> {
             kernel: weak.clone(),
             from,
             to,
+            reliable,
             incarnation: Cell::new(incarnation),
             slot: Cell::new(None),
             state: RefCell::new(PendingState::Waiting(None)),
@@ -387,6 +398,7 @@ pub(crate) trait CloseStream {
 /// A request that can be told that its connection is lost.
 pub(crate) trait PendingRequest {
     fn incarnation(&self) -> u32;
+    fn is_reliable(&self) -> bool;
     fn disconnect(&self);
 }
 
@@ -423,6 +435,7 @@ struct Pending<R> {
     kernel: WeakKernel,
     from: ProcessId,
     to: ProcessId,
+    reliable: bool,
     /// Of the receiver, as far as known.
     incarnation: Cell<u32>,
     /// Its place among the requests pending over the link.
@@ -438,6 +451,14 @@ enum PendingState<R> {
 }
 
 impl<R> Pending<R> {
+    fn delivery(&self) -> Delivery {
+        if self.reliable {
+            Delivery::Reliable
+        } else {
+            Delivery::AtMostOnce
+        }
+    }
+
     /// The first outcome counts; later ones are dropped.
     fn complete(&self, result: Result<R, Disconnected>) {
         let waker = {
@@ -475,6 +496,10 @@ impl<R> Pending<R> {
 impl<R> PendingRequest for Pending<R> {
     fn incarnation(&self) -> u32 {
         self.incarnation.get()
+    }
+
+    fn is_reliable(&self) -> bool {
+        self.reliable
     }
 
     fn disconnect(&self) {
@@ -521,8 +546,8 @@ impl<Q: Request> Parcel for RequestParcel<Q> {
         }
     }
 
-    fn may_be_lost(&self) -> bool {
-        true
+    fn delivery(&self) -> Delivery {
+        self.reply.pending.delivery()
     }
 }
 
@@ -536,7 +561,7 @@ impl<R: 'static> Parcel for ReplyParcel<R> {
         self.pending.complete(self.result);
     }
 
-    fn may_be_lost(&self) -> bool {
-        true
+    fn delivery(&self) -> Delivery {
+        self.pending.delivery()
     }
 }

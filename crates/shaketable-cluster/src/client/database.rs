@@ -6,6 +6,7 @@
 //! the handle: every operation of every transaction fails with that error.
 
 use super::grv::GrvBatchers;
+use super::load_balance::LoadBalance;
 use super::locations::LocationCache;
 use super::options::{DatabaseOption, OptionValue};
 use super::shared::{First, first_of};
@@ -64,6 +65,7 @@ pub(crate) struct Context {
     buggify: Option<Buggify>,
     pub(crate) random: Stream,
     pub(crate) locations: RefCell<LocationCache>,
+    pub(crate) balance: LoadBalance,
     pub(crate) grv: GrvBatchers,
     pub(crate) watches: WatchRegistry,
     /// No version below the lowest one this handle has ever been given is asked for.
@@ -110,6 +112,7 @@ impl Database {
             buggify: connection.buggify,
             random: kernel.stream("client"),
             locations: RefCell::default(),
+            balance: LoadBalance::default(),
             grv: GrvBatchers::default(),
             watches: WatchRegistry::default(),
             min_acceptable_read_version: Cell::new(Version::MAX),

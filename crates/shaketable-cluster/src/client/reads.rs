@@ -6,6 +6,7 @@
 
 use super::database::Context;
 use super::key::ALL_END;
+use super::load_balance::{End, Open, Order};
 use super::shared::{First, first_of};
 use crate::error::Error;
 use crate::proto::{
@@ -17,9 +18,6 @@ use shaketable_kernel::{Disconnected, Endpoint, Request, Requesting};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
-
-/// How long one replica is waited for before the next one is asked too, in seconds.
-const SECOND_REQUEST_SECONDS: f64 = 0.02;
 
 /// Why a shard gave no answer.
 pub(super) enum Failure {
@@ -163,8 +161,11 @@ impl Context {
             version,
         };
         // A watch is silent as long as nothing changes: that is no reason to ask another server.
-        let patience = f64::INFINITY;
-        let changed = self.ask_replicas(&shard, patience, |server| &server.watch_value, question);
+        let order = Order {
+            first: self.random.index(shard.servers.len().max(1)),
+            patience: None,
+        };
+        let changed = self.ask_replicas(&shard, order, |server| &server.watch_value, question);
         match changed.await {
             Ok(changed) => Ok(Some(changed)),
             Err(failure) => Box::pin(self.relocate(&shard, failure))
@@ -173,7 +174,8 @@ impl Context {
         }
     }
 
-    /// Asks the replicas of a shard until one answers.
+    /// Asks the replicas of a shard until one answers. One that does not know of the version yet has answered for all:
+    /// that it is behind by a second is news to the application.
     pub(super) async fn ask<Q, T>(
         &self,
         shard: &ShardLocation,
@@ -184,15 +186,16 @@ impl Context {
         Q: Request<Reply = Result<T, StorageError>>,
         T: 'static,
     {
-        self.ask_replicas(shard, SECOND_REQUEST_SECONDS, endpoint, question)
-            .await
+        let order = self
+            .balance
+            .order(&shard.servers, &self.random, self.kernel.now());
+        self.ask_replicas(shard, order, endpoint, question).await
     }
 
-    /// The same, asking the next replica too when one is silent for longer than `patience` seconds.
     async fn ask_replicas<Q, T>(
         &self,
         shard: &ShardLocation,
-        patience: f64,
+        order: Order,
         endpoint: impl Fn(&StorageInterface) -> &Endpoint<Q>,
         question: impl Fn() -> Q,
     ) -> Result<T, Failure>
@@ -201,35 +204,49 @@ impl Context {
         T: 'static,
     {
         let servers = &shard.servers;
-        let first = if servers.len() > 1 {
-            self.random.index(servers.len())
-        } else {
-            0
-        };
+        let Order {
+            first,
+            mut patience,
+        } = order;
         let mut failure = Failure::Moved;
         let mut asked = 0;
-        let mut waiting: Vec<Requesting<Q::Reply>> = Vec::with_capacity(1);
+        let mut waiting: Vec<(Requesting<Q::Reply>, Open<'_>)> = Vec::with_capacity(1);
+        let mut second = false;
         while asked < servers.len() || !waiting.is_empty() {
-            if asked < servers.len() && (waiting.is_empty() || patience < f64::INFINITY) {
+            if asked < servers.len() && (waiting.is_empty() || second) {
                 let server = &servers[(first + asked) % servers.len()];
-                waiting.push(endpoint(server).request(self.process, question()));
+                let open = self.balance.ask(&self.kernel, server);
+                waiting.push((endpoint(server).request(self.process, question()), open));
                 asked += 1;
+                second = false;
             }
-            let reply = if asked < servers.len() && patience < f64::INFINITY {
-                match first_of(any_of(&mut waiting), self.kernel.sleep(patience)).await {
-                    First::Left(reply) => reply,
-                    First::Right(()) => continue,
+            let (reply, open) = match patience.take() {
+                Some(seconds) => {
+                    match first_of(any_of(&mut waiting), self.kernel.sleep(seconds)).await {
+                        First::Left(reply) => reply,
+                        First::Right(()) => {
+                            self.balance.spend();
+                            second = true;
+                            continue;
+                        }
+                    }
                 }
-            } else {
-                any_of(&mut waiting).await
+                None => any_of(&mut waiting).await,
             };
             match reply {
-                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Ok(answer)) => {
+                    open.end(End::Answered);
+                    return Ok(answer);
+                }
                 Ok(Err(StorageError::WrongShardServer)) => return Err(Failure::Moved),
-                Ok(Err(StorageError::Code(
-                    error @ (Error::FUTURE_VERSION | Error::PROCESS_BEHIND),
-                ))) => failure = Failure::Code(error),
-                Ok(Err(StorageError::Code(error))) => return Err(Failure::Code(error)),
+                Ok(Err(StorageError::Code(error))) => {
+                    let behind = [Error::FUTURE_VERSION, Error::PROCESS_BEHIND].contains(&error);
+                    open.end(if behind { End::Behind } else { End::Answered });
+                    failure = Failure::Code(error);
+                    if error != Error::PROCESS_BEHIND {
+                        return Err(failure);
+                    }
+                }
                 Err(_disconnected) => {}
             }
         }
@@ -255,13 +272,15 @@ impl Context {
     }
 }
 
-/// The first reply of several requests, which is taken out of them.
-async fn any_of<R>(waiting: &mut Vec<Requesting<R>>) -> Result<R, Disconnected> {
+/// The first reply of several questions, which is taken out of them.
+async fn any_of<'a, R>(
+    waiting: &mut Vec<(Requesting<R>, Open<'a>)>,
+) -> (Result<R, Disconnected>, Open<'a>) {
     poll_fn(|context| {
         for index in 0..waiting.len() {
-            if let Poll::Ready(reply) = Pin::new(&mut waiting[index]).poll(context) {
-                drop(waiting.swap_remove(index));
-                return Poll::Ready(reply);
+            if let Poll::Ready(reply) = Pin::new(&mut waiting[index].0).poll(context) {
+                let (_, open) = waiting.swap_remove(index);
+                return Poll::Ready((reply, open));
             }
         }
         Poll::Pending

@@ -244,7 +244,7 @@ impl CommitProxy {
         let sequencer = &self.spec.sequencer;
         let place = sequencer
             .get_commit_version
-            .request(process, GetCommitVersion)
+            .request_reliably(process, GetCommitVersion)
             .await?;
         let received = self.version.replace(place.version);
         self.version_turn.set(number + 1);
@@ -296,7 +296,7 @@ impl CommitProxy {
                     batch: log_batch.clone(),
                     known_committed,
                 };
-                log.push.request(process, push)
+                log.push.request_reliably(process, push)
             })
             .collect();
         for push in pushes {
@@ -309,7 +309,10 @@ impl CommitProxy {
             version: place.version,
             state,
         };
-        sequencer.report_committed.request(process, report).await?;
+        sequencer
+            .report_committed
+            .request_reliably(process, report)
+            .await?;
 
         if too_old {
             for reply in replies {
@@ -399,7 +402,7 @@ impl CommitProxy {
                     transactions,
                     state: state.clone(),
                 };
-                resolver.resolve.request(process, batch)
+                resolver.resolve.request_reliably(process, batch)
             })
             .collect()
     }

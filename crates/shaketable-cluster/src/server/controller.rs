@@ -16,13 +16,15 @@ use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::{Leader, LeaderVar};
 use shaketable_kernel::{
-    AsyncVar, Disconnected, Endpoint, Event, Notify, Priority, ProcessId, Reply,
+    AsyncVar, Disconnected, Endpoint, Event, Notify, Priority, ProcessId, Reply, Time,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 /// How long a failure must last before the controller acts on it, in seconds.
 const FAILURE_REACTION: f64 = 0.4;
+/// How many servers the controller tells of a generation; these tell the others.
+const DBINFO_SEND_AMOUNT: usize = 5;
 /// The API version of the controller's own transactions.
 const API_VERSION: i32 = 740;
 /// The pause before a recovery that failed is tried again, in seconds.
@@ -89,6 +91,9 @@ struct Inner {
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
     mover: RefCell<Weak<Mover>>,
+    /// When servers were told last, and who of them is told later.
+    broadcast_at: Cell<Time>,
+    late: RefCell<Vec<ProcessId>>,
     replicated: Cell<bool>,
 }
 
@@ -106,6 +111,8 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         servers: RefCell::default(),
         recover: Notify::new(),
         mover: RefCell::default(),
+        broadcast_at: Cell::new(Time::ZERO),
+        late: RefCell::default(),
         replicated: Cell::new(false),
     }));
     let [for_clients, for_servers, runner] = [(); 3].map(|()| controller.clone());
@@ -300,6 +307,39 @@ impl Controller {
             storages: core.interfaces(self.0.around.env.kernel()),
         })));
         drop(revision);
+        self.broadcast();
+    }
+
+    /// Tells the servers of the newest generation. A real controller tells a few, who tell the others: those behind one
+    /// that is dead hear of it when that one has been given up.
+    fn broadcast(&self) {
+        let kernel = self.0.around.env.kernel();
+        let servers = &self.0.around.servers;
+        self.0.broadcast_at.set(kernel.now());
+        let segment = servers.len().div_ceil(DBINFO_SEND_AMOUNT).max(1);
+        let late: Vec<ProcessId> = servers
+            .chunks(segment)
+            .filter(|segment| !kernel.is_alive(segment[0]))
+            .flatten()
+            .copied()
+            .collect();
+        let anybody = !late.is_empty() && !self.0.around.env.is_instant();
+        self.0.late.replace(late);
+        if anybody {
+            let controller = self.downgrade();
+            let delay = self.0.around.env.knobs().dbinfo_failed_delay;
+            kernel.call_at(kernel.now().after(delay), move |kernel| {
+                let controller = controller.upgrade();
+                let newest = controller.filter(|controller| {
+                    let delayed = kernel.now().since(controller.0.broadcast_at.get());
+                    delayed >= delay
+                });
+                if let Some(controller) = newest {
+                    controller.0.late.take();
+                    controller.answer();
+                }
+            });
+        }
         self.answer();
     }
 
@@ -314,7 +354,10 @@ impl Controller {
         }
         if let Some(info) = &*self.0.server_info.borrow() {
             let mut servers = self.0.servers.borrow_mut();
-            let due = servers.extract_if(.., |(known, _)| *known < info.revision);
+            let late = self.0.late.borrow();
+            let due = servers.extract_if(.., |(known, reply)| {
+                *known < info.revision && !late.contains(&reply.from())
+            });
             for (_, reply) in due {
                 reply.send(info.clone());
             }
@@ -348,7 +391,7 @@ async fn wait_for_failure(env: &Env, from: ProcessId, endpoint: &Endpoint<WaitFa
     let kernel = env.kernel();
     loop {
         let silent = kernel.on_failed(from, endpoint.process());
-        match first_of(endpoint.request(from, WaitFailure), silent).await {
+        match first_of(endpoint.request_reliably(from, WaitFailure), silent).await {
             First::Left(Ok(()) | Err(Disconnected::Refused)) | First::Right(()) => return,
             // The connection may have broken while the role lives: ask again, and hear of it if it does not.
             First::Left(Err(Disconnected::MaybeDelivered)) => {}

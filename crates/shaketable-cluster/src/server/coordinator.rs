@@ -5,6 +5,7 @@
 //! that both believe to lead can therefore not both begin a generation.
 
 use crate::proto::{StorageInterface, Version};
+use crate::server::election::{HasLeaderFailed, opinion_endpoint};
 use crate::server::env::Env;
 use crate::server::messages::{Epoch, Tag};
 use crate::server::role::Role;
@@ -12,6 +13,9 @@ use crate::server::storage;
 use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
+
+/// The pause before another coordinator is asked, in seconds.
+const ASK_AGAIN: f64 = 0.5;
 
 /// What must outlive every recovery.
 #[derive(Clone, Debug, Default)]
@@ -135,6 +139,17 @@ impl Coordinators {
 
     fn majority(&self) -> usize {
         self.processes.len() / 2 + 1
+    }
+
+    /// Takes as long as it takes a process that has come up to learn from a coordinator who leads.
+    pub async fn find_leader(&self, process: ProcessId) {
+        for coordinator in self.processes.iter().cycle() {
+            let endpoint = opinion_endpoint(&self.kernel, *coordinator);
+            match endpoint.request(process, HasLeaderFailed).await {
+                Ok(_) => return,
+                Err(_) => self.kernel.sleep(ASK_AGAIN).await,
+            }
+        }
     }
 
     /// Takes the right to write: the ballot, and the newest state.

@@ -9,7 +9,7 @@ use crate::server::controller::Surroundings;
 use crate::server::layout::Fitness;
 use crate::server::role::Role;
 use crate::server::worker::Lead;
-use shaketable_kernel::{Endpoint, Priority, ProcessId, Request};
+use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request};
 use std::rc::Rc;
 
 /// How long a coordinator waits at least and at most before it acts, in seconds.
@@ -22,6 +22,11 @@ const RETRY: f64 = 0.5;
 pub struct HasLeaderFailed;
 impl Request for HasLeaderFailed {
     type Reply = bool;
+}
+
+/// Where a coordinator is asked that.
+pub fn opinion_endpoint(kernel: &Kernel, coordinator: ProcessId) -> Endpoint<HasLeaderFailed> {
+    kernel.well_known_endpoint(coordinator, "coordinator opinion")
 }
 
 /// Starts a coordinator's part in elections: called at every boot.
@@ -75,11 +80,7 @@ async fn elect(around: &Surroundings, process: ProcessId) -> bool {
     let coordinators = &around.coordinators.processes;
     let opinions: Vec<_> = coordinators
         .iter()
-        .map(|other| {
-            let endpoint: Endpoint<HasLeaderFailed> =
-                kernel.well_known_endpoint(*other, "coordinator opinion");
-            endpoint.request(process, HasLeaderFailed)
-        })
+        .map(|other| opinion_endpoint(kernel, *other).request(process, HasLeaderFailed))
         .collect();
     let mut votes = 0;
     for opinion in opinions {

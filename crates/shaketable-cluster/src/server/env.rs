@@ -22,6 +22,8 @@ struct Inner {
     faults_enabled: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
+    /// Since when no commit batch has been under way, unless one is.
+    no_batch_since: Cell<Option<Time>>,
     /// Until when disks stand still.
     stalls: RefCell<BTreeMap<ProcessId, Time>>,
 }
@@ -42,6 +44,7 @@ impl Env {
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
             rejections: kernel.stream("grv rejection"),
+            no_batch_since: Cell::new(None),
             stalls: RefCell::default(),
             history: config.history.clone(),
         }))
@@ -115,20 +118,39 @@ impl Env {
         self.0.faults_enabled.set(enabled);
     }
 
+    /// For how long no commit batch has been under way: zero if one is, or if nobody gives out versions.
+    pub fn seconds_without_batch(&self) -> f64 {
+        let since = self.0.no_batch_since.get();
+        since.map_or(0.0, |since| self.0.kernel.now().since(since))
+    }
+
+    /// The sequencer says whether a commit batch is under way.
+    pub fn note_batches(&self, under_way: bool) {
+        let now = self.0.kernel.now();
+        self.0.no_batch_since.set((!under_way).then_some(now));
+    }
+
     /// Lets the disk of a process stand still for so many seconds.
     pub fn stall_disk(&self, process: ProcessId, seconds: f64) {
         let until = self.0.kernel.now().after(seconds);
         self.0.stalls.borrow_mut().insert(process, until);
     }
 
-    /// Takes as long as the disk of a process takes.
-    pub async fn sync_disk(&self, process: ProcessId) {
+    /// Takes as long as the disk of a process takes to write and to sync; the writing so many seconds.
+    pub async fn sync_disk(&self, process: ProcessId, writing: f64) {
         if self.0.instant {
             return;
         }
         let stalled = self.0.stalls.borrow().get(&process).copied();
-        if let Some(until) = stalled.filter(|until| *until > self.0.kernel.now()) {
-            self.0.kernel.sleep_until(until).await;
+        let stalled = stalled.map_or(0.0, |until| until.since(self.0.kernel.now()));
+        let slow = if self.buggify("disk is slow to sync") {
+            self.0.kernel.stream("slow disk").uniform()
+        } else {
+            0.0
+        };
+        let wait = stalled.max(writing) + slow;
+        if wait > 0.0 {
+            self.0.kernel.sleep(wait).await;
         }
         self.0.kernel.disk(process).sync().await;
     }

@@ -109,7 +109,7 @@ impl GrvProxy {
             .spec
             .sequencer
             .get_live_committed
-            .request(process, GetLiveCommitted);
+            .request_reliably(process, GetLiveCommitted);
         if batch.iter().any(|(_, risky)| !risky) {
             self.prove_epoch_live().await?;
         }
@@ -151,7 +151,7 @@ impl GrvProxy {
         // A recovery may have missed some logs: all must answer, so that one it has locked is among them.
         let logs = self.spec.logs.iter();
         let proofs: Vec<_> = logs
-            .map(|log| log.confirm.request(process, ConfirmEpochLive))
+            .map(|log| log.confirm.request_reliably(process, ConfirmEpochLive))
             .collect();
         for proof in proofs {
             proof.await?;

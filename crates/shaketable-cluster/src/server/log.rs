@@ -8,6 +8,7 @@
 //! can be locked and read, never written.
 
 use crate::proto::{MutationKind, Version};
+use crate::server::disk_queue::DiskQueue;
 use crate::server::messages::{
     ConfirmEpochLive, Epoch, LockedLog, LogBatch, LogInterface, LogUpdate, Payload, PopLog,
     PushBatch, SubscribeLog, Tag,
@@ -118,13 +119,15 @@ impl LogDisk {
 struct Log {
     role: Role,
     disk: Rc<RefCell<LogDisk>>,
+    queue: Rc<RefCell<DiskQueue>>,
     /// The newest version received.
     version: Version,
     locked: bool,
     /// Pushes whose predecessor has not come yet, by that predecessor's version.
     early: BTreeMap<Version, (PushBatch, Reply<()>)>,
-    /// Pushes that are not on disk yet.
+    /// Pushes that are not on disk yet, and their size.
     unsynced: Vec<Reply<()>>,
+    unsynced_bytes: usize,
     subscribers: BTreeMap<Tag, Subscriber>,
     received: Notify,
 }
@@ -168,11 +171,13 @@ pub fn start(role: &Role, disk: Rc<RefCell<LogDisk>>, writable: bool) -> LogHand
     };
     let log = Rc::new(RefCell::new(Log {
         role: role.clone(),
+        queue: DiskQueue::of(role.env(), role.process()),
         disk,
         version,
         locked,
         early: BTreeMap::new(),
         unsynced: Vec::new(),
+        unsynced_bytes: 0,
         subscribers: BTreeMap::new(),
         received: Notify::new(),
     }));
@@ -193,7 +198,7 @@ pub fn start(role: &Role, disk: Rc<RefCell<LogDisk>>, writable: bool) -> LogHand
             for_subscribe.borrow_mut().subscribe(request, reply);
         }),
         pop: role.serve(move |PopLog { tag, upto }, reply| {
-            for_pop.borrow().disk.borrow_mut().pop(tag, upto);
+            for_pop.borrow().pop(tag, upto);
             reply.send(());
         }),
     };
@@ -216,12 +221,21 @@ impl Log {
             let mut disk = self.disk.borrow_mut();
             disk.known_committed = push.known_committed.max(disk.known_committed);
             disk.note_servers(&push.batch);
+            self.unsynced_bytes += push.batch.bytes();
             disk.batches.push_back(push.batch);
             self.unsynced.push(reply);
         }
         if !self.unsynced.is_empty() {
             self.received.notify_all();
         }
+    }
+
+    fn pop(&self, tag: Tag, upto: Version) {
+        let mut disk = self.disk.borrow_mut();
+        disk.pop(tag, upto);
+        let first = disk.batches.front();
+        let needed = first.map_or(disk.durable, |batch| batch.previous);
+        self.queue.borrow_mut().pop(needed);
     }
 
     fn subscribe(&mut self, request: SubscribeLog, reply: Reply<()>) {
@@ -304,11 +318,13 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
         if log.borrow().unsynced.is_empty() {
             received.notified().await;
         }
-        let (version, replies) = {
+        let (version, replies, stall) = {
             let mut log = log.borrow_mut();
-            (log.version, std::mem::take(&mut log.unsynced))
+            let bytes = std::mem::take(&mut log.unsynced_bytes);
+            let stall = log.queue.borrow_mut().push(role.env(), log.version, bytes);
+            (log.version, std::mem::take(&mut log.unsynced), stall)
         };
-        role.env().sync_disk(role.process()).await;
+        role.env().sync_disk(role.process(), stall).await;
         let mut log = log.borrow_mut();
         if log.locked {
             return;

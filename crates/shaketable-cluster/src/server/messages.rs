@@ -139,6 +139,17 @@ pub struct LogBatch {
     pub entries: Vec<LogEntry>,
 }
 
+impl LogBatch {
+    /// About how many bytes it takes on disk.
+    pub fn bytes(&self) -> usize {
+        let size = |entry: &LogEntry| match &entry.payload {
+            Payload::Mutation(mutation) => 32 + mutation.param1.len() + mutation.param2.len(),
+            Payload::Shard(_) => 32,
+        };
+        self.entries.iter().map(size).sum()
+    }
+}
+
 /// One change and who must hear of it.
 #[derive(Clone, Debug)]
 pub struct LogEntry {

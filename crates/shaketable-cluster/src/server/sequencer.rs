@@ -44,6 +44,7 @@ struct Sequencer {
 /// Starts a sequencer that continues after `version`.
 pub fn start(role: &Role, version: Version, state: DatabaseState) -> SequencerInterface {
     let assigned_at = role.env().kernel().now();
+    role.env().note_batches(false);
     let sequencer = Rc::new(RefCell::new(Sequencer {
         role: role.clone(),
         batch: version,
@@ -62,6 +63,8 @@ pub fn start(role: &Role, version: Version, state: DatabaseState) -> SequencerIn
             if report.version > sequencer.committed {
                 sequencer.committed = report.version;
                 sequencer.state = report.state;
+                let under_way = sequencer.committed < sequencer.batch;
+                sequencer.role.env().note_batches(under_way);
             }
             reply.send(());
         }),
@@ -85,6 +88,7 @@ impl Sequencer {
         self.assigned += step.max(1);
         self.assigned_at = now;
         let previous = std::mem::replace(&mut self.batch, self.assigned);
+        env.note_batches(true);
         CommitVersion {
             previous,
             version: self.assigned,

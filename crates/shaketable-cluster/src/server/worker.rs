@@ -152,7 +152,11 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         controller::start(&for_lead, process);
         reply.send(());
     });
-    role.spawn(worker.follow(around.leader.clone()));
+    let (coordinators, leader) = (around.coordinators.clone(), around.leader.clone());
+    role.spawn(async move {
+        coordinators.find_leader(process).await;
+        worker.follow(leader).await;
+    });
 }
 
 impl Worker {

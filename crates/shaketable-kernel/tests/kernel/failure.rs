@@ -443,3 +443,17 @@ fn watching_costs_nothing_while_all_is_well() {
     kernel.run_until(Time::from_secs(1e6)).unwrap();
     assert_eq!((kernel.events(), kernel.next_timer()), (before, None));
 }
+
+#[test]
+fn a_process_never_loses_sight_of_itself() {
+    let (kernel, a, _) = two(1);
+    kernel.set_boot(a, std::rc::Rc::new(|_, _| {}));
+    kernel.boot(a);
+    let failed = kernel.on_failed(a, a);
+    kernel.clog_interface(ip(&kernel, a), shaketable_kernel::ClogMode::All, 60.0);
+    assert_eq!(kernel.block_on(kernel.timeout(10.0, failed)), Ok(None));
+    // Nor does it remember a failure from before its own reboot.
+    kernel.reboot(a, KillKind::Reboot, 100.0);
+    kernel.run_until(Time::from_secs(200.0)).unwrap();
+    assert!(!kernel.is_failed(a, a));
+}

@@ -61,6 +61,8 @@ fn one_millisecond() -> NetworkConfig {
         half_latency_min: 0.0005,
         half_latency_fast: 0.0005,
         slow_chance: 0.0,
+        split_chance: 0.0,
+        connect_latency: 0.0,
         ..NetworkConfig::simulation()
     }
 }

@@ -26,18 +26,17 @@ fn messages_take_as_long_as_in_the_real_simulator() {
     let latencies = latencies(&Kernel::simulation(1), 20_000);
     let shortest = latencies.iter().copied().fold(f64::MAX, f64::min);
     assert!((0.0001..0.0002).contains(&shortest), "{shortest}");
-    let slow = latencies
-        .iter()
-        .filter(|latency| **latency > 0.0028)
-        .count();
+    let slow = latencies.iter().filter(|latency| **latency > 0.01).count();
     assert!(
-        (20..80).contains(&slow),
+        (40..100).contains(&slow),
         "one in a thousand, for each half of the way: {slow}"
     );
-    assert!(latencies.iter().all(|latency| *latency < 0.102));
     let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
-    // Half of 2 ms batching, twice 225 us, and a twentieth of a millisecond for the slow ones.
-    assert!((0.00145..0.00155).contains(&mean), "{mean}");
+    // Half of 2 ms batching, and on average two parts, each with twice 225 us and a twentieth of a millisecond for the
+    // slow ones.
+    assert!((0.0019..0.0021).contains(&mean), "{mean}");
+    let whole = latencies.iter().filter(|latency| **latency < 0.002_4);
+    assert!(whole.count() > 10_000, "half arrive in one piece");
 }
 
 #[test]
@@ -64,7 +63,7 @@ fn each_ordered_pair_of_addresses_may_have_a_latency_of_its_own() {
 }
 
 #[test]
-fn the_first_message_of_a_connection_pays_for_connecting() {
+fn the_first_message_after_a_break_pays_for_connecting() {
     let (kernel, a, b) = two(1);
     kernel.set_network_config(NetworkConfig {
         connect_latency: 0.5,
@@ -79,10 +78,10 @@ fn the_first_message_of_a_connection_pays_for_connecting() {
             .unwrap();
         kernel.now() - sent
     };
-    assert!(time() > 0.01);
-    assert!(time() < 0.0021);
+    assert!(time() < 0.0021, "processes count as connected at first");
     kernel.close_connection(a, b);
-    assert!(time() > 0.01);
+    let first = time();
+    assert!((0.01..0.502).contains(&first), "{first}");
     assert!(time() < 0.0021);
     // So does the first one to or from a new incarnation.
     for process in [a, b] {
@@ -96,6 +95,61 @@ fn the_first_message_of_a_connection_pays_for_connecting() {
             .unwrap();
         assert!(kernel.now() - sent > 0.01);
     }
+}
+
+#[test]
+fn most_connections_that_break_by_chance_do_so_silently() {
+    let (mut at_once, mut silent) = (0, 0);
+    for seed in 0..100 {
+        let (kernel, a, b) = two(seed);
+        kernel.set_network_config(NetworkConfig {
+            connection_failure_chance: 1.0,
+            ..one_millisecond()
+        });
+        kernel.set_connection_failures(true);
+        let endpoint = serve(&kernel, b);
+        let result = kernel.block_on(endpoint.request(a, Echo(1)));
+        assert_eq!(result, Ok(Err(Disconnected::MaybeDelivered)));
+        match kernel.now().as_secs() {
+            noticed if noticed < 0.01 => at_once += 1,
+            noticed => {
+                assert!((1.5..2.3).contains(&noticed), "{noticed}");
+                silent += 1;
+            }
+        }
+    }
+    assert!((20..40).contains(&at_once), "{at_once} and {silent}");
+}
+
+#[test]
+fn a_reliable_request_outlives_its_connection_and_is_taken_once() {
+    for seed in 0..50 {
+        let (kernel, a, b) = two(seed);
+        let (endpoint, mut requests) = kernel.listen::<Echo>(b);
+        let request = endpoint.request_reliably(a, Echo(1));
+        kernel.close_connection(a, b);
+        let answered = kernel.block_on(async {
+            let (Echo(n), reply) = requests.recv().await;
+            reply.send(n);
+            kernel.close_connection(a, b);
+            request.await
+        });
+        assert_eq!(answered, Ok(Ok(1)), "seed {seed}");
+        assert!(requests.try_recv().is_none());
+    }
+}
+
+#[test]
+fn a_reliable_request_ends_with_the_life_of_its_receiver() {
+    let (kernel, a, b) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(b);
+    let request = endpoint.request_reliably(a, Echo(1));
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    kernel.kill(b, KillKind::KillInstantly);
+    assert_eq!(
+        kernel.block_on(request),
+        Ok(Err(Disconnected::MaybeDelivered))
+    );
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Storage {
             }
             let (serving, _) = self.disk.borrow().serving(&range.begin);
             if let Some(rows) = self.fetch_rows(&serving, &range, safe).await {
-                self.role.env().sync_disk(self.role.process()).await;
+                self.role.env().sync_disk(self.role.process(), 0.0).await;
                 self.disk.borrow_mut().finish_fetch(fetch, safe, &rows);
                 self.answer_held();
                 break;

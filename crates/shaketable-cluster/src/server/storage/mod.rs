@@ -36,6 +36,9 @@ use watches::{Watch, Watches};
 /// How far beyond its length the window may grow before the old end is cut off, in versions.
 const WINDOW_SLACK: Version = 5_000_000;
 
+/// How long a server must be far behind before it says so: two checks, two seconds apart.
+const BEHIND_CHECKS_SECONDS: f64 = 4.0;
+
 type Answer<T> = Reply<Result<T, StorageError>>;
 
 /// A storage server's tasks share this.
@@ -47,8 +50,8 @@ struct Storage {
     epoch: Cell<Epoch>,
     /// When the newest version was applied.
     applied_at: Cell<Time>,
-    /// Set until the logs have been heard of, unless the disk is new: what is on it may be long ago.
-    behind: Cell<bool>,
+    /// Since when reads have asked for versions that are far ahead.
+    far_behind_since: Cell<Option<Time>>,
     waiting: RefCell<BTreeMap<(Version, u64), Waiting>>,
     /// Reads in the order in which they give up.
     deadlines: RefCell<VecDeque<(Time, Version, u64)>>,
@@ -105,7 +108,6 @@ pub fn start(
     info: AsyncVar<Option<Rc<ServerDbInfo>>>,
 ) {
     let tag = disk.borrow().tag;
-    let is_new = disk.borrow().version == 0;
     let storage = Rc::new(Storage {
         role: role.clone(),
         tag,
@@ -113,7 +115,7 @@ pub fn start(
         info,
         epoch: Cell::new(0),
         applied_at: Cell::new(role.env().kernel().now()),
-        behind: Cell::new(!is_new),
+        far_behind_since: Cell::new(None),
         waiting: RefCell::default(),
         deadlines: RefCell::default(),
         next_wait: Cell::new(0),
@@ -218,6 +220,8 @@ impl Storage {
         let env = self.role.env();
         let knobs = env.knobs();
         let idle = env.kernel().now().since(self.applied_at.get());
+        // A batch that is under way would hold up the empty ones too.
+        let idle = idle.min(env.seconds_without_batch());
         let batches = (idle / knobs.max_commit_batch_interval).floor();
         let passed = batches * knobs.max_commit_batch_interval * knobs.versions_per_second as f64;
         let newest = disk.version + passed as Version;
@@ -232,7 +236,7 @@ impl Storage {
             drop(disk);
             return self.answer(request);
         }
-        if self.behind.get() {
+        if self.is_behind(version - disk.version) {
             return request.fail(StorageError::Code(Error::PROCESS_BEHIND));
         }
         let number = self.next_wait.get();
@@ -245,6 +249,19 @@ impl Storage {
         if deadlines.len() == 1 {
             self.deadline_set.notify_all();
         }
+    }
+
+    /// Whether this server has been far behind for so long that it lets others answer. A real one asks for a read version
+    /// every two seconds and compares; this one learns from those who read.
+    fn is_behind(&self, lag: Version) -> bool {
+        let env = self.role.env();
+        if lag <= env.knobs().behind_check_versions {
+            return false;
+        }
+        let now = env.kernel().now();
+        let since = self.far_behind_since.get().unwrap_or(now);
+        self.far_behind_since.set(Some(since));
+        now.since(since) >= BEHIND_CHECKS_SECONDS
     }
 
     /// Tells reads that have waited long enough that their version is in the future.
@@ -410,6 +427,7 @@ impl Storage {
                 .clone()
                 .expect("set before this task starts");
             let log = &info.logs[choice % info.logs.len()];
+            let source = log.process;
             let after = self.disk.borrow().version;
             let subscription = log.subscribe.request(
                 process,
@@ -426,7 +444,8 @@ impl Storage {
                     // Perhaps the generation is over, perhaps only this log or the way to it.
                     let changed = self.info.on_change();
                     let _ = first_of(changed, kernel.sleep(0.1)).await;
-                    choice += 1;
+                    // As in FoundationDB, a log that is merely silent is asked again; its death makes another one better.
+                    choice += usize::from(kernel.is_failed(process, source));
                 }
             }
         }
@@ -507,7 +526,7 @@ impl Storage {
             version
         };
         self.answer_held();
-        self.behind.set(false);
+        self.far_behind_since.set(None);
         self.advanced.notify_all();
         loop {
             let mut waiting = self.waiting.borrow_mut();

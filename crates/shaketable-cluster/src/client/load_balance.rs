@@ -1,0 +1,193 @@
+//! Which replica is asked, and when a second one is asked too.
+//!
+//! A handle remembers of every storage server how many of its questions are open, how long the last answer took, and
+//! whether it was behind. The least busy one is asked; one that was behind is left alone for a while. When an
+//! answer takes longer than the next best replica usually needs, that one is asked as well, but only out of a small
+//! budget: every answer earns a twentieth of a second question. So a slow replica is mostly waited for, which is how
+//! applications come to see 1009 although other replicas have the version.
+
+use crate::proto::StorageInterface;
+use shaketable_kernel::{Kernel, Stream, Time};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// What a second question costs at least in patience, in seconds.
+const BASE_SECOND_REQUEST_TIME: f64 = 0.0005;
+/// A first replica that much slower than the second is not waited for.
+const INSTANT_SECOND_REQUEST_MULTIPLIER: f64 = 2.0;
+const SECOND_REQUEST_MULTIPLIER_GROWTH: f64 = 0.01;
+const SECOND_REQUEST_MULTIPLIER_DECAY: f64 = 0.00025;
+const SECOND_REQUEST_BUDGET_GROWTH: f64 = 0.05;
+const SECOND_REQUEST_MAX_BUDGET: f64 = 100.0;
+/// How long a server that was behind is left alone, at first and at most, in seconds.
+const FUTURE_VERSION_BACKOFF: (f64, f64) = (1.0, 8.0);
+
+/// What a handle knows of the storage servers.
+pub(crate) struct LoadBalance {
+    second_budget: Cell<f64>,
+    second_multiplier: Cell<f64>,
+    servers: RefCell<BTreeMap<u64, Measured>>,
+}
+
+#[derive(Clone, Copy)]
+struct Measured {
+    open: u32,
+    asked: Time,
+    latency: f64,
+    failed_until: Time,
+    backoff: f64,
+    backoff_grows_at: Time,
+}
+
+impl Default for Measured {
+    fn default() -> Measured {
+        Measured {
+            open: 0,
+            asked: Time::ZERO,
+            latency: 0.001,
+            failed_until: Time::ZERO,
+            backoff: FUTURE_VERSION_BACKOFF.0,
+            backoff_grows_at: Time::ZERO,
+        }
+    }
+}
+
+impl Default for LoadBalance {
+    fn default() -> LoadBalance {
+        LoadBalance {
+            second_budget: Cell::new(0.0),
+            second_multiplier: Cell::new(1.0),
+            servers: RefCell::default(),
+        }
+    }
+}
+
+/// In which order to ask.
+pub(crate) struct Order {
+    /// The number of the first replica to ask; the others follow in their order, and around.
+    pub(crate) first: usize,
+    /// After how many seconds the second is asked too, if it is.
+    pub(crate) patience: Option<f64>,
+}
+
+impl LoadBalance {
+    /// Whom to ask first.
+    pub(crate) fn order(&self, servers: &[StorageInterface], random: &Stream, now: Time) -> Order {
+        if servers.len() < 2 {
+            return Order {
+                first: 0,
+                patience: None,
+            };
+        }
+        let known = self.servers.borrow();
+        let measured = |index: usize| known.get(&servers[index].id).copied().unwrap_or_default();
+        let start = random.index(servers.len());
+        let around = (0..servers.len()).map(|step| (start + step) % servers.len());
+        let first = around
+            .min_by_key(|index| {
+                let one = measured(*index);
+                (one.failed_until > now, one.open, one.asked)
+            })
+            .unwrap_or(start);
+        let second = (first + 1) % servers.len();
+        let (best, next) = (measured(first), measured(second));
+        let wait = self.second_multiplier.get() * next.latency + BASE_SECOND_REQUEST_TIME;
+        let wait = if best.latency > INSTANT_SECOND_REQUEST_MULTIPLIER * wait {
+            0.0
+        } else {
+            wait
+        };
+        let affordable = self.second_budget.get() >= 1.0 && next.failed_until <= now;
+        Order {
+            first,
+            patience: affordable.then_some(wait),
+        }
+    }
+
+    /// A second replica is asked while the first has not answered.
+    pub(crate) fn spend(&self) {
+        self.second_budget.set(self.second_budget.get() - 1.0);
+        let multiplier = self.second_multiplier.get();
+        self.second_multiplier
+            .set(multiplier + SECOND_REQUEST_MULTIPLIER_GROWTH);
+    }
+
+    /// A server is asked. The question is open until what is returned is dropped.
+    pub(crate) fn ask<'a>(&'a self, kernel: &'a Kernel, server: &StorageInterface) -> Open<'a> {
+        let now = kernel.now();
+        let mut servers = self.servers.borrow_mut();
+        let measured = servers.entry(server.id).or_default();
+        measured.open += 1;
+        measured.asked = now;
+        Open {
+            balance: self,
+            kernel,
+            server: server.id,
+            asked: now,
+            end: Cell::new(End::Unknown),
+        }
+    }
+
+    fn earn(&self) {
+        let budget = self.second_budget.get() + SECOND_REQUEST_BUDGET_GROWTH;
+        self.second_budget
+            .set(budget.min(SECOND_REQUEST_MAX_BUDGET));
+        let multiplier = self.second_multiplier.get() - SECOND_REQUEST_MULTIPLIER_DECAY;
+        self.second_multiplier.set(multiplier.max(1.0));
+    }
+}
+
+/// How a question ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nobody waited for the answer, or the connection broke.
+    Unknown,
+    /// With an answer.
+    Answered,
+    /// The server is behind.
+    Behind,
+}
+
+/// A question that a server has not answered.
+pub(crate) struct Open<'a> {
+    balance: &'a LoadBalance,
+    kernel: &'a Kernel,
+    server: u64,
+    asked: Time,
+    end: Cell<End>,
+}
+
+impl Open<'_> {
+    /// Says how it ended.
+    pub(crate) fn end(&self, end: End) {
+        self.end.set(end);
+        if end != End::Unknown {
+            self.balance.earn();
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let now = self.kernel.now();
+        let taken = now.since(self.asked);
+        let mut servers = self.balance.servers.borrow_mut();
+        let measured = servers.entry(self.server).or_default();
+        measured.open = measured.open.saturating_sub(1);
+        match self.end.get() {
+            End::Answered => {
+                measured.latency = taken;
+                measured.backoff = FUTURE_VERSION_BACKOFF.0;
+                measured.backoff_grows_at = Time::ZERO;
+            }
+            End::Unknown => measured.latency = measured.latency.max(taken),
+            End::Behind => {
+                if now > measured.backoff_grows_at {
+                    measured.backoff = (2.0 * measured.backoff).min(FUTURE_VERSION_BACKOFF.1);
+                    measured.backoff_grows_at = now.after(measured.backoff);
+                }
+                measured.failed_until = now.after(measured.backoff);
+            }
+        }
+    }
+}
