@@ -167,3 +167,25 @@ pub fn counting(name: &str, options: &str) -> Bench {
     fs::write(bench.folder.join("bench.toml"), text).unwrap();
     bench
 }
+
+/// The library with which the crate `shaketable` is tested, one workload for each behaviour; built beside everything else.
+pub fn probe() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("probe");
+        fs::create_dir_all(&folder).unwrap();
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "shaketable-test-probe"])
+            .arg("--target-dir")
+            .arg(target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let fresh = folder.join(format!("libprobe.{}.so", std::process::id()));
+        fs::copy(target.join("debug/libprobe.so"), &fresh).unwrap();
+        fs::rename(fresh, folder.join("libprobe.so")).unwrap();
+        folder
+    })
+}

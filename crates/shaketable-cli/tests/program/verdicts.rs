@@ -1,6 +1,6 @@
 //! What a run is told to have been: passes, failures with their phase and client, crashes with their stack.
 
-use crate::bench::{Bench, counting, libraries, text};
+use crate::bench::{Bench, counting, libraries, probe, text};
 use std::fs;
 
 #[test]
@@ -56,6 +56,44 @@ fn every_way_to_go_wrong_has_a_verdict_with_phase_and_client() {
         let (line, code) = bench.failure("3");
         assert_eq!(code, Some(100), "{what} in {place}: {line}");
         verdicts.push_str(&format!("{what} in {place}\n    {line}\n"));
+    }
+    insta::assert_snapshot!(verdicts);
+}
+
+#[test]
+fn every_way_in_which_rust_goes_wrong_has_a_verdict_with_phase_and_client() {
+    let mut verdicts = String::new();
+    for workload in [
+        "FailSetup",
+        "FailStart",
+        "FailCheck",
+        "PanicSetup",
+        "PanicStart",
+        "PanicInDetachedTask",
+        "PanicMetrics",
+        "Spin",
+        "Stuck",
+        "DeadLock",
+        "KeepDatabase",
+        "BadCheckTimeout",
+        "BadMetrics",
+        "Unknown",
+        "PanicFactory",
+    ] {
+        let bench = Bench::new(&format!("rust-{workload}"), "libraryName = 'probe'\n");
+        let file = format!(
+            "[[test]]\ntestTitle = 'Probe'\nrunFailureWorkloads = false\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'probe'\nworkloadName = '{workload}'\n",
+            probe().display()
+        );
+        fs::write(bench.folder.join("bench.toml"), file).unwrap();
+        let (line, code) = bench.failure("2");
+        assert_eq!(code, Some(100), "{workload}: {line}");
+        // The place is right if the file is; its lines move.
+        let line = match line.split_once("probe/src/lib.rs:") {
+            Some((before, _)) => format!("{before}probe/src/lib.rs:…)"),
+            None => line,
+        };
+        verdicts.push_str(&format!("{workload}\n    {line}\n"));
     }
     insta::assert_snapshot!(verdicts);
 }
