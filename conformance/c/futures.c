@@ -305,7 +305,7 @@ static void without_tenants_everything_inside_one_fails(void) {
     fdb_transaction_destroy(transaction);
 }
 
-static void the_network_is_idle_at_first_and_has_worked_after_a_while(void) {
+static void the_network_has_worked_after_a_while(void) {
     double busyness = fdb_database_get_main_thread_busyness(database);
     for (int i = 0; busyness <= 0 && i < 1000; i++) {
         usleep(10000);
@@ -317,7 +317,9 @@ static void the_network_is_idle_at_first_and_has_worked_after_a_while(void) {
 int main(void) {
     pthread_t network = start_network(740, 740);
     EXPECT(0, fdb_create_database(cluster_file(), &database));
-    EXPECT(1, fdb_database_get_main_thread_busyness(database) == 0);
+    /* Where this program is slow, a first measurement may be there already. */
+    double busyness = fdb_database_get_main_thread_busyness(database);
+    EXPECT(1, busyness >= 0 && busyness <= 1);
     FDBTransaction *transaction = begin(database);
     fdb_transaction_clear_range(transaction, BYTES("futures/"), BYTES("futures0"));
     finish(fdb_transaction_commit(transaction));
@@ -334,7 +336,7 @@ int main(void) {
     errors_of_calls_that_return_nothing_are_deferred();
     versions_and_other_answers();
     without_tenants_everything_inside_one_fails();
-    the_network_is_idle_at_first_and_has_worked_after_a_while();
+    the_network_has_worked_after_a_while();
 
     fdb_database_destroy(database);
     stop_network(network);
