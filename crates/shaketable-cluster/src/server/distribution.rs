@@ -4,7 +4,7 @@ use crate::proto::{Key, Mutation, MutationKind, Value};
 use crate::server::commit_proxy::assign_tags;
 use crate::server::env::Env;
 use crate::server::layout::Layout;
-use crate::server::messages::{LogBatch, Tag};
+use crate::server::messages::{LogBatch, Payload, Tag};
 use crate::server::metadata::{Metadata, Team, key_servers_key, server_list_key};
 use crate::server::storage::FIRST_VERSION;
 use shaketable_kernel::ProcessId;
@@ -32,8 +32,6 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
         let team = spread(env, &order, layout.configuration.storage_replicas);
         mutations.push(set(key_servers_key(&begin), Team::new(&team, &[]).encode()));
     }
-    // The shards go first: everything else is written into them.
-    mutations.reverse();
     let mut metadata = Metadata::default();
     for mutation in &mutations {
         metadata.apply(mutation);
@@ -42,6 +40,8 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
     for mutation in mutations {
         assign_tags(&mut metadata, mutation, &mut entries);
     }
+    // The shards go first: everything else is written into them, their own rows too.
+    entries.sort_by_key(|entry| !matches!(entry.payload, Payload::Shard(_)));
     LogBatch {
         previous: 0,
         version: FIRST_VERSION,

@@ -10,7 +10,7 @@
 use crate::client::shared::first_of;
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::error::Error;
-use crate::proto::{Key, KeyRange, KeySelector, Version};
+use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Version};
 use crate::server::controller::Controller;
 use crate::server::layout::Fitness;
 use crate::server::messages::{CommitEmptyBatch, Tag, WaitShardsHeld};
@@ -35,6 +35,8 @@ const RETRY: f64 = 1.0;
 const RETRY_MAX: f64 = 30.0;
 /// How long a fetch may take before the move is given up, in seconds.
 const FETCH_TIMEOUT: f64 = 60.0;
+/// How many shards are read at once.
+const ROWS_AT_ONCE: i32 = 10_000;
 
 const ACCESS_SYSTEM_KEYS: i32 = 301;
 const PRIORITY_SYSTEM_IMMEDIATE: i32 = 200;
@@ -464,13 +466,24 @@ async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
         or_equal: false,
         offset: 1,
     };
-    let end = [KEY_SERVERS_PREFIX, ALL_KEYS_END].concat().into();
-    let begin = Bytes::from_static(KEY_SERVERS_PREFIX);
-    let limits = RangeLimits::rows(100_000);
-    let rows = transaction
-        .get_range(at(begin), at(end), limits, false, false)
-        .await?
-        .rows;
+    let end: Key = [KEY_SERVERS_PREFIX, ALL_KEYS_END].concat().into();
+    let mut begin = at(Bytes::from_static(KEY_SERVERS_PREFIX));
+    let mut rows: Vec<KeyValue> = Vec::new();
+    loop {
+        let limits = RangeLimits::rows(ROWS_AT_ONCE);
+        let part = transaction
+            .get_range(begin, at(end.clone()), limits, false, false)
+            .await?;
+        rows.extend(part.rows);
+        // A shard that is missing here would seem to belong to the one before it.
+        let Some(last) = rows.last().filter(|_| part.more) else {
+            break;
+        };
+        begin = KeySelector {
+            or_equal: true,
+            ..at(last.key.clone())
+        };
+    }
     let begins: Vec<Key> = rows
         .iter()
         .map(|row| row.key.slice(KEY_SERVERS_PREFIX.len()..))

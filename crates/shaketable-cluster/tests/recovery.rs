@@ -1,0 +1,608 @@
+//! Death and recovery, clause by clause: what a client sees of a cluster whose parts die, come back, or are cut off.
+//!
+//! `proof/` shows that nothing goes wrong in ten thousand runs; here each promise stands alone, with the moment made on purpose.
+
+use bytes::Bytes;
+use shaketable_cluster::client::{Database, Transaction};
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_cluster::error::Error;
+use shaketable_cluster::kill::Target;
+use shaketable_cluster::proto::{
+    ClientDbInfo, Commit, CommitOutcome, CommitTransaction, GetKeyLocations, GetReadVersion,
+    KeyRange, Mutation, MutationKind, OpenDatabase, TransactionPriority, Version,
+};
+use shaketable_cluster::server::layout::LayoutOptions;
+use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessId, ProcessSpec, Task};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+const API_VERSION: i32 = 740;
+/// By how much a recovery jumps ahead.
+const MAX_VERSIONS_IN_FLIGHT: Version = 100_000_000;
+const VERSIONS_PER_SECOND: f64 = 1e6;
+/// Simulated seconds after which nothing more will come.
+const PATIENCE: f64 = 300.0;
+
+struct World {
+    kernel: Kernel,
+    cluster: Cluster,
+    client: ProcessId,
+    database: Database,
+}
+
+impl World {
+    /// Eight machines with three processes each, in a configuration, that has answered once.
+    fn new(seed: u64, configuration: &str) -> World {
+        let kernel = Kernel::simulation(seed);
+        let options = LayoutOptions {
+            machine_count: Some(8),
+            processes_per_machine: Some(3),
+            datacenters: Some(1),
+            coordinators: Some(1),
+            config: Some(configuration.to_owned()),
+            ..LayoutOptions::default()
+        };
+        let config = ClusterConfig::simulation(&kernel, &options, false).expect("a layout");
+        let cluster = Cluster::start(&kernel, config);
+        let client = kernel.add_process(ProcessSpec {
+            name: "client".into(),
+            address: Address::v4(3, 4, 3, 1, 1),
+            ..ProcessSpec::default()
+        });
+        let database = cluster.open_database(client, API_VERSION);
+        let world = World {
+            kernel,
+            cluster,
+            client,
+            database,
+        };
+        world.run(write(&world.database, "first", "1"));
+        world.cluster.set_faults_enabled(true);
+        world
+    }
+
+    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        let limited = self.kernel.timeout(PATIENCE, future);
+        let done = self.kernel.block_on(limited).expect("nobody is stuck");
+        done.expect("it does not take for ever")
+    }
+
+    fn sleep(&self, seconds: f64) {
+        self.run(self.kernel.sleep(seconds));
+    }
+
+    fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
+        let priority = Priority::DefaultEndpoint;
+        self.kernel.spawn(self.client, priority, future)
+    }
+
+    /// Who plays a role.
+    fn playing(&self, role: &str) -> Vec<ProcessId> {
+        let roles = self.cluster.roles();
+        let playing = roles.iter().filter(|(name, _)| *name == role);
+        playing.map(|(_, process)| *process).collect()
+    }
+
+    fn ip(&self, process: ProcessId) -> IpAddr {
+        self.kernel.process(process).address.ip
+    }
+
+    fn epoch(&self) -> u64 {
+        self.cluster.epoch().expect("there is a generation")
+    }
+
+    /// Waits for the generation after this one.
+    fn await_generation_after(&self, epoch: u64) {
+        self.run(async {
+            while self.cluster.epoch().is_none_or(|now| now <= epoch) {
+                self.kernel.sleep(0.1).await;
+            }
+        });
+    }
+
+    /// What clients know of the generation.
+    fn client_info(&self) -> ClientDbInfo {
+        let leader = self.cluster.leader().get().expect("there is a controller");
+        let question = OpenDatabase {
+            known_generation: 0,
+        };
+        let answer = self.run(leader.request(self.client, question));
+        answer.expect("the controller answers")
+    }
+
+    /// Where the replicas of a key are.
+    fn replicas(&self, name: &str) -> Vec<IpAddr> {
+        let question = GetKeyLocations {
+            range: single(name),
+            limit: 1,
+            reverse: false,
+        };
+        let proxy = &self.client_info().commit_proxies[0];
+        let answer = self.run(proxy.get_key_locations.request(self.client, question));
+        let shards = answer.expect("a proxy answers").expect("it knows");
+        let addresses = shards[0].servers.iter().map(|server| &server.address);
+        let process = |address: &str| {
+            let mut servers = self.cluster.servers().iter();
+            let found = servers
+                .find(|process| self.kernel.process(**process).address.to_string() == address);
+            *found.expect("the address of a server")
+        };
+        addresses.map(|address| self.ip(process(address))).collect()
+    }
+
+    /// A cluster whose only log is on another machine than the only replica of a key.
+    fn with_replica_apart(name: &str) -> World {
+        let apart = |world: &World| {
+            let log = world.ip(world.playing("tlog")[0]);
+            !world.replicas(name).contains(&log)
+        };
+        let mut worlds = (0..20).map(|seed| World::new(seed, "single logs=1"));
+        worlds.find(apart).expect("a cluster with a replica apart")
+    }
+
+    /// Does something to the way between the replicas of a key and the logs.
+    fn between_replicas_and_logs(&self, name: &str, change: fn(&Kernel, IpAddr, IpAddr)) {
+        for replica in self.replicas(name) {
+            for log in self.playing("tlog") {
+                change(&self.kernel, replica, self.ip(log));
+            }
+        }
+    }
+
+    /// Kills one process, as it is asked; with `RebootProcess` it comes back after some seconds.
+    fn kill(&self, process: ProcessId, kind: KillKind) {
+        let killed = self.cluster.kill(&Target::Process(process), kind);
+        assert_eq!(killed, [(process, kind)]);
+    }
+
+    fn read(&self, name: &'static str) -> Option<Bytes> {
+        self.run(read(&self.database, name))
+    }
+}
+
+fn key(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn single(name: &str) -> KeyRange {
+    KeyRange {
+        begin: key(name),
+        end: key(&format!("{name}\0")),
+    }
+}
+
+/// Sets a key, trying until it is done.
+async fn write(database: &Database, name: &str, value: &str) {
+    let transaction = database.create_transaction();
+    loop {
+        transaction.set(key(name), key(value));
+        match transaction.commit().await {
+            Ok(()) => return,
+            Err(error) => transaction
+                .on_error(error)
+                .await
+                .expect("it is tried again"),
+        }
+    }
+}
+
+async fn read(database: &Database, name: &str) -> Option<Bytes> {
+    let transaction = database.create_transaction();
+    loop {
+        match transaction.get(key(name), false).await {
+            Ok(value) => return value,
+            Err(error) => transaction
+                .on_error(error)
+                .await
+                .expect("it is tried again"),
+        }
+    }
+}
+
+/// A read version, trying until there is one.
+async fn read_version(database: &Database) -> Version {
+    let transaction = database.create_transaction();
+    loop {
+        match transaction.get_read_version().await {
+            Ok(version) => return version,
+            Err(error) => transaction
+                .on_error(error)
+                .await
+                .expect("it is tried again"),
+        }
+    }
+}
+
+/// A transaction that has its read version, and nothing else yet.
+async fn begun(database: &Database) -> Transaction {
+    let transaction = database.create_transaction();
+    while let Err(error) = transaction.get_read_version().await {
+        transaction
+            .on_error(error)
+            .await
+            .expect("it is tried again");
+    }
+    transaction
+}
+
+#[test]
+fn the_death_of_any_role_of_the_transaction_system_begins_a_generation_1e8_versions_later() {
+    let roles = [
+        "sequencer",
+        "commitproxy",
+        "grvproxy",
+        "resolver",
+        "tlog",
+        "clustercontroller",
+    ];
+    for (seed, role) in (0..).zip(roles) {
+        for kind in [KillKind::RebootProcess, KillKind::KillInstantly] {
+            let world = World::new(seed, "triple");
+            let before = world.run(read_version(&world.database));
+            let (epoch, began) = (world.epoch(), world.kernel.now());
+            let victim = world.playing(role)[0];
+            // A coordinator is never killed for good.
+            let is_coordinator =
+                world.cluster.kill(&Target::Process(victim), kind) != [(victim, kind)];
+            assert!(!is_coordinator || kind == KillKind::KillInstantly);
+            world.await_generation_after(epoch);
+            let after = world.run(read_version(&world.database));
+            let passed = world.kernel.now().since(began) * VERSIONS_PER_SECOND;
+            let jump = after - before;
+            assert!(
+                jump >= MAX_VERSIONS_IN_FLIGHT,
+                "{role}, {kind:?}: from {before} to {after}"
+            );
+            // The clock goes on meanwhile, and the version before may have been given some time ago.
+            assert!(
+                (jump - MAX_VERSIONS_IN_FLIGHT) as f64 <= passed + 5.0 * VERSIONS_PER_SECOND,
+                "{role}, {kind:?}: from {before} to {after}"
+            );
+            assert_eq!(world.read("first"), Some(key("1")), "{role}, {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn the_death_of_a_storage_server_begins_no_generation() {
+    let world = World::new(1, "double");
+    let epoch = world.epoch();
+    let others: BTreeSet<ProcessId> = transaction_system(&world).into_iter().collect();
+    let storages = world.playing("storage");
+    let victim = storages.iter().find(|process| !others.contains(process));
+    world.kill(
+        *victim.expect("one has no other role"),
+        KillKind::RebootProcess,
+    );
+    world.sleep(20.0);
+    assert_eq!(world.epoch(), epoch);
+    assert_eq!(world.read("first"), Some(key("1")));
+}
+
+/// The processes of the current generation.
+fn transaction_system(world: &World) -> Vec<ProcessId> {
+    let roles = world.cluster.roles();
+    let roles = roles.iter().filter(|(role, _)| *role != "storage");
+    roles.map(|(_, process)| *process).collect()
+}
+
+/// Lets the logs' processes on the first four machines be away, one after the other, until the logs are elsewhere.
+fn move_logs_away(world: &World) {
+    for machine in [3, 0, 1, 2] {
+        let name = format!("server {machine}.1");
+        let servers = world.cluster.servers();
+        let process = servers
+            .iter()
+            .find(|process| world.kernel.process(**process).name == name);
+        let process = *process.expect("each machine has a process for logs");
+        let epoch = world.epoch();
+        let is_log = world.playing("tlog").contains(&process);
+        world
+            .kernel
+            .reboot(process, KillKind::RebootProcess, PATIENCE);
+        if is_log {
+            world.await_generation_after(epoch);
+        }
+    }
+}
+
+/// Cuts the old generation off, together with the client and one of its logs: its proxies, its sequencer and its resolver live on and see
+/// one another. The other side recovers without them.
+#[test]
+fn a_generation_that_was_replaced_neither_commits_nor_gives_read_versions() {
+    let mut tried = 0;
+    for seed in 0..20 {
+        let world = World::new(
+            seed,
+            "double logs=3 commit_proxies=1 grv_proxies=1 resolvers=1",
+        );
+        move_logs_away(&world);
+        let info = world.client_info();
+        let mut cut_off: BTreeSet<IpAddr> = ["sequencer", "commitproxy", "grvproxy", "resolver"]
+            .iter()
+            .flat_map(|role| world.playing(role))
+            .map(|process| world.ip(process))
+            .collect();
+        cut_off.insert(world.ip(world.client));
+        cut_off.insert(world.ip(world.playing("tlog")[0]));
+        // The other side needs the coordinators, and as many logs as a recovery does.
+        let coordinators = world.cluster.layout().coordinators.iter();
+        let coordinators = coordinators.map(|index| world.cluster.servers()[*index]);
+        let logs = world.playing("tlog").into_iter().skip(1);
+        if coordinators
+            .chain(logs)
+            .any(|process| cut_off.contains(&world.ip(process)))
+        {
+            continue;
+        }
+        let others: BTreeSet<IpAddr> = world
+            .kernel
+            .processes()
+            .into_iter()
+            .map(|process| world.ip(process))
+            .filter(|ip| !cut_off.contains(ip))
+            .collect();
+        tried += 1;
+        let epoch = world.epoch();
+        let each = |change: fn(&Kernel, IpAddr, IpAddr)| {
+            for one in &cut_off {
+                for other in &others {
+                    change(&world.kernel, *one, *other);
+                }
+            }
+        };
+        each(Kernel::partition);
+        world.await_generation_after(epoch);
+
+        let commit = Commit {
+            transaction: CommitTransaction {
+                mutations: vec![Mutation {
+                    kind: MutationKind::SetValue,
+                    param1: key("ghost"),
+                    param2: key("1"),
+                }],
+                write_conflict_ranges: vec![single("ghost")],
+                ..CommitTransaction::default()
+            },
+            first_in_batch: false,
+            idempotency_id: None,
+        };
+        let committed = info.commit_proxies[0].commit.request(world.client, commit);
+        let question = GetReadVersion {
+            transaction_count: 1,
+            priority: TransactionPriority::Default,
+            causal_read_risky: false,
+            tags: Vec::new(),
+        };
+        let proxy = &info.grv_proxies[0].get_read_version;
+        let version = proxy.request(world.client, question);
+        let heal = async {
+            world.kernel.sleep(20.0).await;
+            each(Kernel::heal);
+        };
+        // Both may fail or never be answered, as long as they do not succeed.
+        let committed = world.spawn({
+            let kernel = world.kernel.clone();
+            async move { kernel.timeout(60.0, committed).await }
+        });
+        let version = world.spawn({
+            let kernel = world.kernel.clone();
+            async move { kernel.timeout(60.0, version).await }
+        });
+        world.run(heal);
+        let committed = world.run(committed);
+        assert!(
+            !matches!(committed, Some(Ok(Ok(CommitOutcome::Committed { .. })))),
+            "seed {seed}: {committed:?}"
+        );
+        let version = world.run(version);
+        assert!(
+            !matches!(version, Some(Ok(Ok(_)))),
+            "seed {seed}: {version:?}"
+        );
+        assert_eq!(world.read("ghost"), None, "seed {seed}");
+        assert_eq!(world.read("first"), Some(key("1")), "seed {seed}");
+    }
+    assert!(tried >= 3, "only {tried} clusters could be cut in two");
+}
+
+#[test]
+fn storage_servers_that_come_back_catch_up_from_the_logs() {
+    let world = World::new(2, "single");
+    let epoch = world.epoch();
+    let storages = world.playing("storage");
+    let others = transaction_system(&world);
+    assert!(storages.iter().all(|process| !others.contains(process)));
+    for process in &storages {
+        world.kill(*process, KillKind::RebootProcess);
+    }
+    // Logs are enough to commit.
+    world.run(write(&world.database, "while away", "1"));
+    let away = |process: &ProcessId| !world.kernel.is_alive(*process);
+    assert!(storages.iter().all(away), "they came back too soon");
+    assert_eq!(world.read("while away"), Some(key("1")));
+    assert!(!storages.iter().any(away));
+    assert_eq!(world.epoch(), epoch, "no generation had to end");
+}
+
+#[test]
+fn a_replica_that_lags_makes_reads_wait_and_then_fail_with_1009() {
+    let world = World::with_replica_apart("late");
+    world.between_replicas_and_logs("late", Kernel::partition);
+    world.run(write(&world.database, "late", "1"));
+    let transaction = world.run(begun(&world.database));
+    let asked = world.kernel.now();
+    let answer = world.run(transaction.get(key("late"), false));
+    assert_eq!(answer, Err(Error::FUTURE_VERSION));
+    let waited = world.kernel.now().since(asked);
+    assert!((1.0..2.0).contains(&waited), "{waited} s");
+    world.between_replicas_and_logs("late", Kernel::heal);
+    assert_eq!(world.read("late"), Some(key("1")));
+}
+
+#[test]
+fn a_replica_that_comes_back_and_hears_of_no_log_says_1037() {
+    let world = World::with_replica_apart("late");
+    world.between_replicas_and_logs("late", Kernel::partition);
+    for replica in world.playing("storage") {
+        if world.replicas("late").contains(&world.ip(replica)) {
+            world.kill(replica, KillKind::RebootProcess);
+        }
+    }
+    world.run(write(&world.database, "late", "1"));
+    let transaction = world.run(begun(&world.database));
+    let answer = world.run(transaction.get(key("late"), false));
+    assert_eq!(answer, Err(Error::PROCESS_BEHIND));
+    world.cluster.set_faults_enabled(false);
+    assert_eq!(world.read("late"), Some(key("1")));
+}
+
+#[test]
+fn reads_and_commits_from_before_a_recovery_are_too_old() {
+    for seed in 0..5 {
+        let world = World::new(seed, "double");
+        let (reader, writer) = (
+            world.run(begun(&world.database)),
+            world.run(begun(&world.database)),
+        );
+        assert_eq!(
+            world.run(writer.get(key("first"), false)),
+            Ok(Some(key("1")))
+        );
+        let epoch = world.epoch();
+        world.kill(world.playing("resolver")[0], KillKind::RebootProcess);
+        world.await_generation_after(epoch);
+        // Storage servers hear of the new generation with its first batch.
+        world.run(write(&world.database, "other", "1"));
+        let too_old = Err(Error::TRANSACTION_TOO_OLD);
+        let read = world.run(reader.get(key("first"), false));
+        assert_eq!(read.map(drop), too_old, "seed {seed}");
+        writer.set(key("first"), key("2"));
+        assert_eq!(world.run(writer.commit()), too_old, "seed {seed}");
+        assert_eq!(world.read("first"), Some(key("1")), "seed {seed}");
+    }
+}
+
+/// Kills the proxies at every millisecond of a commit.
+#[test]
+fn a_commit_whose_reply_is_lost_is_unknown_and_settled_and_both_fates_occur() {
+    let (mut happened, mut vanished) = (0, 0);
+    for milliseconds in 20..100 {
+        let world = World::new(6, "double");
+        let database = world.database.clone();
+        let commit = world.spawn(async move {
+            let transaction = database.create_transaction();
+            transaction.set(key("doubtful"), key("1"));
+            let result = transaction.commit().await;
+            // The very next thing that anybody asks.
+            (result, read(&database, "doubtful").await.is_some())
+        });
+        world.sleep(f64::from(milliseconds) / 1e3);
+        for proxy in world.playing("commitproxy") {
+            world
+                .cluster
+                .kill(&Target::Process(proxy), KillKind::RebootProcess);
+        }
+        let (result, seen) = world.run(commit);
+        match result {
+            Ok(()) => assert!(seen, "{milliseconds} ms: acknowledged and lost"),
+            Err(Error::COMMIT_UNKNOWN_RESULT) if seen => happened += 1,
+            Err(Error::COMMIT_UNKNOWN_RESULT) => vanished += 1,
+            Err(error) => assert!(!seen, "{milliseconds} ms: {error}, and yet it is there"),
+        }
+        world.sleep(20.0);
+        let later = world.read("doubtful").is_some();
+        assert_eq!(seen, later, "{milliseconds} ms: a settled fate has changed");
+    }
+    assert!(happened > 0, "no commit happened that was unknown");
+    assert!(vanished > 0, "every commit happened that was unknown");
+}
+
+#[test]
+fn an_outage_is_a_wait_and_not_an_error() {
+    let world = World::new(7, "double");
+    // One in a hundred read versions is refused while faults are on; a reboot of a process needs none.
+    world.cluster.set_faults_enabled(false);
+    for process in world.cluster.servers() {
+        world.kill(*process, KillKind::RebootProcess);
+    }
+    let asked = world.kernel.now();
+    let transaction = world.database.create_transaction();
+    let value = world.run(transaction.get(key("first"), false));
+    assert_eq!(value, Ok(Some(key("1"))));
+    assert!(world.kernel.now().since(asked) > 4.0, "there was no outage");
+    transaction.set(key("first"), key("2"));
+    assert_eq!(world.run(transaction.commit()), Ok(()));
+}
+
+#[test]
+fn a_cluster_that_is_cut_off_from_its_client_is_waited_for() {
+    let world = World::new(8, "double");
+    let client = world.ip(world.client);
+    let cut = |change: fn(&Kernel, IpAddr, IpAddr)| {
+        for process in world.cluster.servers() {
+            change(&world.kernel, client, world.ip(*process));
+        }
+    };
+    cut(Kernel::partition);
+    let database = world.database.clone();
+    let reading = world.spawn(async move { read(&database, "first").await });
+    world.sleep(60.0);
+    assert!(!reading.is_finished());
+    cut(Kernel::heal);
+    assert_eq!(world.run(reading), Some(key("1")));
+}
+
+#[test]
+fn kills_that_would_lose_data_become_reboots() {
+    for kind in [KillKind::KillInstantly, KillKind::RebootAndDelete] {
+        let world = World::new(9, "single");
+        world.sleep(30.0);
+        for zone in world.cluster.zones() {
+            let killed = world.cluster.kill(&Target::Zone(zone), kind);
+            assert!(!killed.is_empty());
+            for (_, what) in killed {
+                assert_eq!(what, KillKind::Reboot, "there was one replica only");
+            }
+        }
+        assert_eq!(world.read("first"), Some(key("1")));
+    }
+}
+
+#[test]
+fn as_many_machines_can_be_lost_as_leave_a_replica_and_what_they_held_is_copied() {
+    for seed in 0..3 {
+        let world = World::new(seed, "triple");
+        let mut lost = 0;
+        // All zones are asked for, some seconds apart, so that there is time to copy: none of them may take data with it.
+        for zone in world.cluster.zones() {
+            world.sleep(40.0);
+            let killed = world
+                .cluster
+                .kill(&Target::Zone(zone), KillKind::KillInstantly);
+            lost += u32::from(killed.iter().any(|(_, kind)| !kind.reboots()));
+        }
+        // Eight zones, three replicas, and a place more than that: no more than four can go.
+        assert!(
+            (2..=4).contains(&lost),
+            "seed {seed}: {lost} zones were lost"
+        );
+        assert_eq!(world.read("first"), Some(key("1")), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_majority_of_the_coordinators_is_never_lost() {
+    let world = World::new(10, "triple");
+    world.sleep(30.0);
+    let coordinator = world.cluster.layout().coordinators[0];
+    let coordinator = world.cluster.servers()[coordinator];
+    let zone = world.kernel.process(coordinator).zone.clone();
+    for kind in [KillKind::KillInstantly, KillKind::RebootAndDelete] {
+        let killed = world.cluster.kill(&Target::Zone(zone.clone()), kind);
+        assert!(!killed.is_empty());
+        assert!(killed.iter().all(|(_, what)| *what == KillKind::Reboot));
+        world.sleep(30.0);
+    }
+    assert_eq!(world.read("first"), Some(key("1")));
+}
