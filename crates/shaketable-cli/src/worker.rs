@@ -166,14 +166,21 @@ impl Worker {
         Ok(())
     }
 
-    /// The last of what the code under test printed.
+    /// What the code under test printed; of much, the beginning and the end.
     fn read_printed(&self) -> io::Result<String> {
         let Some(mut printed) = self.printed.as_ref() else {
             return Ok(String::new());
         };
         let length = printed.metadata()?.len();
-        printed.seek(SeekFrom::Start(length.saturating_sub(PRINTED_BYTES_MAX)))?;
         let mut bytes = Vec::new();
+        printed.seek(SeekFrom::Start(0))?;
+        if length > PRINTED_BYTES_MAX {
+            printed
+                .take(PRINTED_BYTES_MAX / 2)
+                .read_to_end(&mut bytes)?;
+            bytes.extend_from_slice("\n…\n".as_bytes());
+            printed.seek(SeekFrom::Start(length - PRINTED_BYTES_MAX / 2))?;
+        }
         printed.read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

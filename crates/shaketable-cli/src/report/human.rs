@@ -180,12 +180,21 @@ fn printed(out: &mut String, text: &str) {
     if lines.is_empty() {
         return;
     }
+    // The first lines say what went wrong, the last ones how it ended.
     let skipped = lines.len().saturating_sub(PRINTED_LINES_MAX);
+    let first = if skipped > 0 {
+        PRINTED_LINES_MAX / 2
+    } else {
+        lines.len()
+    };
     let _ = writeln!(out, "  printed");
-    if skipped > 0 {
-        let _ = writeln!(out, "    {FAINT}({skipped} lines before){FAINT:#}");
+    for line in &lines[..first] {
+        let _ = writeln!(out, "    {FAINT}|{FAINT:#} {line}");
     }
-    for line in &lines[skipped..] {
+    if skipped > 0 {
+        let _ = writeln!(out, "    {FAINT}({skipped} lines more){FAINT:#}");
+    }
+    for line in &lines[first + skipped..] {
         let _ = writeln!(out, "    {FAINT}|{FAINT:#} {line}");
     }
 }

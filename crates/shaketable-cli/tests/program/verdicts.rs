@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, counting, libraries, probe, text};
 use std::fs;
+use std::process::Command;
 
 #[test]
 fn a_workload_that_behaves_passes() {
@@ -81,10 +82,7 @@ fn every_way_in_which_rust_goes_wrong_has_a_verdict_with_phase_and_client() {
         "PanicFactory",
     ] {
         let bench = Bench::new(&format!("rust-{workload}"), "libraryName = 'probe'\n");
-        let file = format!(
-            "[[test]]\ntestTitle = 'Probe'\nrunFailureWorkloads = false\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'probe'\nworkloadName = '{workload}'\n",
-            probe().display()
-        );
+        let file = probe_file(workload);
         fs::write(bench.folder.join("bench.toml"), file).unwrap();
         let (line, code) = bench.failure("2");
         assert_eq!(code, Some(100), "{workload}: {line}");
@@ -96,6 +94,29 @@ fn every_way_in_which_rust_goes_wrong_has_a_verdict_with_phase_and_client() {
         verdicts.push_str(&format!("{workload}\n    {line}\n"));
     }
     insta::assert_snapshot!(verdicts);
+}
+
+#[test]
+fn a_panic_opens_no_file_and_its_words_are_shown() {
+    let bench = Bench::new("rust-backtrace", "libraryName = 'probe'\n");
+    fs::write(bench.folder.join("bench.toml"), probe_file("PanicStart")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_shaketable"))
+        .args("run bench.toml --seed 1 --seeds 2 --no-build".split(' '))
+        .current_dir(&bench.folder)
+        .env("RUST_BACKTRACE", "full")
+        .output()
+        .unwrap();
+    let report = text(&output.stdout);
+    assert!(!report.contains("not controlled"), "{report}");
+    assert!(report.contains("panicked at crates/shaketable"), "{report}");
+}
+
+/// A test file with one workload of the library `probe`.
+fn probe_file(workload: &str) -> String {
+    format!(
+        "[[test]]\ntestTitle = 'Probe'\nrunFailureWorkloads = false\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'probe'\nworkloadName = '{workload}'\n",
+        probe().display()
+    )
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl Library {
             reason,
         };
         stand_in::load().map_err(&refused)?;
+        hermetic::know_program();
         // A name without a slash would be searched for in the system's folders.
         let absolute = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
         // Constructors of the library may look at the clock or draw random numbers.

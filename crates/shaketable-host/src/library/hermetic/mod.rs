@@ -132,11 +132,25 @@ impl Deed {
     }
 }
 
+/// The path of this program.
+static PROGRAM: Text<PATH_BYTES> = Text::empty();
+const PATH_BYTES: usize = 4096;
+
+/// Finds out where this program lies, before anything is simulated.
+pub(super) fn know_program() {
+    if PROGRAM.read().is_empty()
+        && let Ok(path) = std::env::current_exe()
+    {
+        PROGRAM.append(path.as_os_str().as_encoded_bytes());
+    }
+}
+
 /// Whether a file belongs to the machinery that shows a backtrace, and is opened when code panics: the program, its libraries, what
 /// they were compiled from, and what the operating system says about the process.
 fn is_for_backtraces(path: &[u8]) -> bool {
     let contains = |part: &[u8]| path.windows(part.len()).any(|window| window == part);
-    path.starts_with(b"/proc/self/")
+    path == PROGRAM.read()
+        || path.starts_with(b"/proc/self/")
         || path.starts_with(b"/usr/lib/debug/")
         || path.ends_with(b".so")
         || contains(b".so.")
