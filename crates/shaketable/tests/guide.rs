@@ -260,6 +260,77 @@ mod assertions {
     }
 }
 
+mod readme {
+    use shaketable::foundationdb::options::MutationType;
+    use shaketable::{
+        Faults, PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext,
+    };
+
+    /// The test below fails on purpose, and its seed is not worth keeping.
+    struct Simulation;
+
+    impl Simulation {
+        #[expect(
+            clippy::new_ret_no_self,
+            reason = "stands for shaketable's own, whose words the README has"
+        )]
+        fn new() -> shaketable::Simulation {
+            shaketable::Simulation::new().without_regressions()
+        }
+    }
+
+    /// As in the README, where its examples are compiled but not run.
+    struct Counter {
+        context: WorkloadContext,
+        increments: u32,
+    }
+
+    impl SingleRustWorkload for Counter {
+        fn new(_name: String, context: WorkloadContext) -> Self {
+            Counter {
+                increments: context.get_option("increments").unwrap_or(50),
+                context,
+            }
+        }
+    }
+
+    impl Workload for Counter {
+        async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+            for _ in 0..self.increments {
+                db.run(|trx, _maybe_committed| async move {
+                    trx.atomic_op(b"counter", &1u64.to_le_bytes(), MutationType::Add);
+                    Ok(())
+                })
+                .await?;
+            }
+            Ok(())
+        }
+
+        async fn check(&mut self, db: SimDatabase) -> PhaseResult {
+            let value = db
+                .run(|trx, _| async move { Ok(trx.get(b"counter", false).await?) })
+                .await?;
+            let expected = u64::from(self.increments) * self.context.client_count() as u64;
+            let found = value.map_or(0, |v| u64::from_le_bytes(v[..].try_into().unwrap()));
+            if found == expected {
+                Ok(())
+            } else {
+                Err(format!("expected {expected}, found {found}").into())
+            }
+        }
+    }
+
+    #[should_panic(expected = "expected 250, found 25")]
+    #[test]
+    fn every_increment_counts_once() {
+        Simulation::new()
+            .seeds(0..200)
+            .clients(5)
+            .faults(Faults::default())
+            .run::<Counter>();
+    }
+}
+
 mod reference {
     use shaketable::{
         Faults, PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
@@ -320,6 +391,7 @@ fn the_guide_shows_this_very_code() {
     let guide = std::fs::read_dir(format!("{docs}/guide")).expect("docs/guide");
     let mut pages: Vec<_> = guide.map(|entry| entry.expect("an entry").path()).collect();
     pages.push(format!("{docs}/workloads.md").into());
+    pages.push(format!("{docs}/../README.md").into());
     let mut blocks = 0;
     for path in pages {
         let text = std::fs::read_to_string(&path).expect("a chapter");
@@ -334,5 +406,5 @@ fn the_guide_shows_this_very_code() {
             blocks += 1;
         }
     }
-    assert!(blocks >= 10, "found {blocks} pieces of code");
+    assert!(blocks >= 11, "found {blocks} pieces of code");
 }
