@@ -7,7 +7,7 @@
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
 //!   [`kill`] destroys parts of it, but never what it could not survive; [`faults`] are the workloads that do so.
 //! * [`time_keeper`] maps time to versions for clients that look there.
-//! * [`error`] holds FoundationDB's error codes.
+//! * [`short`] copies keys and values; [`error`] holds FoundationDB's error codes.
 //!
 //! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe` code.
 #![forbid(unsafe_code)]
@@ -22,4 +22,5 @@ pub mod kill;
 pub mod knobs;
 pub mod proto;
 pub mod server;
+pub mod short;
 pub mod time_keeper;

@@ -50,7 +50,7 @@ unsafe fn take<T>(handle: *mut T) -> Option<Arc<T>> {
 /// The pointer is readable for `length` bytes, or null.
 unsafe fn bytes(pointer: *const u8, length: c_int) -> Bytes {
     // SAFETY: the caller vouches for the pointer.
-    Bytes::copy_from_slice(unsafe { slice(pointer, length) })
+    shaketable_cluster::short::copy(unsafe { slice(pointer, length) })
 }
 
 /// Looks at bytes of the caller during the call; nothing or a negative length is no bytes.

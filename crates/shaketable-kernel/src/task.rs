@@ -7,6 +7,7 @@
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::ready::{Priority, TaskWaker};
+use pin_project_lite::pin_project;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
@@ -105,6 +106,27 @@ impl<T> Drop for Report<T> {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+pin_project! {
+    /// What a task's slot holds. No `async` block, which would keep room for the future twice.
+    struct Run<F: Future> {
+        #[pin]
+        future: F,
+        report: Option<Report<F::Output>>,
+    }
+}
+
+impl<F: Future> Future for Run<F> {
+    type Output = ();
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        this.future.poll(context).map(|output| {
+            if let Some(report) = this.report.take() {
+                report.0.borrow_mut().output = Some(output);
+            }
+        })
     }
 }
 
@@ -251,10 +273,9 @@ impl Kernel {
         }
         let handle = TaskWaker::new(id, priority, self.0.shared.clone());
         let body = Body {
-            future: Box::pin(async move {
-                let report = report;
-                let output = future.await;
-                report.0.borrow_mut().output = Some(output);
+            future: Box::pin(Run {
+                future,
+                report: Some(report),
             }),
             waker: Waker::from(handle.clone()),
             handle,

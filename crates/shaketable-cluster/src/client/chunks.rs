@@ -16,7 +16,9 @@ pub(crate) trait Keyed: Clone {
 /// A sorted sequence of items with distinct keys. Never empty between two calls of its owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks<T> {
-    chunks: Rc<Vec<Rc<Vec<T>>>>,
+    /// Most sequences have no more than this.
+    first: Rc<Vec<T>>,
+    rest: Rc<Vec<Rc<Vec<T>>>>,
 }
 
 /// Where an item is. Valid until the next change.
@@ -35,18 +37,19 @@ impl<T: Keyed> Chunks<T> {
     /// Takes items that are sorted already.
     pub(crate) fn new(items: Vec<T>) -> Self {
         Chunks {
-            chunks: Rc::new(vec![Rc::new(items)]),
+            first: Rc::new(items),
+            rest: Rc::default(),
         }
     }
 
     pub(crate) fn get(&self, at: Position) -> &T {
-        &self.chunks[at.chunk][at.index]
+        &self.chunk(at.chunk)[at.index]
     }
 
     /// The first item whose key is greater than `key`, or the last item if there is none.
     pub(crate) fn first_after(&self, key: &[u8]) -> Position {
         let at = self.lower_bound(KeyBound::after(key));
-        if at.chunk == self.chunks.len() {
+        if at.chunk == self.count() {
             self.previous(at)
         } else {
             at
@@ -60,12 +63,12 @@ impl<T: Keyed> Chunks<T> {
 
     /// The item after this one, or this one if it is the last.
     pub(crate) fn next(&self, at: Position) -> Position {
-        if at.index + 1 < self.chunks[at.chunk].len() {
+        if at.index + 1 < self.chunk(at.chunk).len() {
             Position {
                 chunk: at.chunk,
                 index: at.index + 1,
             }
-        } else if at.chunk + 1 < self.chunks.len() {
+        } else if at.chunk + 1 < self.count() {
             Position {
                 chunk: at.chunk + 1,
                 index: 0,
@@ -85,7 +88,7 @@ impl<T: Keyed> Chunks<T> {
         } else if at.chunk > 0 {
             Position {
                 chunk: at.chunk - 1,
-                index: self.chunks[at.chunk - 1].len() - 1,
+                index: self.chunk(at.chunk - 1).len() - 1,
             }
         } else {
             at
@@ -93,26 +96,19 @@ impl<T: Keyed> Chunks<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter())
+        let chunks = std::iter::once(&self.first).chain(&*self.rest);
+        chunks.flat_map(|chunk| chunk.iter())
     }
 
     /// Puts an item in its place, instead of one with the same key.
     pub(crate) fn insert(&mut self, item: T) {
         let mut at = self.lower_bound(KeyBound::new(item.key()));
-        let chunks = Rc::make_mut(&mut self.chunks);
-        if at.chunk == chunks.len() {
-            at = match chunks.last() {
-                Some(last) => Position {
-                    chunk: chunks.len() - 1,
-                    index: last.len(),
-                },
-                None => {
-                    chunks.push(Rc::new(vec![item]));
-                    return;
-                }
-            };
+        if at.chunk == self.count() {
+            let chunk = at.chunk - 1;
+            let index = self.chunk(chunk).len();
+            at = Position { chunk, index };
         }
-        let chunk = own(&mut chunks[at.chunk]);
+        let chunk = own(self.chunk_mut(at.chunk));
         if chunk
             .get(at.index)
             .is_some_and(|old| old.key() == item.key())
@@ -129,8 +125,8 @@ impl<T: Keyed> Chunks<T> {
             } else {
                 chunk.len() / 2
             };
-            let right = chunk.split_off(cut);
-            chunks.insert(at.chunk + 1, Rc::new(right));
+            let right = Rc::new(chunk.split_off(cut));
+            Rc::make_mut(&mut self.rest).insert(at.chunk, right);
         }
     }
 
@@ -140,31 +136,59 @@ impl<T: Keyed> Chunks<T> {
         if from >= to {
             return;
         }
-        let chunks = Rc::make_mut(&mut self.chunks);
+        let first = Rc::make_mut(self.chunk_mut(from.chunk));
         if from.chunk == to.chunk {
-            Rc::make_mut(&mut chunks[from.chunk]).drain(from.index..to.index);
+            first.drain(from.index..to.index);
         } else {
-            Rc::make_mut(&mut chunks[from.chunk]).truncate(from.index);
+            first.truncate(from.index);
             if to.index > 0 {
-                Rc::make_mut(&mut chunks[to.chunk]).drain(..to.index);
+                Rc::make_mut(self.chunk_mut(to.chunk)).drain(..to.index);
             }
-            chunks.drain(from.chunk + 1..to.chunk);
+            Rc::make_mut(&mut self.rest).drain(from.chunk..to.chunk - 1);
         }
-        if chunks[from.chunk].is_empty() {
-            chunks.remove(from.chunk);
+        if !self.chunk(from.chunk).is_empty() {
+            return;
+        }
+        if from.chunk > 0 {
+            Rc::make_mut(&mut self.rest).remove(from.chunk - 1);
+        } else if !self.rest.is_empty() {
+            self.first = Rc::make_mut(&mut self.rest).remove(0);
+        }
+    }
+
+    /// How many chunks there are. The first may be empty while the owner changes it.
+    fn count(&self) -> usize {
+        1 + self.rest.len()
+    }
+
+    fn chunk(&self, index: usize) -> &Rc<Vec<T>> {
+        match index.checked_sub(1) {
+            None => &self.first,
+            Some(index) => &self.rest[index],
+        }
+    }
+
+    fn chunk_mut(&mut self, index: usize) -> &mut Rc<Vec<T>> {
+        match index.checked_sub(1) {
+            None => &mut self.first,
+            Some(index) => &mut Rc::make_mut(&mut self.rest)[index],
         }
     }
 
     /// The first item with `key >= bound`; one beyond the last chunk if there is none.
     fn lower_bound(&self, bound: KeyBound<'_>) -> Position {
         let before = |item: &T| KeyBound::new(item.key()) < bound;
-        let chunk = self
-            .chunks
-            .partition_point(|chunk| chunk.last().is_some_and(before));
-        let index = self
-            .chunks
-            .get(chunk)
-            .map_or(0, |chunk| chunk.partition_point(before));
+        let passed = |chunk: &Rc<Vec<T>>| chunk.last().is_some_and(before);
+        let chunk = if passed(&self.first) {
+            1 + self.rest.partition_point(passed)
+        } else {
+            0
+        };
+        let index = if chunk < self.count() {
+            self.chunk(chunk).partition_point(before)
+        } else {
+            0
+        };
         Position { chunk, index }
     }
 }

@@ -4,6 +4,7 @@
 //! stands for such a key without allocating it.
 
 use crate::proto::{Key, KeySelector};
+use crate::short::copy_both;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
@@ -87,12 +88,7 @@ impl<'a> KeyBound<'a> {
     }
 
     pub(crate) fn to_key(self) -> Key {
-        let mut key = Vec::with_capacity(self.len());
-        key.extend_from_slice(self.base);
-        if self.zero {
-            key.push(0);
-        }
-        key.into()
+        copy_both(self.base, if self.zero { &[0] } else { &[] })
     }
 
     /// Whether this is the key just after `other`.

@@ -25,7 +25,7 @@ pub struct Pending<T> {
 
 /// Keeps an operation alive whose result goes to a callback. Dropping it forgets the callback.
 pub struct Subscription {
-    forget: Option<Box<dyn FnOnce()>>,
+    forget: Option<Rc<dyn Forget>>,
     _guard: Option<Box<dyn Any>>,
 }
 
@@ -92,9 +92,8 @@ impl<T: 'static> Pending<T> {
             }
             _ => {
                 *shared.borrow_mut() = State::Listening(Box::new(callback));
-                let forget = Box::new(move || drop(shared.replace(State::Taken)));
                 Subscription {
-                    forget: Some(forget),
+                    forget: Some(shared),
                     _guard: guard,
                 }
             }
@@ -138,8 +137,19 @@ impl fmt::Debug for Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         if let Some(forget) = self.forget.take() {
-            forget();
+            forget.forget();
         }
+    }
+}
+
+/// Something whose result nobody wants any more.
+trait Forget {
+    fn forget(&self);
+}
+
+impl<T> Forget for RefCell<State<T>> {
+    fn forget(&self) {
+        drop(self.replace(State::Taken));
     }
 }
 

@@ -31,12 +31,12 @@ impl Context {
     /// The value of a key.
     pub(crate) async fn get_value(
         &self,
-        key: Key,
+        key: &Key,
         version: Version,
     ) -> Result<Option<Value>, Error> {
         self.validate_version(version)?;
         loop {
-            let shard = self.locate(&key, false).await?;
+            let shard = self.locate(key, false).await?;
             let question = || GetValue {
                 key: key.clone(),
                 version,
@@ -176,12 +176,12 @@ impl Context {
 
     /// Asks the replicas of a shard until one answers. One that does not know of the version yet has answered for all:
     /// that it is behind by a second is news to the application.
-    pub(super) async fn ask<Q, T>(
+    pub(super) fn ask<Q, T>(
         &self,
         shard: &ShardLocation,
         endpoint: impl Fn(&StorageInterface) -> &Endpoint<Q>,
         question: impl Fn() -> Q,
-    ) -> Result<T, Failure>
+    ) -> impl Future<Output = Result<T, Failure>>
     where
         Q: Request<Reply = Result<T, StorageError>>,
         T: 'static,
@@ -189,7 +189,7 @@ impl Context {
         let order = self
             .balance
             .order(&shard.servers, &self.random, self.kernel.now());
-        self.ask_replicas(shard, order, endpoint, question).await
+        self.ask_replicas(shard, order, endpoint, question)
     }
 
     async fn ask_replicas<Q, T>(

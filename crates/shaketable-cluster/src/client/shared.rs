@@ -1,34 +1,41 @@
 //! A result that several tasks wait for, and a way to wait for the first of two things.
 
 use crate::error::Error;
+use pin_project_lite::pin_project;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// A place for one result; clones are the same place.
 pub(crate) struct Shared<T>(Rc<RefCell<State<T>>>);
 
 struct State<T> {
     result: Option<Result<T, Error>>,
-    wakers: Vec<Waker>,
+    /// Most results are waited for by one task, which therefore needs no allocation.
+    first_waker: Option<Waker>,
+    more_wakers: Vec<Waker>,
+}
+
+impl<T> State<T> {
+    fn new(result: Option<Result<T, Error>>) -> Self {
+        State {
+            result,
+            first_waker: None,
+            more_wakers: Vec::new(),
+        }
+    }
 }
 
 impl<T: Clone> Shared<T> {
     pub(crate) fn new() -> Self {
-        Shared(Rc::new(RefCell::new(State {
-            result: None,
-            wakers: Vec::new(),
-        })))
+        Shared(Rc::new(RefCell::new(State::new(None))))
     }
 
     pub(crate) fn ready(result: Result<T, Error>) -> Self {
-        Shared(Rc::new(RefCell::new(State {
-            result: Some(result),
-            wakers: Vec::new(),
-        })))
+        Shared(Rc::new(RefCell::new(State::new(Some(result)))))
     }
 
     /// Delivers the result. Only the first one counts.
@@ -38,9 +45,10 @@ impl<T: Clone> Shared<T> {
             return;
         }
         state.result = Some(result);
-        let wakers = std::mem::take(&mut state.wakers);
+        let first = state.first_waker.take();
+        let more = std::mem::take(&mut state.more_wakers);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        first.into_iter().chain(more).for_each(Waker::wake);
     }
 
     pub(crate) fn peek(&self) -> Option<Result<T, Error>> {
@@ -53,12 +61,11 @@ impl<T: Clone> Shared<T> {
             if let Some(result) = &state.result {
                 return Poll::Ready(result.clone());
             }
-            if !state
-                .wakers
-                .last()
-                .is_some_and(|waker| waker.will_wake(context.waker()))
-            {
-                state.wakers.push(context.waker().clone());
+            let newest = state.more_wakers.last().or(state.first_waker.as_ref());
+            match newest {
+                Some(waker) if waker.will_wake(context.waker()) => {}
+                Some(_) => state.more_wakers.push(context.waker().clone()),
+                None => state.first_waker = Some(context.waker().clone()),
             }
             Poll::Pending
         })
@@ -85,16 +92,29 @@ pub(crate) enum First<A, B> {
 }
 
 /// Waits for the first of two futures and drops the other. If both are ready the left one wins.
-pub(crate) async fn first_of<A: Future, B: Future>(
-    left: A,
-    right: B,
-) -> First<A::Output, B::Output> {
-    let (mut left, mut right) = (pin!(left), pin!(right));
-    poll_fn(|context| {
-        if let Poll::Ready(output) = left.as_mut().poll(context) {
-            return Poll::Ready(First::Left(output));
+pub(crate) fn first_of<A: Future, B: Future>(left: A, right: B) -> FirstOf<A, B> {
+    FirstOf { left, right }
+}
+
+pin_project! {
+    /// See [`first_of`]. No `async` block, which would keep room for both futures twice.
+    #[must_use = "nothing is waited for until this is awaited"]
+    pub(crate) struct FirstOf<A, B> {
+        #[pin]
+        left: A,
+        #[pin]
+        right: B,
+    }
+}
+
+impl<A: Future, B: Future> Future for FirstOf<A, B> {
+    type Output = First<A::Output, B::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.left.poll(context) {
+            Poll::Ready(output) => Poll::Ready(First::Left(output)),
+            Poll::Pending => this.right.poll(context).map(First::Right),
         }
-        right.as_mut().poll(context).map(First::Right)
-    })
-    .await
+    }
 }

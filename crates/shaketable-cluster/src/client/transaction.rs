@@ -106,7 +106,7 @@ impl Transaction {
                 Some(result) => Pending::ready(result.and_then(|v| inner.check_locked(v))),
                 None => {
                     let this = inner.clone();
-                    inner.start(async move { this.check_locked(version.wait().await?) })
+                    inner.start(move || async move { this.check_locked(version.wait().await?) })
                 }
             })
         })
@@ -124,7 +124,7 @@ impl Transaction {
             inner.check_used_during_commit()?;
             inner.check_broken()?;
             let stamp = inner.state().native.versionstamp.clone();
-            Ok(inner.start(async move { stamp.wait().await }))
+            Ok(inner.start(move || async move { stamp.wait().await }))
         })
     }
 
@@ -220,11 +220,12 @@ impl Inner {
         self.state().attempt.broken().map_or(Ok(()), Err)
     }
 
-    /// Starts what takes time. It ends early if the attempt does.
-    fn start<T: 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Error>> + 'static,
-    ) -> Pending<T> {
+    /// Starts what takes time. It ends early if the attempt does. A closure, because a future that is handed over and
+    /// then awaited is kept twice.
+    fn start<T: 'static, F>(&self, work: impl FnOnce() -> F + 'static) -> Pending<T>
+    where
+        F: Future<Output = Result<T, Error>> + 'static,
+    {
         let (promise, pending) = Pending::new();
         let attempt = self.state().attempt.clone();
         let index = attempt.add(promise.to_fail());
@@ -233,7 +234,7 @@ impl Inner {
             self.context.process,
             Priority::DefaultPromiseEndpoint,
             async move {
-                let result = work.await;
+                let result = work().await;
                 owner.remove(index);
                 promise.send(result);
             },
@@ -243,16 +244,16 @@ impl Inner {
     }
 
     /// Starts a read, which a commit waits for.
-    fn start_read<T: 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Error>> + 'static,
-    ) -> Pending<T> {
+    fn start_read<T: 'static, F>(&self, work: impl FnOnce() -> F + 'static) -> Pending<T>
+    where
+        F: Future<Output = Result<T, Error>> + 'static,
+    {
         // The read version is asked for at the moment of the call, so that calls made together share a request.
         self.request_read_version(false);
         let attempt = self.state().attempt.clone();
         attempt.begin_read();
-        self.start(async move {
-            let result = work.await;
+        self.start(move || async move {
+            let result = work().await;
             attempt.end_read(result.as_ref().err().copied());
             result
         })

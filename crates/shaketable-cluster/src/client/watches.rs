@@ -108,7 +108,7 @@ impl Transaction {
             Ok(inner.spawn_watch(watch, async move {
                 let reading = reading;
                 let ended = first_of(target.trigger.wait(), attempt.ended());
-                let value = match first_of(ended, this.finish_get(get)).await {
+                let value = match first_of(ended, this.finish_get(&get)).await {
                     First::Left(First::Left(result)) => return result.map(|()| None),
                     First::Left(First::Right(error)) => return Err(error),
                     First::Right(value) => value?,
@@ -409,7 +409,7 @@ impl Context {
         };
         loop {
             if let Ok(version) = self.request_read_version(kind, &[]).wait().await
-                && let Ok(value) = self.get_value(key.clone(), version.version).await
+                && let Ok(value) = self.get_value(key, version.version).await
             {
                 return value;
             }

@@ -379,6 +379,15 @@ impl<'a> WriteCursor<'a> {
         }
     }
 
+    /// The key at which the segment begins, shared with its entry where that is the same.
+    pub(crate) fn to_begin_key(self) -> Key {
+        if self.starts_entry() {
+            self.key().clone()
+        } else {
+            self.begin_key().to_key()
+        }
+    }
+
     pub(crate) fn end_key(&self) -> KeyBound<'a> {
         if self.in_range {
             KeyBound::new(&self.entries.get(self.next).key)

@@ -96,7 +96,11 @@ impl Attempt {
     pub(super) fn remove(&self, index: usize) {
         let mut operations = self.operations.borrow_mut();
         if let Some(operation) = operations.slots.get_mut(index).and_then(Option::take) {
-            operations.free.push(index);
+            if index + 1 == operations.slots.len() {
+                operations.slots.pop();
+            } else {
+                operations.free.push(index);
+            }
             if let Some(task) = operation.task {
                 task.detach();
             }

@@ -45,45 +45,67 @@ impl Transaction {
                 (state.attempt.reads(), state.options.special_writes)
             };
             if let (Some(reads), false) = (ready, special) {
-                return Ok(match reads.and_then(|()| inner.start_commit()) {
-                    Ok(None) => Pending::ready(Ok(())),
-                    Ok(Some(done)) => inner.start(async move { done.wait().await }),
-                    Err(error) => Pending::ready(Err(error)),
-                });
+                return reads.and_then(|()| inner.commit_now());
             }
             let this = inner.clone();
-            Ok(inner.start(async move {
+            Ok(inner.start(move || async move {
                 if special {
                     special_keys::commit(&*this).await?;
                 }
                 let attempt = this.state().attempt.clone();
                 attempt.reads_done().await?;
-                match this.start_commit()? {
-                    None => Ok(()),
-                    Some(done) => done.wait().await,
+                let done = Shared::new();
+                let result = done.clone();
+                if !this.start_commit(move |outcome| result.set(outcome))? {
+                    return Ok(());
                 }
+                done.wait().await
             }))
         })
     }
 }
 
 impl Inner {
-    /// Hands the transaction over and sends it. `None` means that it is done already: it wrote nothing.
-    fn start_commit(self: &Rc<Self>) -> Result<Option<Shared<()>>, Error> {
+    /// Commits a transaction whose reads have ended. If the attempt ends first, the caller hears of that, but what was sent is
+    /// on its way.
+    fn commit_now(self: &Rc<Self>) -> Result<Pending<()>, Error> {
+        let (promise, pending) = Pending::new();
+        let attempt = self.state().attempt.clone();
+        let index = attempt.add(promise.to_fail());
+        let owner = attempt.clone();
+        let sent = self.start_commit(move |outcome| {
+            owner.remove(index);
+            promise.send(outcome);
+        });
+        if sent != Ok(true) {
+            attempt.remove(index);
+        }
+        Ok(if sent? {
+            pending
+        } else {
+            Pending::ready(Ok(()))
+        })
+    }
+
+    /// Hands the transaction over and sends it; `done` gets the outcome. `false` means that it is done already, and without
+    /// `done`: it wrote nothing.
+    fn start_commit(
+        self: &Rc<Self>,
+        done: impl FnOnce(Result<(), Error>) + 'static,
+    ) -> Result<bool, Error> {
         self.state_mut().prepare_commit();
         match self.check_commit() {
             Ok(false) => {
                 self.commit_nothing();
-                Ok(None)
+                Ok(false)
             }
             Err(error) => {
                 self.end_commit(Err(error));
                 Err(error)
             }
             Ok(true) => {
-                let done = Shared::new();
                 let version = self.request_read_version(true);
-                let (this, result) = (self.clone(), done.clone());
+                let this = self.clone();
                 let task = self.context.kernel.spawn(
                     self.context.process,
                     Priority::DefaultPromiseEndpoint,
@@ -97,11 +119,11 @@ impl Inner {
                         };
                         let outcome = outcome.map(|stamp| this.record_commit(stamp));
                         this.end_commit(outcome);
-                        result.set(outcome);
+                        done(outcome);
                     },
                 );
                 self.state_mut().native.committing = Some(task);
-                Ok(Some(done))
+                Ok(true)
             }
         }
     }
@@ -407,18 +429,22 @@ impl CommitTransaction {
 
     /// A key that is both read and written, if there is one.
     fn common_key(&self) -> Option<Key> {
+        // They come in order from the overlay; only a transaction without it may have mixed them.
         let sorted = |ranges: &'_ [KeyRange]| {
-            let mut sorted: Vec<usize> = (0..ranges.len()).collect();
-            if !ranges.is_sorted_by_key(|range| &range.begin) {
-                sorted.sort_by_key(|index| &ranges[*index].begin);
-            }
-            sorted
+            let mixed = !ranges.is_sorted_by_key(|range| &range.begin);
+            mixed.then(|| {
+                let mut sorted = ranges.to_vec();
+                sorted.sort_by(|a, b| a.begin.cmp(&b.begin));
+                sorted
+            })
         };
         let (all_reads, all_writes) = (&self.read_conflict_ranges, &self.write_conflict_ranges);
         let (reads, writes) = (sorted(all_reads), sorted(all_writes));
+        let reads = reads.as_ref().unwrap_or(all_reads);
+        let writes = writes.as_ref().unwrap_or(all_writes);
         let (mut read, mut write) = (0, 0);
         while read < reads.len() && write < writes.len() {
-            let (r, w) = (&all_reads[reads[read]], &all_writes[writes[write]]);
+            let (r, w) = (&reads[read], &writes[write]);
             if r.end <= w.begin {
                 read += 1;
             } else if w.end <= r.begin {

@@ -36,7 +36,7 @@ impl Transaction {
         inner.operation(|| {
             if special_keys::answers_get(inner.context.api_version, &key) {
                 let this = inner.clone();
-                return Ok(inner.start(async move { special_keys::get(&*this, key).await }));
+                return Ok(inner.start(move || async move { special_keys::get(&*this, key).await }));
             }
             inner.check_used_during_commit()?;
             inner.check_broken()?;
@@ -50,7 +50,7 @@ impl Transaction {
                 Ok(result) => inner.finish_read(result),
                 Err(get) => {
                     let this = inner.clone();
-                    inner.start_read(async move { this.finish_get(get).await })
+                    inner.start_read(move || async move { this.finish_get(&get).await })
                 }
             })
         })
@@ -70,7 +70,7 @@ impl Transaction {
             let layer = inner.layer(snapshot);
             if layer == Layer::Database {
                 let this = inner.clone();
-                return Ok(inner.start_read(async move {
+                return Ok(inner.start_read(move || async move {
                     let version = this.read_version().await?;
                     let resolved = this
                         .context
@@ -112,7 +112,7 @@ impl Transaction {
         inner.operation(|| {
             if special_keys::answers_get_range(inner.context.api_version, &begin, &end) {
                 let this = inner.clone();
-                return Ok(inner.start(async move {
+                return Ok(inner.start(move || async move {
                     special_keys::get_range(&*this, begin, end, limits, reverse).await
                 }));
             }
@@ -123,7 +123,7 @@ impl Transaction {
             let layer = inner.layer(snapshot);
             if layer == Layer::Database {
                 let this = inner.clone();
-                return Ok(inner.start_read(async move {
+                return Ok(inner.start_read(move || async move {
                     this.read_through(begin, end, limits, snapshot, reverse, max_key)
                         .await
                 }));
@@ -176,8 +176,9 @@ impl Transaction {
             }
             let this = inner.clone();
             // Unlike other reads a commit does not wait for this one.
-            Ok(inner
-                .start(async move { this.read_mapped(begin, end, mapper, limits, reverse).await }))
+            Ok(inner.start(move || async move {
+                this.read_mapped(begin, end, mapper, limits, reverse).await
+            }))
         })
     }
 
@@ -188,7 +189,7 @@ impl Transaction {
             inner.check_used_during_commit()?;
             inner.check_broken()?;
             let this = inner.clone();
-            Ok(inner.start_read(async move {
+            Ok(inner.start_read(move || async move {
                 this.read_version().await?;
                 if key >= ALL_END {
                     return Ok(Vec::new());
@@ -217,7 +218,7 @@ impl Transaction {
             inner.check_used_during_commit()?;
             inner.check_broken()?;
             let context = inner.context.clone();
-            Ok(inner.start(async move { context.estimate_bytes(range).await }))
+            Ok(inner.start(move || async move { context.estimate_bytes(range).await }))
         })
     }
 
@@ -232,7 +233,7 @@ impl Transaction {
                 return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
             }
             let context = inner.context.clone();
-            Ok(inner.start(async move { context.split_points(range, chunk_bytes).await }))
+            Ok(inner.start(move || async move { context.split_points(range, chunk_bytes).await }))
         })
     }
 }
@@ -324,31 +325,25 @@ impl Inner {
         Ok(value)
     }
 
-    pub(crate) async fn finish_get(&self, get: Get) -> Result<Option<Value>, Error> {
-        let Get {
-            key,
-            stack,
-            conflict,
-            cached,
-        } = get;
-        let value = self.get_from_database(key.clone()).await?;
-        if cached {
+    pub(crate) async fn finish_get(&self, get: &Get) -> Result<Option<Value>, Error> {
+        let value = self.get_from_database(&get.key).await?;
+        if get.cached {
             let mut state = self.state_mut();
-            state.cache.insert_value(key.clone(), value.clone());
-            if conflict {
-                state.read_conflicts.add_read_key(&key);
+            state.cache.insert_value(get.key.clone(), value.clone());
+            if get.conflict {
+                state.read_conflicts.add_read_key(&get.key);
             }
         }
-        match stack {
+        match &get.stack {
             Some(stack) => stack.fold_over(value.as_ref()),
             None => Ok(value),
         }
     }
 
     /// The value of a key in the database. The metadata version comes with the read version.
-    async fn get_from_database(&self, key: Key) -> Result<Option<Value>, Error> {
+    async fn get_from_database(&self, key: &Key) -> Result<Option<Value>, Error> {
         let version = self.read_version().await?;
-        if key == METADATA_VERSION {
+        if *key == METADATA_VERSION {
             let given = {
                 let state = self.state();
                 let reply = state.native.read_version.as_ref().and_then(|v| v.peek());
@@ -420,7 +415,7 @@ impl Inner {
             Ok(Step::Done(result)) => self.finish_read(finish(self, result, &writes)),
             Ok(step) => {
                 let this = self.clone();
-                self.start_read(async move {
+                self.start_read(move || async move {
                     let result = this.play(read, &writes, step).await?;
                     finish(&this, result, &writes)
                 })

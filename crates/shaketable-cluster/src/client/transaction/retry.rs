@@ -43,7 +43,7 @@ impl Transaction {
         let attempt = inner.state().attempt.clone();
         // The task that resets the transaction must survive the end of the attempt that it brings about.
         let (promise, pending) = Pending::new();
-        let waiting = inner.start::<()>(async move {
+        let waiting = inner.start(move || async move {
             sleep.await;
             Ok(())
         });

@@ -106,7 +106,7 @@ impl Host for Inner {
 
     async fn read_system_key(&self, key: Key) -> Result<Option<Value>, Error> {
         let version = self.request_read_version(false).wait().await?.version;
-        self.context.get_value(key, version).await
+        self.context.get_value(&key, version).await
     }
 
     fn write_system_key(&self, mutation: Mutation, conflict: Option<KeyRange>) {

@@ -83,7 +83,9 @@ impl Inner {
                 .write(MutationKind::SetValue, key, value, conflict);
             return Ok(());
         }
-        state.trigger_watches(&key, &key_after(&key), Some(Some(&value)));
+        if !state.watches.is_empty() {
+            state.trigger_watches(&key, &key_after(&key), Some(Some(&value)));
+        }
         let operation = Operation {
             kind: MutationKind::SetValue,
             value: Some(value),
@@ -182,7 +184,9 @@ impl Inner {
             state.native.write(kind, key, operand, conflict);
             return Ok(());
         }
-        state.trigger_watches(&key, &key_after(&key), None);
+        if !state.watches.is_empty() {
+            state.trigger_watches(&key, &key_after(&key), None);
+        }
         state.writes.mutate(
             key,
             Operation {
@@ -262,7 +266,13 @@ impl State {
         let (mut cleared, mut conflict) = (Run::default(), Run::default());
         let mut cursor = writes.cursor(begin);
         while cursor.begin_key() < KeyBound::new(end) {
-            let from = cursor.begin_key().max(KeyBound::new(begin));
+            let from = || {
+                if cursor.begin_key() < KeyBound::new(begin) {
+                    KeyBound::new(begin).to_key()
+                } else {
+                    cursor.to_begin_key()
+                }
+            };
             if let Some((begin, end)) = cleared.step(cursor.is_cleared_range(), from) {
                 native.clear(begin, end, false);
             }
@@ -277,10 +287,10 @@ impl State {
             }
             cursor.next();
         }
-        if let Some((begin, end)) = cleared.step(false, KeyBound::new(end)) {
+        if let Some((begin, end)) = cleared.step(false, || KeyBound::new(end).to_key()) {
             native.clear(begin, end, false);
         }
-        if let Some((begin, end)) = conflict.step(false, KeyBound::new(end)) {
+        if let Some((begin, end)) = conflict.step(false, || KeyBound::new(end).to_key()) {
             native
                 .commit
                 .write_conflict_ranges
@@ -301,12 +311,12 @@ struct Run(Option<Key>);
 
 impl Run {
     /// Goes on at `key` with a segment that belongs or not. Gives the range that ends there.
-    fn step(&mut self, belongs: bool, key: KeyBound<'_>) -> Option<(Key, Key)> {
+    fn step(&mut self, belongs: bool, key: impl FnOnce() -> Key) -> Option<(Key, Key)> {
         if belongs {
-            self.0.get_or_insert_with(|| key.to_key());
+            self.0.get_or_insert_with(key);
             return None;
         }
-        self.0.take().map(|begin| (begin, key.to_key()))
+        self.0.take().map(|begin| (begin, key()))
     }
 }
 
