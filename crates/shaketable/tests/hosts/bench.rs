@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, OnceLock};
 
 /// What a run wrote, and how it ended.
 pub struct Run {
@@ -92,9 +92,11 @@ pub struct Host(PathBuf);
 impl Host {
     /// Compiles one of the programs in this folder.
     pub fn compile(source: &str, name: &str, flags: &[&str]) -> Host {
+        let _turn = turn();
         static LIBFDB_C: OnceLock<()> = OnceLock::new();
         LIBFDB_C.get_or_init(compile_libfdb_c);
         let program = bench().join(name);
+        let fresh = program.with_extension("new");
         let compiler = if source.ends_with(".cpp") {
             "c++"
         } else {
@@ -103,7 +105,7 @@ impl Host {
         let mut command = Command::new(compiler);
         command
             .args(["-g", "-Wall", "-Wextra", "-o"])
-            .arg(&program)
+            .arg(&fresh)
             .args(flags)
             .arg(folder().join(source))
             .arg("-L")
@@ -112,6 +114,7 @@ impl Host {
             .arg("-ldl")
             .arg(format!("-Wl,-rpath,{}", bench().display()));
         succeed(command);
+        put_in_place(&fresh, &program);
         Host(program)
     }
 
@@ -192,8 +195,7 @@ pub fn example(name: &str) -> PathBuf {
 fn build_probe(variant: &str, features: &str, more: &[&str]) -> PathBuf {
     // All variants are built in the folder of this very test, where most dependencies are built
     // already, and under one name; so each is put aside before the next one is built.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--quiet", "--package", "shaketable-test-probe"])
@@ -207,9 +209,20 @@ fn build_probe(variant: &str, features: &str, more: &[&str]) -> PathBuf {
     let library = bench().join(format!("libprobe-{variant}.so"));
     let fresh = library.with_extension("new");
     fs::copy(target().join("debug/libprobe.so"), &fresh).expect("the library");
-    // Renamed into its place: another test may have the old one mapped.
-    fs::rename(&fresh, &library).expect("the library");
+    put_in_place(&fresh, &library);
     library
+}
+
+/// Another test may be running or linking the old one.
+fn put_in_place(fresh: &Path, place: &Path) {
+    fs::rename(fresh, place).expect("what was just built");
+}
+
+/// Waits until nobody else builds, also no other process: under nextest each test is one.
+fn turn() -> fs::File {
+    let file = fs::File::create(bench().join("lock")).expect("a file to lock");
+    file.lock().expect("a lock");
+    file
 }
 
 /// The fake client library: our few functions, and a stub for each of the others.
@@ -228,10 +241,14 @@ fn compile_libfdb_c() {
     let mut command = Command::new("cc");
     command
         .args(["-g", "-shared", "-fPIC", "-Wl,-soname,libfdb_c.so", "-o"])
-        .arg(bench().join("libfdb_c.so"))
+        .arg(bench().join("libfdb_c.so.new"))
         .arg(folder().join("fake_fdb.c"))
         .arg(stubs_file);
     succeed(command);
+    put_in_place(
+        &bench().join("libfdb_c.so.new"),
+        &bench().join("libfdb_c.so"),
+    );
 }
 
 #[track_caller]
@@ -255,7 +272,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts")
 }
 
-/// Where what these tests build is put; one per test process.
+/// Where what these tests build is put.
 fn bench() -> &'static Path {
     static BENCH: LazyLock<PathBuf> = LazyLock::new(|| {
         let bench = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hosts");
