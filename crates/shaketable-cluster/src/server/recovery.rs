@@ -8,6 +8,7 @@
 //!    ones are not needed again, and with an empty batch 100,000,000 versions later.
 //! 4. Write the new logs to the coordinators. From here on the new generation is the one that counts.
 
+use crate::client::shared::{First, first_of};
 use crate::proto::{ClientDbInfo, Key, Version};
 use crate::server::commit_proxy::{CommitProxyHandle, CommitProxySpec};
 use crate::server::controller::Surroundings;
@@ -277,19 +278,18 @@ impl Recovery<'_> {
         roles.push(("sequencer", place));
 
         let places = self.log_places(configuration)?;
-        let requests: Vec<_> = places
+        let answers: Vec<_> = places
             .iter()
             .zip(0..)
             .map(|(place, number)| {
                 // Unique although an earlier attempt may have left logs behind.
                 let id = epoch << 16 | number;
-                let recruit = Recruit::Log(epoch, id, version, left.clone());
-                recruit_endpoint(kernel, *place).request_reliably(self.from, recruit)
+                self.ask(*place, Recruit::Log(epoch, id, version, left.clone()))
             })
             .collect();
         let mut logs = Vec::new();
-        for (request, place) in requests.into_iter().zip(&places) {
-            let Ok(Recruited::Log(log, failure)) = request.await else {
+        for (answer, place) in answers.into_iter().zip(&places) {
+            let Recruited::Log(log, failure) = answer.await? else {
                 return Err(Interrupted);
             };
             logs.push(log);
@@ -380,12 +380,21 @@ impl Recovery<'_> {
         })
     }
 
-    async fn ask(&self, process: ProcessId, recruit: Recruit) -> Result<Recruited, Interrupted> {
-        let endpoint = recruit_endpoint(self.around.env.kernel(), process);
-        endpoint
-            .request_reliably(self.from, recruit)
-            .await
-            .map_err(|_| Interrupted)
+    /// Asks a process to play a role, at once. Whoever can no longer be reached is not waited for: others can play it.
+    fn ask(
+        &self,
+        process: ProcessId,
+        recruit: Recruit,
+    ) -> impl Future<Output = Result<Recruited, Interrupted>> + use<> {
+        let kernel = self.around.env.kernel();
+        let failed = kernel.on_failed(self.from, process);
+        let answer = recruit_endpoint(kernel, process).request_reliably(self.from, recruit);
+        async move {
+            match first_of(answer, failed).await {
+                First::Left(Ok(recruited)) => Ok(recruited),
+                First::Left(Err(_)) | First::Right(()) => Err(Interrupted),
+            }
+        }
     }
 
     /// Processes for roles among the fittest, beginning at an offset so that roles spread. Where there are
