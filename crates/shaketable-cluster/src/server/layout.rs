@@ -137,7 +137,7 @@ impl Configuration {
         for word in command.split_whitespace() {
             let replicas = match word {
                 "single" => Some(1),
-                "double" => Some(2),
+                "double" | "three_data_hall_fallback" => Some(2),
                 "triple" | "three_data_hall" | "three_datacenter" => Some(3),
                 _ => None,
             };

@@ -77,7 +77,7 @@ pub const CONFIGURATION: &[(&str, Kind)] = &[
     ("disableTss", Kind::Boolean),
     ("disableHostname", Kind::Boolean),
     ("disableRemoteKVS", Kind::Boolean),
-    ("configureLocked", Kind::Integer),
+    ("configureLocked", Kind::Boolean),
     ("extraDB", Kind::Integer),
     ("extraDatabaseMode", Kind::Text),
     ("extraDatabaseCount", Kind::Integer),
@@ -99,6 +99,9 @@ pub const CONFIGURATION: &[(&str, Kind)] = &[
     ("simulationNormalRunTestsTimeoutSeconds", Kind::Integer),
     ("simulationBuggifyRunTestsTimeoutSeconds", Kind::Integer),
 ];
+
+/// Keys that stand at the root of many of FoundationDB's own test files: for its harness, which chooses tests; its tester ignores them.
+pub const ROOT: &[&str] = &["testClass", "testPriority"];
 
 /// Keys of `[[test]]`.
 pub const TEST: &[&str] = &[

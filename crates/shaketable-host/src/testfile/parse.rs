@@ -53,6 +53,7 @@ impl Parser<'_> {
                 ("configuration", _) => self.shape(key, "the table `[configuration]`"),
                 ("knobs", _) => self.shape(key, "an array of tables `[[knobs]]`"),
                 ("test", _) => self.shape(key, "an array of tables `[[test]]`"),
+                (name, Item::Value(_)) if known::ROOT.contains(&name) => {}
                 (name, _) => self.unknown_at_root(key, name),
             }
         }
@@ -521,6 +522,33 @@ testName = "RandomCloging"
 [[test.workload]]
 testName = "RandomClogging"
 testDurration = 30.0
+"#
+        ));
+    }
+
+    #[test]
+    fn what_foundationdbs_harness_reads_may_stand_at_the_root() {
+        let source = "testClass = 'Cycle'\ntestPriority = '20'\n[configuration]\nconfigureLocked = true\n[[test]]\ntestTitle = 'x'\n[[test.workload]]\ntestName = 'Cycle'\n";
+        parse(Path::new("x.toml"), source).unwrap();
+    }
+
+    #[test]
+    fn texts_where_numbers_belong_are_named_with_their_line() {
+        insta::assert_snapshot!(errors(
+            r#"
+[[knobs]]
+default_backoff = "soon"
+
+[[test]]
+testTitle = "x"
+
+[[test.workload]]
+testName = "Cycle"
+testDuration = "long"
+
+[[test.workload]]
+testName = "Attrition"
+reboot = "perhaps"
 "#
         ));
     }
