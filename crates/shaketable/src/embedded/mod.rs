@@ -74,6 +74,7 @@ use std::thread;
 /// | `SHAKETABLE_SEED=17` | this seed alone: the way to run a failure again |
 /// | `SHAKETABLE_SEEDS=5000` | so many seeds instead of the test's own: for the night |
 /// | `SHAKETABLE_TRACE=folder` | a trace of each run is written there |
+/// | `SHAKETABLE_LOG=debug` | with the feature `tracing`: the level of the events in it |
 #[derive(Debug, Clone)]
 #[must_use = "a simulation does nothing until `run` or `test`"]
 pub struct Simulation {

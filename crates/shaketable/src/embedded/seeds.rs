@@ -37,7 +37,14 @@ impl From<Range<u32>> for Seeds {
 
 impl From<RangeInclusive<u32>> for Seeds {
     fn from(range: RangeInclusive<u32>) -> Self {
-        Seeds::List(range.collect())
+        let count = match range.is_empty() {
+            true => 0,
+            false => (range.end() - range.start()).saturating_add(1),
+        };
+        Seeds::Count {
+            first: *range.start(),
+            count,
+        }
     }
 }
 
@@ -124,6 +131,7 @@ mod tests {
     fn seeds_are_a_range_a_list_or_one() {
         assert_eq!(all(3..6), [3, 4, 5]);
         assert_eq!(all(3..=5), [3, 4, 5]);
+        assert_eq!(Seeds::from(0..=u32::MAX).iter().nth(7), Some(7));
         assert_eq!(all([9, 1]), [9, 1]);
         assert_eq!(all(7), [7]);
         assert_eq!(all(u32::MAX..u32::MAX), [0_u32; 0]);
