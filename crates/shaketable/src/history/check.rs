@@ -1,8 +1,8 @@
 //! Whether a history has an explanation, and if not, the least of it that shows so.
 //!
-//! What is shown must be honest: whoever reads it must be able to conclude that the whole has no explanation. Three cuts are.
+//! What is shown must be honest: whoever reads it must be able to conclude that the whole has no explanation. These cuts are.
 //!
-//! * A beginning: of an explained history each beginning is explained.
+//! * A beginning: of an explained history each beginning is explained. So it is up to a version: what comes later in that order has not been seen.
 //! * The rest, after a moment that no operation spans, if what came before can only have left the object in one state.
 //! * The history without some of its reads: of an explained history they can be left out.
 //!
@@ -11,7 +11,7 @@
 use super::models::Model;
 use super::search::{Search, Step, Walk};
 use super::shown::{Contradiction, NotLinearizable, Shown};
-use super::{Outcome, Record};
+use super::{Order, Outcome, Record};
 use std::collections::BTreeSet;
 
 pub(super) fn check<M: Model>(records: &[Record<M>]) -> Result<(), NotLinearizable> {
@@ -30,7 +30,7 @@ pub(super) fn check<M: Model>(records: &[Record<M>]) -> Result<(), NotLinearizab
 fn contradiction<M: Model>(records: &[Record<M>]) -> Contradiction {
     let mut budget = CUT_STEPS_MAX;
     let budget = &mut budget;
-    let beginning = shortest_beginning(records, budget);
+    let beginning = shortest_beginning(records, budget).lowest_versions(budget);
     let (mut rest, before) = beginning.latest_rest(budget).unwrap_or((beginning, 0));
     rest.leave_out_reads(budget);
     let mut last_budget = STEPS_MAX;
@@ -103,6 +103,47 @@ impl<'a, M: Model> Problem<'a, M> {
 
     fn is_contradiction(&self, budget: &mut u64) -> bool {
         matches!(self.answer(budget), Walk::Exhausted { .. })
+    }
+
+    /// This contradiction up to the lowest version that will do. All of it, where something returned without one: that may have been before or after.
+    fn lowest_versions(self, budget: &mut u64) -> Self {
+        let returned = self.steps.iter().filter(|step| step.returned.is_some());
+        let Some(mut keys) = returned
+            .map(|step| step.order)
+            .collect::<Option<Vec<Order>>>()
+        else {
+            return self;
+        };
+        keys.sort_unstable_by_key(|order| order.key());
+        let (mut explained, mut contradicting) = (0, keys.len());
+        let mut least = None;
+        while explained < contradicting {
+            let middle = explained + (contradicting - explained) / 2;
+            let beginning = self.up_to(keys[middle]);
+            if beginning.is_contradiction(budget) {
+                contradicting = middle;
+                least = Some(beginning);
+            } else {
+                explained = middle + 1;
+            }
+        }
+        least.unwrap_or(self)
+    }
+
+    /// What returned with a version up to this one, and what may have happened before it.
+    fn up_to(&self, last: Order) -> Self {
+        let is_before = |step: &&Step<'_, M>| step.order.is_some_and(|one| one.key() <= last.key());
+        let returns = self.steps.iter().filter(is_before);
+        let returns = returns.filter_map(|step| Some(step.returned?.0));
+        let last_return = returns.max().unwrap_or(0);
+        let may_be_before =
+            |step: &&Step<'_, M>| step.returned.is_none() && step.called < last_return;
+        let steps = self.steps.iter();
+        let steps = steps.filter(|step| is_before(step) || may_be_before(step));
+        Problem {
+            start: self.start.clone(),
+            steps: steps.cloned().collect(),
+        }
     }
 
     /// The least rest of this contradiction that is one by itself, and how many operations were before it.
