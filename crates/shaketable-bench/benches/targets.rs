@@ -9,6 +9,10 @@ use shaketable_bench::transactions::{Place, World};
 use shaketable_bench::{executor, kernel, programs, storage};
 use std::process::{Command, ExitCode};
 
+/// The allocator that the program has.
+#[global_allocator]
+static HEAP: shaketable_host::library::heap::Heap = shaketable_host::library::heap::Heap;
+
 const PARTS: [(&str, &str, fn()); 8] = [
     (
         "executor",

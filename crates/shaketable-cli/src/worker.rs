@@ -192,6 +192,9 @@ fn set_up(capture: bool) -> io::Result<Option<File>> {
     process::limit_resources(MEMORY_BYTES_MAX)?;
     last_words::install(shaketable_host::current_client)?;
     Beacon::share()?;
+    // What the processor can do is found out once here, and not again in every fork: virtual machines take long to answer.
+    #[cfg(target_arch = "x86_64")]
+    let _ = std::is_x86_feature_detected!("avx2");
     if !capture {
         return Ok(None);
     }

@@ -315,7 +315,7 @@ struct News {
 }
 
 impl Parcel for News {
-    fn arrive(self: Box<Self>, kernel: &Kernel) {
+    fn arrive(self: Box<Self>, kernel: &Kernel, _: bool) {
         let News {
             id,
             incarnation,

@@ -404,19 +404,29 @@ impl Kernel {
     /// Fires every timer of that moment, in the order they were set.
     fn fire(&self, time: Time) {
         let mut due: Vec<TimerId> = self.0.due.take();
-        self.0.timers.borrow_mut().take_due(time, &mut due);
+        let only = self.0.timers.borrow_mut().take_due(time, &mut due);
+        if let Some(fired) = only {
+            self.0.due.set(due);
+            return self.act(fired);
+        }
         for id in due.drain(..) {
             let fired = self.0.timers.borrow_mut().fire(id);
-            // A timer that is over budget is told of before the next task runs.
-            let _ = self.count_event();
-            match fired {
-                Some(Fired::Wake(Some(waker))) => waker.wake(),
-                Some(Fired::Link(link)) => self.serve_link(link),
-                Some(Fired::Call(call)) => call(self),
-                Some(Fired::Wake(None)) | None => {}
+            if let Some(fired) = fired {
+                self.act(fired);
             }
         }
         self.0.due.set(due);
+    }
+
+    fn act(&self, fired: Fired) {
+        // A timer that is over budget is told of before the next task runs.
+        let _ = self.count_event();
+        match fired {
+            Fired::Wake(Some(waker)) => waker.wake(),
+            Fired::Link(link) => self.serve_link(link, true),
+            Fired::Call(call) => call(self),
+            Fired::Wake(None) => {}
+        }
     }
 }
 

@@ -130,8 +130,8 @@ impl LinkId {
 
 /// A message on its way.
 pub(crate) trait Parcel {
-    /// It has arrived.
-    fn arrive(self: Box<Self>, kernel: &Kernel);
+    /// It has arrived; `alone` if nobody else is at work at the moment, as its sender would be.
+    fn arrive(self: Box<Self>, kernel: &Kernel, alone: bool);
     /// What becomes of it when its connection breaks.
     fn delivery(&self) -> Delivery;
 }
@@ -389,7 +389,7 @@ impl Kernel {
             }
         }
         for id in [there, there.back()] {
-            self.serve_link(id);
+            self.serve_link(id, false);
         }
     }
 
@@ -444,7 +444,7 @@ impl Kernel {
         parcel: Box<dyn Parcel>,
     ) {
         if from == to {
-            parcel.arrive(self);
+            parcel.arrive(self, false);
             return;
         }
         let now = self.now();
@@ -480,7 +480,7 @@ impl Kernel {
                 due,
             });
             self.record(|| Event::MessageDelivered { from, to });
-            parcel.arrive(self);
+            parcel.arrive(self, false);
         } else {
             link.queue.push_back(InFlight {
                 due,
@@ -506,9 +506,9 @@ impl Kernel {
         }
     }
 
-    /// Delivers what is due on a link, and sets its timer for the rest. Called by that timer, or when a blockade
-    /// has ended before its time.
-    pub(crate) fn serve_link(&self, id: LinkId) {
+    /// Delivers what is due on a link, and sets its timer for the rest. Called by that timer (`alone`), or when a blockade
+    /// has ended before its time, by whoever ended it.
+    pub(crate) fn serve_link(&self, id: LinkId, alone: bool) {
         let now = self.now();
         let LinkId { from, to } = id;
         loop {
@@ -547,7 +547,7 @@ impl Kernel {
                 drop(message);
             } else {
                 self.record(|| Event::MessageDelivered { from, to });
-                message.parcel.arrive(self);
+                message.parcel.arrive(self, alone);
             }
         }
     }
@@ -560,7 +560,7 @@ impl Kernel {
             .borrow()
             .links_where(reach, |_, link| !link.queue.is_empty());
         for id in waiting {
-            self.serve_link(id);
+            self.serve_link(id, false);
         }
     }
 

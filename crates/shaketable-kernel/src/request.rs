@@ -3,6 +3,10 @@
 //! A message is a plain Rust value and may carry endpoints. A request is sent when [`Endpoint::request`] is called,
 //! not when its future is first polled, and ends in exactly one way: with its reply, `Refused`, or `MaybeDelivered`.
 //! Dropping the future forgets the request on this side; the receiver may still serve it.
+//!
+//! Most servers answer each request by itself, in the order they come: [`RequestStream::serve`]. Then a message from another process is handled right where its
+//! time has come, without waking a task for it; that is half of what a message costs. A message a process sends to itself, or over a network
+//! without latency, arrives while its sender is still at work, so that one waits its turn in the queue.
 
 use crate::kernel::{Kernel, WeakKernel};
 use crate::network::{Delivery, LinkId, Parcel};
@@ -127,6 +131,39 @@ impl<Q: Request> Endpoint<Q> {
     }
 
     fn ask(&self, from: ProcessId, request: Q, reliable: bool) -> Requesting<Q::Reply> {
+        let (pending, kernel) = self.prepare(from, reliable, PendingState::Waiting(None));
+        let Some(kernel) = kernel else {
+            pending.complete(Err(Disconnected::Refused));
+            return Requesting(pending);
+        };
+        let id = LinkId {
+            from,
+            to: pending.to,
+        };
+        if id.from != id.to {
+            let mut network = kernel.0.network.borrow_mut();
+            let slot = network.register(id, pending.clone());
+            pending.slot.set(Some(slot));
+        }
+        self.ship(&kernel, request, pending.clone());
+        kernel.monitor(id);
+        Requesting(pending)
+    }
+
+    /// Sends a request whose fate is of no interest: nobody waits, so nobody is told, and no silence counts.
+    pub fn send(&self, from: ProcessId, request: Q) {
+        if let (pending, Some(kernel)) = self.prepare(from, false, PendingState::Over) {
+            self.ship(&kernel, request, pending);
+        }
+    }
+
+    /// What becomes of a request; and the kernel, if the sender lives.
+    fn prepare(
+        &self,
+        from: ProcessId,
+        reliable: bool,
+        state: PendingState<Q::Reply>,
+    ) -> (Rc<Pending<Q::Reply>>, Option<Kernel>) {
         let to = self.process();
         let weak = match &self.0 {
             Target::Stream(core) => &core.kernel,
@@ -145,22 +182,15 @@ impl<Q: Request> Endpoint<Q> {
             reliable,
             incarnation: Cell::new(incarnation),
             slot: Cell::new(None),
-            state: RefCell::new(PendingState::Waiting(None)),
+            state: RefCell::new(state),
         });
-        let Some(kernel) = kernel else {
-            pending.complete(Err(Disconnected::Refused));
-            return Requesting(pending);
-        };
-        if from != to {
-            let slot = kernel
-                .0
-                .network
-                .borrow_mut()
-                .register(LinkId { from, to }, pending.clone());
-            pending.slot.set(Some(slot));
-        }
+        (pending, kernel)
+    }
+
+    fn ship(&self, kernel: &Kernel, request: Q, pending: Rc<Pending<Q::Reply>>) {
+        let (from, to) = (pending.from, pending.to);
         let reply = Reply {
-            pending: pending.clone(),
+            pending,
             answered: false,
         };
         let parcel = RequestParcel {
@@ -169,13 +199,6 @@ impl<Q: Request> Endpoint<Q> {
             reply,
         };
         kernel.ship(from, to, std::any::type_name::<Q>(), Box::new(parcel));
-        kernel.monitor(LinkId { from, to });
-        Requesting(pending)
-    }
-
-    /// Sends a request whose fate is of no interest.
-    pub fn send(&self, from: ProcessId, request: Q) {
-        drop(self.request(from, request));
     }
 }
 
@@ -228,6 +251,16 @@ impl<Q: Request> RequestStream<Q> {
     /// The next request if it is there already.
     pub fn try_recv(&mut self) -> Option<(Q, Reply<Q::Reply>)> {
         self.0.state.borrow_mut().queue.pop_front()
+    }
+
+    /// Calls `handle` for each request, in the order they arrive, for as long as this future lives.
+    pub async fn serve(mut self, handle: impl FnMut(Q, Reply<Q::Reply>) + 'static) {
+        let handle = Rc::new(RefCell::new(handle));
+        self.0.state.borrow_mut().handler = Some(handle.clone());
+        loop {
+            let (request, reply) = self.recv().await;
+            handle.borrow_mut()(request, reply);
+        }
     }
 
     /// Another handle to send requests here.
@@ -354,6 +387,7 @@ impl Kernel {
                 open: self.is_alive(process),
                 queue: VecDeque::new(),
                 waker: None,
+                handler: None,
             }),
         });
         let close: Rc<dyn CloseStream> = core.clone();
@@ -413,14 +447,22 @@ struct StreamState<Q: Request> {
     open: bool,
     queue: VecDeque<(Q, Reply<Q::Reply>)>,
     waker: Option<Waker>,
+    handler: Option<Handler<Q>>,
 }
+
+/// See [`RequestStream::serve`].
+type Handler<Q> = Rc<RefCell<dyn FnMut(Q, Reply<<Q as Request>::Reply>)>>;
 
 impl<Q: Request> Core<Q> {
     fn take_queue(&self) -> VecDeque<(Q, Reply<Q::Reply>)> {
         let mut state = self.state.borrow_mut();
         state.open = false;
         state.waker = None;
-        std::mem::take(&mut state.queue)
+        let handler = state.handler.take();
+        let queue = std::mem::take(&mut state.queue);
+        drop(state); // what the handler holds may come back here
+        drop(handler);
+        queue
     }
 }
 
@@ -514,7 +556,7 @@ struct RequestParcel<Q: Request> {
 }
 
 impl<Q: Request> Parcel for RequestParcel<Q> {
-    fn arrive(self: Box<Self>, kernel: &Kernel) {
+    fn arrive(self: Box<Self>, kernel: &Kernel, alone: bool) {
         let RequestParcel {
             target,
             request,
@@ -538,6 +580,13 @@ impl<Q: Request> Parcel for RequestParcel<Q> {
         reply.pending.incarnation.set(core.incarnation);
         let waker = {
             let mut state = core.state.borrow_mut();
+            if alone
+                && state.queue.is_empty()
+                && let Some(handler) = state.handler.clone()
+            {
+                drop(state);
+                return kernel.run_as(core.process, || handler.borrow_mut()(request, reply));
+            }
             state.queue.push_back((request, reply));
             state.waker.take()
         };
@@ -557,7 +606,7 @@ struct ReplyParcel<R> {
 }
 
 impl<R: 'static> Parcel for ReplyParcel<R> {
-    fn arrive(self: Box<Self>, _: &Kernel) {
+    fn arrive(self: Box<Self>, _: &Kernel, _: bool) {
         self.pending.complete(self.result);
     }
 

@@ -5,7 +5,7 @@
 
 use futures_core::Stream;
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -221,7 +221,8 @@ struct NotifyState {
     /// How often it has happened.
     count: Cell<u64>,
     next_waiter: Cell<u64>,
-    waiters: RefCell<BTreeMap<u64, Waker>>,
+    /// In the order in which they began to wait. Mostly there is one, so a row beats a tree.
+    waiters: RefCell<Vec<(u64, Waker)>>,
 }
 
 impl Notify {
@@ -233,9 +234,17 @@ impl Notify {
     /// It happens: everybody who waits now is woken.
     pub fn notify_all(&self) {
         self.0.count.set(self.0.count.get() + 1);
-        let waiters = std::mem::take(&mut *self.0.waiters.borrow_mut());
-        for waker in waiters.into_values() {
+        if self.0.waiters.borrow().is_empty() {
+            return;
+        }
+        let mut waiters = self.0.waiters.take();
+        for (_, waker) in waiters.drain(..) {
             waker.wake();
+        }
+        // The memory serves the next ones, unless somebody has begun to wait meanwhile.
+        let mut now = self.0.waiters.borrow_mut();
+        if now.is_empty() {
+            *now = waiters;
         }
     }
 
@@ -264,15 +273,23 @@ impl Future for Notified {
         if state.count.get() != self.seen {
             return Poll::Ready(());
         }
-        let waiter = *self.waiter.get_or_insert_with(|| {
-            let waiter = state.next_waiter.get();
-            state.next_waiter.set(waiter + 1);
-            waiter
-        });
-        state
-            .waiters
-            .borrow_mut()
-            .insert(waiter, cx.waker().clone());
+        let mut waiters = state.waiters.borrow_mut();
+        match self.waiter {
+            None => {
+                let waiter = state.next_waiter.get();
+                state.next_waiter.set(waiter + 1);
+                waiters.push((waiter, cx.waker().clone()));
+                drop(waiters);
+                self.waiter = Some(waiter);
+            }
+            Some(waiter) => {
+                if let Ok(index) = waiters.binary_search_by_key(&waiter, |(other, _)| *other)
+                    && !waiters[index].1.will_wake(cx.waker())
+                {
+                    waiters[index].1 = cx.waker().clone();
+                }
+            }
+        }
         Poll::Pending
     }
 }
@@ -280,7 +297,10 @@ impl Future for Notified {
 impl Drop for Notified {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
-            self.notify.0.waiters.borrow_mut().remove(&waiter);
+            let mut waiters = self.notify.0.waiters.borrow_mut();
+            if let Ok(index) = waiters.binary_search_by_key(&waiter, |(other, _)| *other) {
+                waiters.remove(index);
+            }
         }
     }
 }

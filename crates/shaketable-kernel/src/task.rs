@@ -295,6 +295,14 @@ impl Kernel {
         self.0.current_process.get()
     }
 
+    /// Runs something in the name of a process, between tasks.
+    pub(crate) fn run_as(&self, process: ProcessId, work: impl FnOnce()) {
+        self.0.current_process.set(Some(process));
+        self.0.last_process.set(Some(process));
+        work();
+        self.0.current_process.set(None);
+    }
+
     fn cancel(&self, id: TaskId) {
         let body = self.0.tasks.borrow_mut().cancel(id);
         drop(body);

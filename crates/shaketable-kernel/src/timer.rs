@@ -61,15 +61,15 @@ pub(crate) struct Timers {
 
 struct Entry {
     generation: u32,
+    /// It was taken out of its place, about to fire.
+    due: bool,
     state: State,
 }
 
 enum State {
     Free,
-    /// In the wheel.
+    /// It has not fired.
     Waiting(Action),
-    /// Taken out of the wheel, about to fire.
-    Due(Action),
     /// A sleep that is over and whose owner has not looked yet.
     Over,
 }
@@ -96,6 +96,7 @@ impl Timers {
             None => {
                 self.entries.push(Entry {
                     generation: 0,
+                    due: false,
                     state: State::Free,
                 });
                 u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 timers")
@@ -103,6 +104,7 @@ impl Timers {
         };
         let entry = &mut self.entries[index as usize];
         entry.state = State::Waiting(action);
+        entry.due = false;
         let item = Item {
             time,
             id: TimerId {
@@ -130,7 +132,7 @@ impl Timers {
             return false; // the kernel was shut down: time has ended
         }
         match &mut entry.state {
-            State::Waiting(Action::Sleep(slot)) | State::Due(Action::Sleep(slot)) => {
+            State::Waiting(Action::Sleep(slot)) => {
                 match slot {
                     Some(old) if old.will_wake(waker) => {}
                     _ => *slot = Some(waker.clone()),
@@ -149,17 +151,17 @@ impl Timers {
         if entry.generation != id.generation {
             return None;
         }
-        match self.release(id.index) {
-            State::Waiting(action) => {
-                self.husks += 1;
-                if self.husks > 1024 && self.husks > self.items / 2 {
-                    self.sweep();
-                }
-                Some(action)
+        let due = entry.due;
+        let State::Waiting(action) = self.release(id.index) else {
+            return None;
+        };
+        if !due {
+            self.husks += 1;
+            if self.husks > 1024 && self.husks > self.items / 2 {
+                self.sweep();
             }
-            State::Due(action) => Some(action),
-            State::Over | State::Free => None,
         }
+        Some(action)
     }
 
     /// The time of the earliest timer.
@@ -180,25 +182,41 @@ impl Timers {
         earliest.map(Time::from_nanos)
     }
 
-    /// Moves all timers of the time `time`, which [`Timers::next`] has named, to `due`, in order.
-    pub(crate) fn take_due(&mut self, time: Time, due: &mut Vec<TimerId>) {
+    /// Takes all timers of the time `time`, which [`Timers::next`] has named. Mostly that is one, and it is fired at
+    /// once; several go to `due`, in order, because each may cancel those behind it.
+    pub(crate) fn take_due(&mut self, time: Time, due: &mut Vec<TimerId>) -> Option<Fired> {
         let time = time.as_nanos();
         self.current = time;
         if self.near.is_empty() {
             self.refill(time);
         }
+        let first = self.near.pop()?;
+        self.items -= 1;
+        if self.near.last().is_none_or(|next| next.time > time) {
+            self.mark_due(first.id);
+            return self.fire(first.id);
+        }
+        if self.mark_due(first.id) {
+            due.push(first.id);
+        }
         while let Some(item) = self.near.pop_if(|item| item.time == time) {
             self.items -= 1;
-            let entry = &mut self.entries[item.id.index as usize];
-            if entry.generation != item.id.generation {
-                self.husks -= 1;
-                continue;
+            if self.mark_due(item.id) {
+                due.push(item.id);
             }
-            if let State::Waiting(action) = std::mem::replace(&mut entry.state, State::Free) {
-                entry.state = State::Due(action);
-            }
-            due.push(item.id);
         }
+        None
+    }
+
+    /// Notes that a timer has left its place; says whether it was more than a husk.
+    fn mark_due(&mut self, id: TimerId) -> bool {
+        let entry = &mut self.entries[id.index as usize];
+        if entry.generation != id.generation {
+            self.husks -= 1;
+            return false;
+        }
+        entry.due = true;
+        true
     }
 
     /// Fires a timer that [`Timers::take_due`] gave out, unless it has been cancelled since.
@@ -207,15 +225,15 @@ impl Timers {
         if entry.generation != id.generation {
             return None;
         }
-        if let State::Due(Action::Sleep(waker)) = &mut entry.state {
+        if let State::Waiting(Action::Sleep(waker)) = &mut entry.state {
             let waker = waker.take();
             entry.state = State::Over;
             return Some(Fired::Wake(waker));
         }
         match self.release(id.index) {
-            State::Due(Action::Link(link)) => Some(Fired::Link(link)),
-            State::Due(Action::Call(call)) => Some(Fired::Call(call)),
-            _ => unreachable!("only timers that are due are fired"),
+            State::Waiting(Action::Link(link)) => Some(Fired::Link(link)),
+            State::Waiting(Action::Call(call)) => Some(Fired::Call(call)),
+            _ => unreachable!("a timer fires once"),
         }
     }
 
@@ -223,11 +241,11 @@ impl Timers {
     pub(crate) fn clear(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         for index in 0..self.entries.len() {
-            if matches!(self.entries[index].state, State::Waiting(_))
-                && let State::Waiting(action) = self.release(index as u32)
-            {
-                self.husks += 1;
-                actions.push(action);
+            if matches!(self.entries[index].state, State::Waiting(_)) {
+                self.husks += usize::from(!self.entries[index].due);
+                if let State::Waiting(action) = self.release(index as u32) {
+                    actions.push(action);
+                }
             }
         }
         self.sweep();
@@ -283,20 +301,29 @@ fn is_live(entries: &[Entry], id: TimerId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Stream;
+    use crate::{ProcessId, Stream};
     use std::collections::BTreeMap;
 
-    /// Takes the next moment's timers and says which of `names` they are.
-    fn pop(timers: &mut Timers, names: &BTreeMap<u32, (TimerId, u32)>) -> Option<(u64, Vec<u32>)> {
+    /// A timer that tells its number when it fires.
+    fn numbered(number: u32) -> Action {
+        let process = ProcessId(number);
+        Action::Link(LinkId {
+            from: process,
+            to: process,
+        })
+    }
+
+    /// Fires the next moment's timers and says which they were.
+    fn pop(timers: &mut Timers) -> Option<(u64, Vec<u32>)> {
         let time = timers.next()?;
         let mut due = Vec::new();
-        timers.take_due(time, &mut due);
-        let name = |id: &TimerId| names.values().find(|(other, _)| other == id).unwrap().1;
-        let named = due.iter().map(name).collect();
-        for id in due {
-            timers.fire(id);
-        }
-        Some((time.as_nanos(), named))
+        let mut fired: Vec<Fired> = timers.take_due(time, &mut due).into_iter().collect();
+        fired.extend(due.into_iter().filter_map(|id| timers.fire(id)));
+        let number = |fired| match fired {
+            Fired::Link(link) => link.from.0,
+            _ => unreachable!("they are all numbered"),
+        };
+        Some((time.as_nanos(), fired.into_iter().map(number).collect()))
     }
 
     #[test]
@@ -306,7 +333,6 @@ mod tests {
             let spread = 1u64 << stream.range(1, 60);
             let mut timers = Timers::new();
             let mut model: BTreeMap<(u64, u32), TimerId> = BTreeMap::new();
-            let mut names = BTreeMap::new();
             let mut now = 0;
             // Some seeds hold a few timers at a time, some more than count as near.
             let setting = stream.range(2, 12);
@@ -314,9 +340,8 @@ mod tests {
                 match stream.below(setting + 2) {
                     kind if kind >= 2 => {
                         let time = now + stream.below(spread);
-                        let id = timers.set(Time::from_nanos(time), Action::Sleep(None));
+                        let id = timers.set(Time::from_nanos(time), numbered(sequence));
                         model.insert((time, sequence), id);
-                        names.insert(sequence, (id, sequence));
                     }
                     1 if !model.is_empty() => {
                         let key = *model.keys().nth(stream.index(model.len())).unwrap();
@@ -330,7 +355,7 @@ mod tests {
                                 due.map(|(&(_, sequence), _)| sequence).collect::<Vec<_>>(),
                             )
                         });
-                        assert_eq!(pop(&mut timers, &names), expected, "seed {seed}");
+                        assert_eq!(pop(&mut timers), expected, "seed {seed}");
                         if let Some((time, due)) = expected {
                             now = time;
                             for sequence in due {
@@ -383,12 +408,11 @@ mod tests {
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
         let mut due = Vec::new();
         let next = timers.next().unwrap();
-        timers.take_due(next, &mut due);
+        assert!(timers.take_due(next, &mut due).is_some());
         timers.set(Time::from_secs(3.0), Action::Sleep(None));
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
         assert_eq!(timers.next(), Some(Time::from_secs(5.0)));
-        due.clear();
-        timers.take_due(Time::from_secs(5.0), &mut due);
+        assert!(timers.take_due(Time::from_secs(5.0), &mut due).is_none());
         assert_eq!(due.len(), 2);
     }
 }

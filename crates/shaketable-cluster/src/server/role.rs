@@ -53,15 +53,10 @@ impl Role {
     /// Answers requests of one kind by calling `handle` for each, in the order they arrive.
     pub fn serve<Q: Request>(
         &self,
-        mut handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
+        handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
     ) -> Endpoint<Q> {
-        let (endpoint, mut stream) = self.0.env.kernel().listen::<Q>(self.0.process);
-        self.spawn(async move {
-            loop {
-                let (request, reply) = stream.recv().await;
-                handle(request, reply);
-            }
-        });
+        let (endpoint, stream) = self.0.env.kernel().listen::<Q>(self.0.process);
+        self.spawn(stream.serve(handle));
         endpoint
     }
 
@@ -69,19 +64,11 @@ impl Role {
     pub fn serve_well_known<Q: Request>(
         &self,
         name: &'static str,
-        mut handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
+        handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
     ) {
-        let mut stream = self
-            .0
-            .env
-            .kernel()
-            .listen_well_known::<Q>(self.0.process, name);
-        self.spawn(async move {
-            loop {
-                let (request, reply) = stream.recv().await;
-                handle(request, reply);
-            }
-        });
+        let kernel = self.0.env.kernel();
+        let stream = kernel.listen_well_known::<Q>(self.0.process, name);
+        self.spawn(stream.serve(handle));
     }
 
     /// Where others wait for the end of this role.

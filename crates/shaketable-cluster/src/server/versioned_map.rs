@@ -27,8 +27,8 @@ const RANGE_CHANGE_ROWS: usize = 32;
 #[derive(Debug, Default)]
 pub struct VersionedMap {
     rows: BTreeMap<Box<[u8]>, Row>,
-    /// What changed at each version of the window, oldest first.
-    changes: VecDeque<(Version, Vec<Change>)>,
+    /// What changed in the window, and at which version, oldest first.
+    changes: VecDeque<(Version, Change)>,
     oldest: Version,
 }
 
@@ -170,20 +170,18 @@ impl VersionedMap {
             .front()
             .is_some_and(|(version, _)| *version <= oldest)
         {
-            let (_, changes) = self.changes.pop_front().expect("looked at above");
-            for change in changes {
-                match change {
-                    Change::Key(key) => {
-                        if let Some(row) = self.rows.get_mut(&*key) {
-                            row.forget_before(oldest);
-                            if row.gone_at <= oldest {
-                                self.rows.remove(&*key);
-                            }
+            let (_, change) = self.changes.pop_front().expect("looked at above");
+            match change {
+                Change::Key(key) => {
+                    if let Some(row) = self.rows.get_mut(&*key) {
+                        row.forget_before(oldest);
+                        if row.gone_at <= oldest {
+                            self.rows.remove(&*key);
                         }
                     }
-                    Change::Range(range) => {
-                        self.remove_rows(&range.0, &range.1, |row| row.gone_at <= oldest);
-                    }
+                }
+                Change::Range(range) => {
+                    self.remove_rows(&range.0, &range.1, |row| row.gone_at <= oldest);
                 }
             }
         }
@@ -201,27 +199,24 @@ impl VersionedMap {
             .back()
             .is_some_and(|(version, _)| *version > to)
         {
-            let (_, changes) = self.changes.pop_back().expect("looked at above");
-            for change in changes {
-                match change {
-                    Change::Key(key) => {
-                        if let Some(row) = self.rows.get_mut(&*key)
-                            && !row.rollback(to)
-                        {
-                            self.rows.remove(&*key);
+            let (_, change) = self.changes.pop_back().expect("looked at above");
+            match change {
+                Change::Key(key) => {
+                    if let Some(row) = self.rows.get_mut(&*key)
+                        && !row.rollback(to)
+                    {
+                        self.rows.remove(&*key);
+                    }
+                }
+                Change::Range(range) => {
+                    let mut unset = Vec::new();
+                    for (key, row) in self.rows.range_mut::<[u8], _>(bounds(&range.0, &range.1)) {
+                        if !row.rollback(to) {
+                            unset.push(key.clone());
                         }
                     }
-                    Change::Range(range) => {
-                        let mut unset = Vec::new();
-                        for (key, row) in self.rows.range_mut::<[u8], _>(bounds(&range.0, &range.1))
-                        {
-                            if !row.rollback(to) {
-                                unset.push(key.clone());
-                            }
-                        }
-                        for key in unset {
-                            self.rows.remove(&key);
-                        }
+                    for key in unset {
+                        self.rows.remove(&key);
                     }
                 }
             }
@@ -229,12 +224,10 @@ impl VersionedMap {
     }
 
     fn changed(&mut self, version: Version, change: Change) {
-        match self.changes.back_mut() {
-            // A row that arrives late, with a fetched shard, is filed under the newest version: the
-            // list only says where to look, the versions in the rows decide.
-            Some((newest, changes)) if *newest >= version => changes.push(change),
-            _ => self.changes.push_back((version, vec![change])),
-        }
+        // A row that arrives late, with a fetched shard, is filed under the newest version: the
+        // list only says where to look, the versions in the rows decide.
+        let newest = self.changes.back().map_or(version, |(newest, _)| *newest);
+        self.changes.push_back((version.max(newest), change));
     }
 
     fn remove_rows(&mut self, begin: &[u8], end: &[u8], gone: impl Fn(&Row) -> bool) {

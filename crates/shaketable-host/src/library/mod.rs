@@ -9,11 +9,13 @@
 //! * [`instance::Workload`] is one workload on one client.
 //! * [`context`] and [`promise`] are what the workload is given.
 //! * [`hermetic`] answers its questions about time and chance.
+//! * [`heap`] is where the program's own objects live.
 //!
 //! A library is never unloaded: code of it may still be referred to, by thread-local destructors for one.
 
 pub mod beacon;
 pub mod context;
+pub mod heap;
 pub mod hermetic;
 pub mod instance;
 pub mod last_words;

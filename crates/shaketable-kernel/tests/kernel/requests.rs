@@ -4,7 +4,7 @@ use crate::{Echo, ip, one_millisecond, process, serve, two};
 use shaketable_kernel::{
     ClogMode, Disconnected, Endpoint, Kernel, KillKind, Priority, Request, Time,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 #[test]
@@ -378,4 +378,76 @@ fn an_endpoint_that_outlives_its_kernel_refuses() {
     let other = Kernel::simulation(1);
     let request = endpoint.request(client, Echo(1));
     assert_eq!(other.block_on(request), Ok(Err(Disconnected::Refused)));
+}
+
+/// A server that handles each request where it arrives, and notes what it was and in whose name it ran.
+fn noting(
+    kernel: &Kernel,
+    server: shaketable_kernel::ProcessId,
+) -> (Endpoint<Echo>, Rc<RefCell<Vec<u64>>>) {
+    let (endpoint, stream) = kernel.listen::<Echo>(server);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let (kernel2, seen2) = (kernel.clone(), seen.clone());
+    let serving = stream.serve(move |Echo(n), reply| {
+        assert_eq!(kernel2.current_process(), Some(server));
+        seen2.borrow_mut().push(n);
+        reply.send(n);
+    });
+    kernel
+        .spawn(server, Priority::DefaultEndpoint, serving)
+        .detach();
+    kernel.run_ready().unwrap();
+    (endpoint, seen)
+}
+
+#[test]
+fn a_served_request_from_afar_wakes_nobody_but_the_one_who_asked() {
+    let (kernel, client, server) = two(1);
+    let (endpoint, seen) = noting(&kernel, server);
+    let request = endpoint.request(client, Echo(7));
+    let before = kernel.events();
+    assert!(kernel.advance(), "the request arrives");
+    assert_eq!(*seen.borrow(), [7]);
+    assert_eq!(kernel.events() - before, 1);
+    assert_eq!(kernel.current_process(), None);
+    assert_eq!(kernel.block_on(request), Ok(Ok(7)));
+}
+
+#[test]
+fn a_served_request_of_the_process_itself_waits_for_its_turn_and_keeps_its_place() {
+    let (kernel, client, server) = two(1);
+    kernel.set_network_config(one_millisecond());
+    let (endpoint, seen) = noting(&kernel, server);
+    let far = endpoint.request(client, Echo(2));
+    let kernel2 = kernel.clone();
+    let own = endpoint.clone();
+    // At the very moment at which the one from afar arrives, but before it.
+    kernel.call_at(Time::from_secs(0.001), move |_| {
+        own.send(server, Echo(3));
+        assert_eq!(kernel2.current_process(), None);
+    });
+    let first = endpoint.request(server, Echo(1));
+    assert!(seen.borrow().is_empty(), "not inside the call");
+    assert_eq!(kernel.block_on(first), Ok(Ok(1)));
+    assert_eq!(kernel.block_on(far), Ok(Ok(2)));
+    assert_eq!(*seen.borrow(), [1, 2, 3]);
+}
+
+#[test]
+fn a_server_that_dies_of_a_request_leaves_it_without_a_reply_and_refuses_the_next() {
+    let (kernel, client, server) = two(1);
+    let (endpoint, stream) = kernel.listen::<Echo>(server);
+    let kernel2 = kernel.clone();
+    let serving = stream.serve(move |_, reply| {
+        kernel2.kill(server, KillKind::KillInstantly);
+        reply.send(0);
+    });
+    kernel
+        .spawn(server, Priority::DefaultEndpoint, serving)
+        .detach();
+    kernel.run_ready().unwrap();
+    let last = kernel.block_on(endpoint.request(client, Echo(1))).unwrap();
+    assert_eq!(last, Err(Disconnected::MaybeDelivered));
+    let next = kernel.block_on(endpoint.request(client, Echo(2)));
+    assert_eq!(next, Ok(Err(Disconnected::Refused)));
 }
