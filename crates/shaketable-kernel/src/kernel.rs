@@ -149,6 +149,7 @@ impl Kernel {
     }
 
     /// The time.
+    #[inline]
     pub fn now(&self) -> Time {
         match &self.0.clock {
             Clock::Virtual(now) => now.get(),
@@ -447,6 +448,7 @@ impl Drop for Inner {
 pub(crate) struct WeakKernel(Weak<Inner>);
 
 impl WeakKernel {
+    #[inline]
     pub(crate) fn upgrade(&self) -> Option<Kernel> {
         self.0.upgrade().map(Kernel)
     }

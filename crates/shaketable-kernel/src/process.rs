@@ -156,11 +156,13 @@ impl Kernel {
     }
 
     /// Whether the process runs.
+    #[inline]
     pub fn is_alive(&self, process: ProcessId) -> bool {
         self.0.processes.borrow()[process.index()].alive
     }
 
     /// How often the process has come back.
+    #[inline]
     pub fn incarnation(&self, process: ProcessId) -> u32 {
         self.0.processes.borrow()[process.index()].incarnation
     }

@@ -19,7 +19,9 @@ use crate::error::Error;
 use crate::knobs::{Knobs, LiveKnobs};
 use crate::proto::{ClientDbInfo, OpenDatabase, Value, Version};
 use bytes::Bytes;
-use shaketable_kernel::{AsyncVar, Endpoint, Kernel, Priority, ProcessId, Stream, Task};
+use shaketable_kernel::{
+    AsyncVar, Disconnected, Endpoint, Kernel, Priority, ProcessId, Stream, Task,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -312,7 +314,14 @@ async fn follow_leader(
             First::Left(Ok(new)) => {
                 info.replace(Some(Rc::new(new)));
             }
-            First::Left(Err(_)) => kernel.sleep(OUTAGE_BACKOFF_MIN).await,
+            // That controller is gone for good: until there is another, nobody can be asked.
+            First::Left(Err(Disconnected::Refused)) => {
+                let gone = Some(controller);
+                leader.wait_for(|leader| *leader != gone).await;
+            }
+            First::Left(Err(Disconnected::MaybeDelivered)) => {
+                kernel.sleep(OUTAGE_BACKOFF_MIN).await;
+            }
             First::Right(()) => {}
         }
     }

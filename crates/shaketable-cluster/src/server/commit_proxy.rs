@@ -278,7 +278,7 @@ impl CommitProxy {
                 history.accept(self.spec.version, stamp, &asked[index].transaction);
             }
         }
-        let state = self.metadata.borrow().database_state();
+        let state = self.metadata.borrow().database_state().clone();
         self.metadata_turn.set(number + 1);
 
         let log_batch = Rc::new(LogBatch {

@@ -106,6 +106,8 @@ pub struct Metadata {
     rows: BTreeMap<Key, Value>,
     shards: BTreeMap<Key, Team>,
     locks: BTreeMap<Key, bool>,
+    /// Asked for with every batch.
+    state: DatabaseState,
 }
 
 impl Metadata {
@@ -145,6 +147,10 @@ impl Metadata {
                 }
             }
         }
+        self.state = DatabaseState {
+            locked: self.get(DATABASE_LOCKED_KEY).cloned(),
+            metadata_version: self.get(METADATA_VERSION_KEY).cloned(),
+        };
         let Some(range) = touched else {
             return Vec::new();
         };
@@ -170,11 +176,8 @@ impl Metadata {
     }
 
     /// What proxies hand out with versions.
-    pub fn database_state(&self) -> DatabaseState {
-        DatabaseState {
-            locked: self.get(DATABASE_LOCKED_KEY).cloned(),
-            metadata_version: self.get(METADATA_VERSION_KEY).cloned(),
-        }
+    pub fn database_state(&self) -> &DatabaseState {
+        &self.state
     }
 
     /// The team of a key.

@@ -268,7 +268,7 @@ impl Recovery<'_> {
         let mut failures = Vec::new();
         let mut roles = Vec::new();
 
-        let state = metadata.database_state();
+        let state = metadata.database_state().clone();
         let place = self.places(Fitness::Stateless, 1, 0)[0];
         let recruit = Recruit::Sequencer(epoch, version, state);
         let Recruited::Sequencer(sequencer) = self.ask(place, recruit).await? else {

@@ -14,6 +14,7 @@
 
 use crate::proto::Version;
 use bytes::Bytes;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
@@ -96,18 +97,16 @@ impl VersionedMap {
     /// Sets a key. Versions must not go backwards, except for rows that enter a range which was not
     /// held before (see `server::storage`).
     pub fn set(&mut self, version: Version, key: &Bytes, value: &[u8]) {
-        match self.rows.get_mut(&**key) {
-            Some(row) => row.set(version, value.into()),
-            None => {
-                self.rows.insert(
-                    (**key).into(),
-                    Row {
-                        set_at: version,
-                        gone_at: NEVER,
-                        value: value.into(),
-                        older: None,
-                    },
-                );
+        // A box that turns out not to be needed costs less than a second search.
+        match self.rows.entry((**key).into()) {
+            Entry::Occupied(mut row) => row.get_mut().set(version, value.into()),
+            Entry::Vacant(place) => {
+                place.insert(Row {
+                    set_at: version,
+                    gone_at: NEVER,
+                    value: value.into(),
+                    older: None,
+                });
             }
         }
         self.changed(version, Change::Key(key.clone()));

@@ -5,6 +5,9 @@
 //! for milliseconds, and asks for the same few sizes again and again; a block that was just given back is the best one to give out, for it is in the
 //! cache. So each thread has a list of free blocks per size, in steps of [`STEP`] bytes, and cuts new ones off a larger piece.
 //!
+//! A fork [begins afresh](begin): what its parent has given back would have to be copied page by page, the moment it is written to. Pieces come with their
+//! pages in place, because a machine hands out a hundred pages at once in the time of a few that it is asked for one by one.
+//!
 //! What this promises: it gives out each block once until it is given back, from whichever thread. What it refuses: to give small blocks
 //! back to the system, and to help a program whose threads hand blocks to one another for hours: they would pile up at the receiver. It is
 //! for the program `shaketable`, whose simulations end with their process; it is not in `libfdb_c.so`, nor in a workload's library, which keeps
@@ -18,11 +21,19 @@ use std::ptr::{NonNull, null_mut};
 const STEP: usize = 16;
 /// The largest block that counts as small.
 const SMALL: usize = 1024;
-/// How much is taken from the system at a time. The machine gives memory to what is touched, so a large piece costs no more than a small one.
-const PIECE: usize = 1 << 20;
+/// How much is taken from the system at a time.
+const PIECE: usize = 1 << 19;
 
 /// See the module. Name it as `#[global_allocator]`.
 pub struct Heap;
+
+/// Leaves what this thread's lists hold, for ever: called once, by a new fork.
+pub fn begin() {
+    LISTS.with(|lists| {
+        // SAFETY: this thread's lists, which nobody else uses; a block that is in no list is merely lost.
+        unsafe { *lists.get() = Lists::EMPTY };
+    });
+}
 
 struct Lists {
     /// Blocks of `STEP * (index + 1)` bytes that were given back, each of which begins with the address of the next.
@@ -35,11 +46,7 @@ struct Lists {
 thread_local! {
     // Without a destructor and without an initialiser that could allocate: it can be reached at any time of a thread's life.
     static LISTS: UnsafeCell<Lists> = const {
-        UnsafeCell::new(Lists {
-            free: [null_mut(); SMALL / STEP],
-            rest: null_mut(),
-            rest_bytes: 0,
-        })
+        UnsafeCell::new(Lists::EMPTY)
     };
 }
 
@@ -50,6 +57,13 @@ fn list(layout: Layout) -> Option<usize> {
 }
 
 impl Lists {
+    const EMPTY: Lists = Lists {
+        free: [null_mut(); SMALL / STEP],
+        rest: null_mut(),
+        rest_bytes: 0,
+    };
+
+    #[inline]
     fn take(&mut self, list: usize) -> *mut u8 {
         let Some(block) = NonNull::new(self.free[list]) else {
             return self.cut((list + 1) * STEP);
@@ -71,13 +85,21 @@ impl Lists {
     fn cut(&mut self, bytes: usize) -> *mut u8 {
         if self.rest_bytes < bytes {
             // What is left of the old piece is less than one small block, and stays unused.
-            let layout = Layout::from_size_align(PIECE, STEP).expect("a power of two");
-            // SAFETY: the size is not zero.
-            let piece = unsafe { System.alloc(layout) };
-            if piece.is_null() {
-                return piece;
+            // SAFETY: a mapping of its own, anonymous and private, at an address of the machine's choice.
+            let piece = unsafe {
+                libc::mmap(
+                    null_mut(),
+                    PIECE,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+                    -1,
+                    0,
+                )
+            };
+            if piece == libc::MAP_FAILED {
+                return null_mut();
             }
-            (self.rest, self.rest_bytes) = (piece, PIECE);
+            (self.rest, self.rest_bytes) = (piece.cast(), PIECE);
         }
         let block = self.rest;
         // SAFETY: the piece has at least so many bytes left.
@@ -187,7 +209,11 @@ mod tests {
             blocks.push((block, size));
         }
         for (number, (block, size)) in blocks.iter_mut().enumerate() {
-            let to = if number % 2 == 0 { *size * 2 } else { *size / 2 + 1 };
+            let to = if number % 2 == 0 {
+                *size * 2
+            } else {
+                *size / 2 + 1
+            };
             // SAFETY: the block is of that layout, and the new size is not zero.
             *block = unsafe { Heap.realloc(*block, layout(*size), to) };
             let kept = to.min(*size);

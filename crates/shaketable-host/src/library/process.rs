@@ -57,6 +57,7 @@ impl Child {
             }),
             ForkResult::Child => {
                 drop(reader);
+                super::heap::begin();
                 // Nobody would read the report of an orphan.
                 let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
                 let mut report = work();

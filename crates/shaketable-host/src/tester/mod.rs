@@ -84,15 +84,20 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
 fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
     loop {
+        let before = kernel.events();
         if let Err(spinning) = kernel.run_ready() {
             run.fail_spinning(&spinning);
             return;
         }
-        run.collect_misuse();
-        if orchestra.is_finished() || run.is_over() {
-            return;
+        // At most moments a message arrives at a server and no task runs: then nothing has changed for workloads.
+        let tasks_ran = kernel.events() != before;
+        if tasks_ran {
+            run.collect_misuse();
+            if orchestra.is_finished() || run.is_over() {
+                return;
+            }
         }
-        if run.waits_for_libraries() && stage.pending_operations() == 0 {
+        if tasks_ran && run.waits_for_libraries() && stage.pending_operations() == 0 {
             run.fail_pending(
                 FailureKind::DeadLock,
                 "the phase is pending, and no future of the database and no delay is: nothing can wake the workload",
