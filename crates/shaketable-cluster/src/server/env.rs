@@ -22,10 +22,17 @@ struct Inner {
     faults_enabled: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
-    /// Since when no commit batch has been under way, unless one is.
-    no_batch_since: Cell<Option<Time>>,
+    /// When no commit batch was under way last.
+    quiet: Cell<Quiet>,
     /// Until when disks stand still.
     stalls: RefCell<BTreeMap<ProcessId, Time>>,
+}
+
+/// From the end of the last commit batch until the next one began, if it has.
+#[derive(Clone, Copy)]
+struct Quiet {
+    from: Time,
+    until: Option<Time>,
 }
 
 struct Site {
@@ -44,7 +51,10 @@ impl Env {
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
             rejections: kernel.stream("grv rejection"),
-            no_batch_since: Cell::new(None),
+            quiet: Cell::new(Quiet {
+                from: Time::ZERO,
+                until: Some(Time::ZERO),
+            }),
             stalls: RefCell::default(),
             history: config.history.clone(),
         }))
@@ -118,16 +128,27 @@ impl Env {
         self.0.faults_enabled.set(enabled);
     }
 
-    /// For how long no commit batch has been under way: zero if one is, or if nobody gives out versions.
-    pub fn seconds_without_batch(&self) -> f64 {
-        let since = self.0.no_batch_since.get();
-        since.map_or(0.0, |since| self.0.kernel.now().since(since))
+    /// For how much of the time since then no commit batch was under way. While one is, that time stands still.
+    pub fn quiet_seconds_since(&self, then: Time) -> f64 {
+        let Quiet { from, until } = self.0.quiet.get();
+        let until = until.unwrap_or_else(|| self.0.kernel.now());
+        until.since(from.max(then)).max(0.0)
     }
 
     /// The sequencer says whether a commit batch is under way.
     pub fn note_batches(&self, under_way: bool) {
-        let now = self.0.kernel.now();
-        self.0.no_batch_since.set((!under_way).then_some(now));
+        let (now, quiet) = (self.0.kernel.now(), self.0.quiet.get());
+        self.0.quiet.set(if under_way {
+            Quiet {
+                from: quiet.from,
+                until: quiet.until.or(Some(now)),
+            }
+        } else {
+            Quiet {
+                from: now,
+                until: None,
+            }
+        });
     }
 
     /// Lets the disk of a process stand still for so many seconds.

@@ -219,9 +219,8 @@ impl Storage {
     fn oldest_readable(&self, disk: &StorageDisk) -> Version {
         let env = self.role.env();
         let knobs = env.knobs();
-        let idle = env.kernel().now().since(self.applied_at.get());
         // A batch that is under way would hold up the empty ones too.
-        let idle = idle.min(env.seconds_without_batch());
+        let idle = env.quiet_seconds_since(self.applied_at.get());
         let batches = (idle / knobs.max_commit_batch_interval).floor();
         let passed = batches * knobs.max_commit_batch_interval * knobs.versions_per_second as f64;
         let newest = disk.version + passed as Version;
