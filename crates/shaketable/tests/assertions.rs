@@ -43,6 +43,19 @@ fn assertions_are_counted_over_clients_and_seeds() {
     assert_eq!(counts(&passed, "the seventh step"), (3 * 2, 3 * 2 * 7));
     assert_eq!(counts(&passed, "the eighth step"), (0, 3 * 2 * 8));
     assert_eq!(counts(&passed, "three was there"), (3 * 2, 0));
+    let table = passed.to_string();
+    let row = |row: &str| table.lines().any(|line| line.starts_with(row));
+    assert!(row("3 seeds passed, "), "{table}");
+    assert!(row("        held    did not  assertion"), "{table}");
+    assert!(
+        row("          48          0  always \"numbers are small\" "),
+        "{table}"
+    );
+    let missed = table.lines().find(|line| line.contains("the eighth step"));
+    assert!(
+        missed.is_some_and(|line| line.ends_with("  never held")),
+        "{table}"
+    );
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::error::Error;
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 
-/// What a simulation showed in which every seed passed.
+/// What a simulation showed in which every seed passed. Its text has the table of all assertions of the program, with how often each held.
 ///
 /// ```
 /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, _context| {});
-/// println!("{} seeds, {} simulated seconds", passed.seeds(), passed.simulated_seconds());
+/// println!("{passed}"); // 3 seeds passed, 12.8 seconds simulated
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Passed {
@@ -89,6 +89,31 @@ impl Passed {
     /// ```
     pub fn simulated_seconds(&self) -> f64 {
         self.simulated_seconds
+    }
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seeds, seconds) = (self.seeds, self.simulated_seconds);
+        write!(f, "{seeds} seeds passed, {seconds:.1} seconds simulated")?;
+        if !self.assertions.is_empty() {
+            write!(f, "\n  {:>10} {:>10}  assertion", "held", "did not")?;
+        }
+        for one in &self.assertions {
+            let Assertion {
+                held,
+                broken,
+                kind,
+                message,
+                site,
+            } = one;
+            let remark = if one.is_missed() { "  never held" } else { "" };
+            write!(
+                f,
+                "\n  {held:>10} {broken:>10}  {kind} {message:?} {site}{remark}"
+            )?;
+        }
+        Ok(())
     }
 }
 
