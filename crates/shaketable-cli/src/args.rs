@@ -161,6 +161,9 @@ pub struct SimulationArgs {
     /// Whether `Attrition` may kill machines and break disks; clogs are not affected, as in fdbserver [default: what the test file says, else on].
     #[arg(long, value_name = "on|off")]
     pub fault_injection: Option<OnOff>,
+    /// Make rare but legal outcomes frequent: commits of unknown fate, old versions, short ranges, late watches.
+    #[arg(long)]
+    pub stress: bool,
     /// Set a knob; may be repeated.
     #[arg(long = "knob", value_name = "NAME=VALUE", value_parser = parse_knob)]
     pub knobs: Vec<(String, String)>,

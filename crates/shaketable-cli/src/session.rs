@@ -85,6 +85,7 @@ impl Session {
         let settings = Settings {
             buggify: simulation.buggify.map(crate::args::OnOff::is_on),
             fault_injection: simulation.fault_injection.map(crate::args::OnOff::is_on),
+            stress: simulation.stress,
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
         };

@@ -1,12 +1,12 @@
 //! Prints what a client sees: the probe by which the embedded cluster is calibrated (`docs/fidelity.md`).
 //!
-//! `cargo run --release --example probe -- [seeds] [faults]`: with `faults` under RandomClogging, Attrition, Rollback and
-//! ChangeConfig, and with buggify.
+//! `cargo run --release --example probe -- [seeds] [faults|stress]`: with `faults` under RandomClogging, Attrition, Rollback and
+//! ChangeConfig, and with buggify; with `stress` under stress alone.
 
 #[path = "../tests/probe/mod.rs"]
 mod probe;
 
-use probe::{Measured, STEPS};
+use probe::{Measured, STEPS, Way};
 use std::time::Instant;
 
 // It measures the machine on purpose.
@@ -16,11 +16,15 @@ fn main() {
     let seeds: u64 = arguments
         .next()
         .map_or(20, |text| text.parse().expect("a number of seeds"));
-    let faults = arguments.next().as_deref() == Some("faults");
+    let way = match arguments.next().as_deref() {
+        Some("faults") => Way::Faults,
+        Some("stress") => Way::Stress,
+        _ => Way::Quiet,
+    };
     let mut measured = Measured::default();
     let started = Instant::now();
     for seed in 0..seeds {
-        measured.run(seed, faults);
+        measured.run(seed, way);
     }
     let wall = started.elapsed().as_secs_f64();
     for (step, name) in STEPS.iter().enumerate() {

@@ -11,7 +11,7 @@ use crate::server::election;
 use crate::server::env::Env;
 use crate::server::layout::{Configuration, Layout, LayoutOptions};
 use crate::server::worker::{self, LeaderVar};
-use shaketable_kernel::{AsyncVar, Endpoint, Kernel, ProcessId};
+use shaketable_kernel::{AsyncVar, Endpoint, Kernel, NetworkConfig, ProcessId};
 use std::rc::Rc;
 
 /// What a cluster is to be.
@@ -25,6 +25,8 @@ pub struct ClusterConfig {
     pub instant: bool,
     /// Whether rare and nasty code paths are taken on purpose.
     pub buggify: bool,
+    /// Whether rare but legal outcomes are frequent; see [`ClusterConfig::under_stress`].
+    pub stress: bool,
     /// Where the cluster writes down what commits, for a checker.
     pub history: Option<History>,
 }
@@ -38,6 +40,7 @@ impl ClusterConfig {
             knobs: Knobs::default(),
             instant,
             buggify: false,
+            stress: false,
             history: None,
         }
     }
@@ -59,8 +62,19 @@ impl ClusterConfig {
             knobs,
             instant: false,
             buggify,
+            stress: false,
             history: None,
         })
+    }
+}
+
+impl ClusterConfig {
+    /// The same, but worse than production: what clients see rarely even under faults they see all the time, while faults
+    /// are on. Everything stays legal.
+    pub fn under_stress(mut self) -> ClusterConfig {
+        self.stress = true;
+        crate::stress::set_knobs(&mut self.knobs);
+        self
     }
 }
 
@@ -78,6 +92,12 @@ impl Cluster {
     /// wait for it.
     pub fn start(kernel: &Kernel, config: ClusterConfig) -> Cluster {
         let env = Env::new(kernel, &config);
+        if config.knobs.max_clogging_latency > 0.0 && !config.instant {
+            kernel.set_network_config(NetworkConfig {
+                pair_latency: config.knobs.max_clogging_latency,
+                ..kernel.network_config()
+            });
+        }
         let servers: Rc<[ProcessId]> = config
             .layout
             .processes

@@ -57,6 +57,16 @@ impl Losses {
 impl Cluster {
     /// Kills, or does what is left of it; says what really happened to whom. Nothing may have.
     pub fn kill(&self, target: &Target, kind: KillKind) -> Vec<(ProcessId, KillKind)> {
+        self.kill_drawing(target, kind, &self.losses().stream)
+    }
+
+    /// The same, for one that has random draws of its own: how long a reboot takes is drawn from there.
+    pub fn kill_drawing(
+        &self,
+        target: &Target,
+        kind: KillKind,
+        stream: &Stream,
+    ) -> Vec<(ProcessId, KillKind)> {
         let victims = self.processes_of(target);
         let one_process = matches!(target, Target::Process(_));
         if victims.is_empty() || !(self.faults_enabled() || one_process && kind.reboots()) {
@@ -76,7 +86,6 @@ impl Cluster {
         }
         let kernel = self.kernel();
         let knobs = self.knobs();
-        let stream = &self.losses().stream;
         let machine_delay = if one_process {
             0.0
         } else {

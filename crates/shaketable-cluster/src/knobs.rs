@@ -207,6 +207,8 @@ knobs! {
 
     /// How long a read waits for its version before 1009, in seconds.
     future_version_delay: f64 = 1.0;
+    /// How often a storage server writes to its disk and moves its window of versions, in seconds.
+    storage_commit_interval: f64 = 0.5, buggify |_| 2.0;
     /// How much memory watches may take, in bytes.
     max_storage_server_watch_bytes: i64 = 100_000_000, buggify |_| 10_000;
     /// The most bytes in a reply of a buggified range read.
@@ -226,6 +228,8 @@ knobs! {
     non_durable_max_write_delay: f64 = 2.0, buggify |_| 5.0;
     /// How long a disk holds back a write at most that buggify picked, in seconds.
     max_prior_modification_delay: f64 = 1.0, buggify |_| 10.0;
+    /// Each ordered pair of addresses has a latency of its own up to this, in seconds.
+    max_clogging_latency: f64 = 0.0, buggify |s| 0.1 * s.uniform();
 }
 
 #[cfg(test)]

@@ -23,4 +23,5 @@ pub mod knobs;
 pub mod proto;
 pub mod server;
 pub mod short;
+mod stress;
 pub mod time_keeper;

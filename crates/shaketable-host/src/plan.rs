@@ -23,6 +23,9 @@ pub struct Settings {
     pub buggify: Option<bool>,
     /// Whether machines and disks may fail.
     pub fault_injection: Option<bool>,
+    /// Whether rare but legal outcomes are frequent.
+    #[serde(default)]
+    pub stress: bool,
     /// Knobs, which win over those of the file.
     pub knobs: Vec<(String, String)>,
     /// The number of clients.

@@ -195,6 +195,12 @@ impl Kernel {
         self.record(|| Event::PairClogged { from, to, until });
     }
 
+    /// Until when nothing that one process sends to another arrives; a time that has passed if nothing holds it back.
+    pub fn held_until(&self, from: ProcessId, to: ProcessId) -> Time {
+        let network = self.0.network.borrow();
+        network.blockades.until(LinkId { from, to }, self.now())
+    }
+
     /// Ends the clog of a pair. What was held back arrives.
     pub fn unclog_pair(&self, from: IpAddr, to: IpAddr) {
         self.relieve(|blockades| {

@@ -31,6 +31,9 @@ impl Repro {
         if let Some(on) = settings.fault_injection {
             words.push(format!("--fault-injection {}", OnOff::text(on)));
         }
+        if settings.stress {
+            words.push("--stress".to_owned());
+        }
         for (name, value) in &settings.knobs {
             words.push(format!("--knob {}", quoted(&format!("{name}={value}"))));
         }

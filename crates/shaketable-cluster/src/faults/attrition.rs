@@ -85,7 +85,7 @@ impl Attrition {
             ];
             *random.pick(&kinds)
         };
-        context.cluster.kill(&Target::Datacenter(datacenter), kind);
+        context.kill(&Target::Datacenter(datacenter), kind);
     }
 
     async fn kill_zones(&self, context: &Context) {
@@ -111,7 +111,7 @@ impl Attrition {
         let (kernel, random) = (context.kernel(), &context.random);
         if self.reboot {
             if random.chance(0.5) {
-                context.cluster.kill(&Target::Zone(zone), KillKind::Reboot);
+                context.kill(&Target::Zone(zone), KillKind::Reboot);
                 return;
             }
             let all = random.chance(0.5);
@@ -122,9 +122,7 @@ impl Attrition {
             random.shuffle(&mut processes);
             processes.truncate(if all { processes.len() } else { 1 });
             for process in processes {
-                context
-                    .cluster
-                    .kill(&Target::Process(process), KillKind::RebootProcess);
+                context.kill(&Target::Process(process), KillKind::RebootProcess);
             }
             return;
         }
@@ -136,6 +134,6 @@ impl Attrition {
         } else {
             KillKind::KillInstantly
         };
-        context.cluster.kill(&Target::Zone(zone), kind);
+        context.kill(&Target::Zone(zone), kind);
     }
 }

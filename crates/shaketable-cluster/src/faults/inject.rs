@@ -14,6 +14,8 @@ pub fn inject(random: &Stream, present: &[FaultWorkload], disabled: &[&str]) -> 
     }
     let mut injected: Vec<FaultWorkload> = Vec::new();
     for (name, kind) in KINDS {
+        // Each kind has draws of its own, so that excluding one changes nothing about the others.
+        let random = &Stream::new(random.next_u64(), name);
         if disabled.contains(name) {
             continue;
         }
@@ -171,6 +173,18 @@ mod tests {
         assert!((450..550).contains(&count(&[])));
         let named = [attrition(&Stream::new(0, "x"))];
         assert!((280..390).contains(&count(&named)));
+    }
+
+    #[test]
+    fn excluding_one_kind_leaves_the_others_as_they_were() {
+        for seed in 0..200 {
+            let draw = |disabled: &[&str]| {
+                let mut drawn = inject(&Stream::new(seed, "injection"), &[], disabled);
+                drawn.retain(|workload| workload.name() != "Attrition");
+                drawn
+            };
+            assert_eq!(draw(&[]), draw(&["Attrition"]), "seed {seed}");
+        }
     }
 
     #[test]

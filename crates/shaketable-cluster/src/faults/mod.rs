@@ -39,7 +39,8 @@ pub use trigger_recovery_loop::TriggerRecoveryLoop;
 use crate::client::{Database, Transaction};
 use crate::cluster::Cluster;
 use crate::error::Error;
-use shaketable_kernel::{Kernel, Stream, Time};
+use crate::kill::Target;
+use shaketable_kernel::{Kernel, KillKind, Stream, Time};
 
 /// What a fault workload works with.
 #[derive(Clone)]
@@ -115,6 +116,10 @@ impl FaultWorkload {
 impl Context {
     fn kernel(&self) -> &Kernel {
         self.cluster.kernel()
+    }
+
+    fn kill(&self, target: &Target, kind: KillKind) {
+        self.cluster.kill_drawing(target, kind, &self.random);
     }
 
     async fn sleep(&self, seconds: f64) {

@@ -71,9 +71,7 @@ impl Rollback {
         }
         context.sleep(self.clog_duration / 3.0).await;
         if self.enable_failures {
-            context
-                .cluster
-                .kill(&Target::Process(proxy), KillKind::RebootProcess);
+            context.kill(&Target::Process(proxy), KillKind::RebootProcess);
         } else {
             kernel.clog_interface(ip(proxy), ClogMode::All, self.clog_duration);
             kernel.clog_interface(ip(chosen), ClogMode::All, self.clog_duration);

@@ -72,7 +72,7 @@ impl TargetedKill {
                 (false, true) => (Target::Process(process), KillKind::RebootProcess),
                 (false, false) => (Target::Process(process), KillKind::KillInstantly),
             };
-            context.cluster.kill(&target, kind);
+            context.kill(&target, kind);
         }
     }
 }

@@ -33,9 +33,7 @@ impl TriggerRecoveryLoop {
         for _ in 0..self.num_recoveries {
             if context.random.chance(self.kill_all_proportion) {
                 for process in context.cluster.servers() {
-                    context
-                        .cluster
-                        .kill(&Target::Process(*process), KillKind::RebootProcess);
+                    context.kill(&Target::Process(*process), KillKind::RebootProcess);
                 }
             } else {
                 context.cluster.trigger_recovery();

@@ -25,6 +25,7 @@ use crate::server::metadata::{Metadata, touches_metadata};
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::{Role, WaitFailure};
 use crate::server::sequencer::SequencerInterface;
+use crate::stress;
 use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Reply, Requesting, Time};
 use std::cell::{Cell, RefCell};
@@ -121,7 +122,14 @@ pub fn start(role: &Role, spec: CommitProxySpec) -> CommitProxyHandle {
         interface: CommitProxyInterface {
             commit: role.serve(move |commit, reply| for_commit.receive(commit, reply)),
             get_key_locations: role.serve(move |request: GetKeyLocations, reply| {
-                reply.send(Ok(for_locations.locations(&request)));
+                let env = for_locations.role.env();
+                let full =
+                    env.buggify_with_chance("commit proxy has no memory for locations", 1e-4);
+                reply.send(if full {
+                    Err(Error::COMMIT_PROXY_MEMORY_LIMIT_EXCEEDED)
+                } else {
+                    Ok(for_locations.locations(&request))
+                });
             }),
         },
         commit_empty_batch: role.serve(move |CommitEmptyBatch, reply| {
@@ -145,6 +153,9 @@ impl CommitProxy {
     }
 
     fn receive(self: &Rc<Self>, commit: Commit, reply: CommitReply) {
+        if self.loses_connection("a commit", stress::LOSE_COMMIT, &reply) {
+            return;
+        }
         let knobs = self.role.env().knobs();
         let full = {
             let mut batch = self.collecting.borrow_mut();
@@ -162,6 +173,17 @@ impl CommitProxy {
         } else {
             self.arrived.notify_all();
         }
+    }
+
+    /// Whether stress breaks the connection to a client now.
+    fn loses_connection(&self, site: &'static str, chance: f64, reply: &CommitReply) -> bool {
+        let env = self.role.env();
+        let lost = env.stresses(site, chance);
+        if lost {
+            env.kernel()
+                .close_connection(self.role.process(), reply.from());
+        }
+        lost
     }
 
     fn ask_for_batch(&self) {
@@ -251,7 +273,12 @@ impl CommitProxy {
 
         let (mut commits, replies): (Vec<Commit>, Vec<CommitReply>) =
             batch.commits.into_iter().unzip();
-        let too_old = env.buggify_with_chance("commit proxy rejects a batch as too old", 0.01);
+        let rejected = if env.is_stressed() {
+            stress::BATCH_TOO_OLD
+        } else {
+            0.01
+        };
+        let too_old = env.buggify_with_chance("commit proxy rejects a batch as too old", rejected);
         if too_old {
             commits.clear();
         }
@@ -286,6 +313,9 @@ impl CommitProxy {
             version: place.version,
             entries,
         });
+        if env.stresses("commit proxy dies before it writes", stress::KILL_PROXY) {
+            return Err(Disconnected::MaybeDelivered);
+        }
         let known_committed = self.known_committed.get();
         let pushes: Vec<_> = self
             .spec
@@ -301,6 +331,9 @@ impl CommitProxy {
             .collect();
         for push in pushes {
             push.await?;
+        }
+        if env.stresses("commit proxy dies before it tells", stress::KILL_PROXY) {
+            return Err(Disconnected::MaybeDelivered);
         }
         self.known_committed
             .set(place.version.max(self.known_committed.get()));
@@ -320,6 +353,9 @@ impl CommitProxy {
             }
         } else {
             for (index, (outcome, reply)) in outcomes.into_iter().zip(replies).enumerate() {
+                if self.loses_connection("a reply", stress::LOSE_COMMIT_REPLY, &reply) {
+                    continue;
+                }
                 reply.send(outcome.map(|verdict| match verdict {
                     None => CommitOutcome::Committed {
                         stamp: stamp(place.version, index),

@@ -29,7 +29,7 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
     for begin in begins.chain([Key::from_static(b"\xff")]) {
         let mut order = storages.to_vec();
         stream.shuffle(&mut order);
-        let team = spread(env, &order, layout.configuration.storage_replicas);
+        let team = spread(env, layout, &order);
         mutations.push(set(key_servers_key(&begin), Team::new(&team, &[]).encode()));
     }
     let mut metadata = Metadata::default();
@@ -49,13 +49,20 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
     }
 }
 
-/// The first so many servers that are in different zones.
-fn spread(env: &Env, servers: &[(Tag, ProcessId)], count: usize) -> Vec<Tag> {
+/// The first servers that are in different zones, as many as there are replicas and as many in each region.
+fn spread(env: &Env, layout: &Layout, servers: &[(Tag, ProcessId)]) -> Vec<Tag> {
+    let count = layout.configuration.storage_replicas;
+    let in_region = count / layout.regions.len().max(1);
     let mut team = Vec::new();
     let mut zones: Vec<String> = Vec::new();
+    let mut datacenters: Vec<String> = Vec::new();
     for (tag, process) in servers {
-        let zone = env.kernel().process(*process).zone.clone();
-        if team.len() < count && !zones.contains(&zone) {
+        let spec = env.kernel().process(*process);
+        let (zone, datacenter) = (spec.zone.clone(), spec.datacenter.clone());
+        let beside = datacenters.iter().filter(|one| **one == datacenter).count();
+        let full = !layout.regions.is_empty() && beside >= in_region;
+        if team.len() < count && !full && !zones.contains(&zone) {
+            datacenters.push(datacenter);
             zones.push(zone);
             team.push(*tag);
         }

@@ -18,6 +18,7 @@ struct Inner {
     /// Nobody waits: for a database that is part of an ordinary program.
     instant: bool,
     buggify: bool,
+    stress: bool,
     sites: RefCell<BTreeMap<&'static str, Site>>,
     faults_enabled: Cell<bool>,
     rejections: Stream,
@@ -48,6 +49,7 @@ impl Env {
             knobs: LiveKnobs::new(config.knobs.clone()),
             instant: config.instant,
             buggify: config.buggify,
+            stress: config.stress,
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
             rejections: kernel.stream("grv rejection"),
@@ -94,7 +96,8 @@ impl Env {
 
     /// The same, with other odds that an active site strikes.
     pub fn buggify_with_chance(&self, site: &'static str, chance: f64) -> bool {
-        if !self.0.buggify {
+        let stressed = self.is_stressed() && crate::stress::SITES.contains(&site);
+        if !self.0.buggify && !stressed {
             return false;
         }
         let mut sites = self.0.sites.borrow_mut();
@@ -105,7 +108,26 @@ impl Env {
                 stream,
             }
         });
-        site.active && site.stream.chance(chance)
+        (site.active && self.0.buggify || stressed) && site.stream.chance(chance)
+    }
+
+    /// Whether rare but legal outcomes are frequent.
+    pub fn is_stressed(&self) -> bool {
+        self.0.stress && self.faults_enabled()
+    }
+
+    /// Whether stress strikes here and now, with such a chance.
+    pub fn stresses(&self, site: &'static str, chance: f64) -> bool {
+        self.is_stressed() && {
+            let stream = self.0.kernel.stream(&format!("stress {site}"));
+            stream.chance(chance)
+        }
+    }
+
+    /// The same, for something that lasts: how many seconds, if it strikes.
+    pub fn stresses_for(&self, site: &'static str, (chance, longest): (f64, f64)) -> Option<f64> {
+        let length = || self.0.kernel.stream(&format!("stress {site}")).uniform();
+        self.stresses(site, chance).then(|| longest * length())
     }
 
     /// The sites that are active in this run, of those that were reached.

@@ -24,6 +24,9 @@ pub struct Layout {
     pub configuration: Configuration,
     /// Where shards begin, beside the empty key and the system keys.
     pub boundaries: Vec<Key>,
+    /// The datacenters of the regions, the preferred one first; none if there is but one region. The other datacenters
+    /// are satellites, which keep logs alone.
+    pub regions: Vec<String>,
 }
 
 /// How many there are of each role, and of each piece of data.
@@ -66,6 +69,8 @@ pub struct LayoutOptions {
     pub resolver_count: Option<usize>,
     /// At least so many replicas.
     pub minimum_replication: usize,
+    /// Whether there are two regions.
+    pub generate_fearless: Option<bool>,
     /// A configuration in FoundationDB's words: `single`, `double logs=3`….
     pub config: Option<String>,
 }
@@ -224,12 +229,17 @@ impl Layout {
             storages: vec![0],
             configuration: Configuration::SINGLE,
             boundaries: Vec::new(),
+            regions: Vec::new(),
         }
     }
 
     /// Draws a layout.
     pub fn draw(stream: &Stream, options: &LayoutOptions, buggify: bool) -> Result<Layout, String> {
-        let configuration = draw_configuration(stream, options)?;
+        let mut configuration = draw_configuration(stream, options)?;
+        let fearless = Fearless::draw(stream, options);
+        if let Some(fearless) = &fearless {
+            fearless.replicate(&mut configuration);
+        }
         let replicas = configuration
             .storage_replicas
             .max(configuration.log_replicas);
@@ -238,18 +248,22 @@ impl Layout {
             .datacenters
             .unwrap_or(if simple { 1 } else { stream.range(1, 4_usize) })
             .max(1);
+        let datacenters = fearless.as_ref().map_or(datacenters, |two| two.datacenters);
         let fewest = (datacenters + 2).max(replicas + 2).min(9);
         let machines = options
             .machine_count
             .unwrap_or_else(|| stream.range(fewest, 10))
             .max(replicas);
+        let machines = fearless.as_ref().map_or(machines, |two| two.machines);
         let per_machine = options
             .processes_per_machine
             .unwrap_or_else(|| stream.range(1, 28 / machines + 2))
             .max(1);
+        let per_machine = if fearless.is_some() { 1 } else { per_machine };
         let mut processes = Vec::new();
         let mut storages = Vec::new();
         let storages_wanted = (replicas + 2).max(STORAGES_MAX.min(machines)).min(machines);
+        let regions = fearless.as_ref().map_or(Vec::new(), Fearless::regions);
         for machine in 0..machines {
             let datacenter = machine % datacenters;
             for number in 0..per_machine {
@@ -261,7 +275,8 @@ impl Layout {
                     (_, 2) => "stateless",
                     _ => "unset",
                 };
-                if number == 0 && storages.len() < storages_wanted {
+                let satellite = !regions.is_empty() && !regions.contains(&datacenter.to_string());
+                if number == 0 && storages.len() < storages_wanted && !satellite {
                     storages.push(processes.len());
                 }
                 let [a, b] = [datacenter as u8, (machine / datacenters) as u8 + 1];
@@ -299,7 +314,50 @@ impl Layout {
             storages,
             configuration,
             boundaries,
+            regions,
         })
+    }
+}
+
+/// A layout with two regions, which FoundationDB's tests call fearless.
+struct Fearless {
+    datacenters: usize,
+    machines: usize,
+}
+
+impl Fearless {
+    /// Half of the layouts that may have two regions do.
+    fn draw(stream: &Stream, options: &LayoutOptions) -> Option<Fearless> {
+        let (wanted, datacenters) = (stream.chance(0.5), *stream.pick(&[4, 6]));
+        // Whoever asks for a shape of one region, or for another configuration, gets that.
+        let shaped = options.simple_config
+            || options.datacenters.is_some()
+            || options.machine_count.is_some()
+            || options.processes_per_machine.is_some()
+            || options.config.is_some();
+        let fearless = options.generate_fearless;
+        fearless.unwrap_or(wanted && !shaped).then_some(Fearless {
+            datacenters,
+            machines: if options.minimum_replication > 1 {
+                16
+            } else {
+                12
+            },
+        })
+    }
+
+    /// Each region has all replicas, and a machine more if there is one.
+    fn replicate(&self, configuration: &mut Configuration) {
+        let spare = (self.machines / self.datacenters - 1).max(1);
+        let replicas = configuration.storage_replicas.min(spare);
+        configuration.storage_replicas = 2 * replicas;
+        configuration.log_replicas = configuration.log_replicas.min(spare);
+        // As many in the satellites as in the region itself.
+        configuration.logs = configuration.logs.max(2 * configuration.log_replicas);
+    }
+
+    fn regions(&self) -> Vec<String> {
+        vec!["0".to_owned(), (self.datacenters / 2).to_string()]
     }
 }
 
@@ -363,10 +421,11 @@ impl fmt::Display for Layout {
         } = self.configuration;
         write!(
             f,
-            "{} datacenters, {} machines, {} processes, {} coordinators, {} storage servers, \
+            "{} regions, {} datacenters, {} machines, {} processes, {} coordinators, {} storage servers, \
              storage_replicas={storage_replicas} log_replicas={log_replicas} logs={logs} \
              commit_proxies={commit_proxies} grv_proxies={grv_proxies} resolvers={resolvers}, \
              {} shards",
+            self.regions.len().max(1),
             count(|process| &process.datacenter),
             count(|process| &process.machine),
             self.processes.len(),
@@ -395,6 +454,44 @@ mod tests {
             zones.dedup();
             assert!(zones.len() >= replicas + 2, "seed {seed}: {layout}");
             assert!(layout.configuration.logs >= layout.configuration.log_replicas);
+        }
+    }
+
+    #[test]
+    fn half_of_the_layouts_have_two_regions_with_all_replicas_in_both() {
+        let mut fearless = 0;
+        for seed in 0..400 {
+            let stream = Stream::new(seed, "layout");
+            let layout = Layout::draw(&stream, &LayoutOptions::default(), true).unwrap();
+            if layout.regions.is_empty() {
+                continue;
+            }
+            fearless += 1;
+            let datacenter = |index: &usize| &layout.processes[*index].datacenter;
+            let replicas = layout.configuration.storage_replicas / 2;
+            for region in &layout.regions {
+                let there = layout.storages.iter();
+                let there = there.filter(|index| datacenter(index) == region).count();
+                assert!(there >= replicas, "seed {seed}: {layout}");
+            }
+            let in_a_region = |index: &usize| layout.regions.contains(datacenter(index));
+            assert!(layout.storages.iter().all(in_a_region), "seed {seed}");
+            assert!([12, 16].contains(&layout.processes.len()), "seed {seed}");
+        }
+        assert!((160..240).contains(&fearless), "{fearless}");
+    }
+
+    #[test]
+    fn a_test_file_decides_whether_there_are_regions() {
+        for (wanted, regions) in [(Some(true), 2), (Some(false), 0)] {
+            for seed in 0..20 {
+                let options = LayoutOptions {
+                    generate_fearless: wanted,
+                    ..LayoutOptions::default()
+                };
+                let layout = Layout::draw(&Stream::new(seed, "layout"), &options, false).unwrap();
+                assert_eq!(layout.regions.len(), regions, "seed {seed}");
+            }
         }
     }
 

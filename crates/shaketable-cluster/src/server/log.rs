@@ -15,10 +15,14 @@ use crate::server::messages::{
 };
 use crate::server::metadata::{Metadata, SERVER_LIST_PREFIX, server_list_key};
 use crate::server::role::{Role, WaitFailure};
+use crate::stress;
 use shaketable_kernel::{Endpoint, Notify, Reply};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+
+/// How soon a log looks again after storage servers that could not ask, in seconds.
+const SEND_AGAIN: f64 = 0.25;
 
 /// A log on disk. `batches` beyond `durable` are in memory only and go with the process.
 #[derive(Debug)]
@@ -129,6 +133,8 @@ struct Log {
     unsynced: Vec<Reply<()>>,
     unsynced_bytes: usize,
     subscribers: BTreeMap<Tag, Subscriber>,
+    /// Whether a task looks after those that could not ask.
+    sends_later: bool,
     received: Notify,
 }
 
@@ -179,6 +185,7 @@ pub fn start(role: &Role, disk: Rc<RefCell<LogDisk>>, writable: bool) -> LogHand
         unsynced: Vec::new(),
         unsynced_bytes: 0,
         subscribers: BTreeMap::new(),
+        sends_later: false,
         received: Notify::new(),
     }));
     if !locked {
@@ -254,6 +261,25 @@ impl Log {
         self.send_to(tag, true);
     }
 
+    /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage server asks for every
+    /// update, and the question must arrive. Says whether there are such. There is no question really, only a look at
+    /// whether it could have come.
+    fn send_to_all(&mut self) -> bool {
+        if self.locked {
+            return false;
+        }
+        let kernel = self.role.env().kernel().clone();
+        let (now, process) = (kernel.now(), self.role.process());
+        let tags = self.subscribers.iter();
+        let tags: Vec<(Tag, bool)> = tags
+            .map(|(tag, one)| (*tag, kernel.held_until(one.sink.process(), process) > now))
+            .collect();
+        for (tag, _) in tags.iter().filter(|(_, held)| !held) {
+            self.send_to(*tag, false);
+        }
+        tags.iter().any(|(_, held)| *held)
+    }
+
     /// Sends a subscriber what is durable and new to it.
     fn send_to(&mut self, tag: Tag, first_answer: bool) {
         let Some(subscriber) = self.subscribers.get_mut(&tag) else {
@@ -284,6 +310,13 @@ impl Log {
             known_committed: disk.known_committed,
         };
         subscriber.sink.send(self.role.process(), update);
+        let env = self.role.env();
+        if let Some(seconds) = env.stresses_for("storage server lags", stress::STORAGE_LAGS) {
+            let kernel = env.kernel();
+            let ip = |process| kernel.process(process).address.ip;
+            let (from, to) = (ip(self.role.process()), ip(subscriber.sink.process()));
+            kernel.clog_pair(from, to, seconds);
+        }
     }
 
     fn lock(&mut self, epoch: Epoch) -> Option<LockedLog> {
@@ -325,6 +358,7 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
             (log.version, std::mem::take(&mut log.unsynced), stall)
         };
         role.env().sync_disk(role.process(), stall).await;
+        let this = Rc::downgrade(&log);
         let mut log = log.borrow_mut();
         if log.locked {
             return;
@@ -333,9 +367,22 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
         for reply in replies {
             reply.send(());
         }
-        let tags: Vec<Tag> = log.subscribers.keys().copied().collect();
-        for tag in tags {
-            log.send_to(tag, false);
+        if log.send_to_all() && !std::mem::replace(&mut log.sends_later, true) {
+            role.spawn(send_later(role.clone(), this));
+        }
+    }
+}
+
+/// Sends to storage servers whose questions did not arrive, until none is left. When the next batch is durable they are
+/// looked at again anyway.
+async fn send_later(role: Role, log: Weak<RefCell<Log>>) {
+    loop {
+        role.env().kernel().sleep(SEND_AGAIN).await;
+        let Some(log) = log.upgrade() else { return };
+        let mut log = log.borrow_mut();
+        log.sends_later = log.send_to_all();
+        if !log.sends_later {
+            return;
         }
     }
 }

@@ -96,7 +96,12 @@ pub async fn recover(
 
     let passed = kernel.now().since(old.began_at) * env.knobs().versions_per_second as f64;
     let reached = recovery_version.max(old.began_with + passed as Version);
-    let began_with = reached + env.knobs().max_versions_in_flight;
+    let further = if env.buggify("recovery jumps further ahead") {
+        kernel.stream("recovery").below(10_000_000) as Version
+    } else {
+        0
+    };
+    let began_with = reached + env.knobs().max_versions_in_flight + further;
     left.batches.push(Rc::new(LogBatch {
         previous: recovery_version,
         version: began_with,
@@ -185,7 +190,18 @@ impl Recovery<'_> {
             let zones: BTreeSet<String> = missing
                 .map(|(_, process)| kernel.process(*process).zone.clone())
                 .collect();
-            zones.len() < old.log_replicas
+            // Of two regions the satellites hold all that the region's own logs do.
+            let whole = !self.around.layout.regions.is_empty()
+                && old.logs.iter().any(|(_, one)| {
+                    let side = self.side(*one);
+                    let mut beside = old
+                        .logs
+                        .iter()
+                        .filter(|(_, other)| self.side(*other) == side);
+                    beside.clone().count() >= old.log_replicas
+                        && beside.all(|(id, _)| locked.iter().any(|log| log.id == *id))
+                });
+            whole || zones.len() < old.log_replicas
         };
         let mut locked: Vec<LockedLog> = Vec::new();
         while locked.is_empty() || !enough(&locked) {
@@ -419,15 +435,41 @@ impl Recovery<'_> {
             **process == self.from
                 || kernel.is_alive(**process) && !kernel.is_failed(self.from, **process)
         };
-        let mut candidates: Vec<(u32, ProcessId)> = self
+        let reachable: Vec<ProcessId> = self
             .around
             .servers
             .iter()
             .filter(reachable)
-            .map(|process| (fitness.of(&kernel.process(*process).class), *process))
+            .copied()
             .collect();
-        candidates.sort_by_key(|(fitness, _)| *fitness);
+        // With two regions the first that is there has all roles; logs spill over to the satellites.
+        let regions = &self.around.layout.regions;
+        let datacenter = |process: ProcessId| kernel.process(process).datacenter.clone();
+        let home = regions
+            .iter()
+            .find(|region| reachable.iter().any(|one| datacenter(*one) == **region));
+        let distance = |process: ProcessId| match home {
+            None => 0,
+            Some(home) if datacenter(process) == *home => 0,
+            Some(_) if regions.contains(&datacenter(process)) => 200,
+            Some(_) => 100,
+        };
+        let mut candidates: Vec<(u32, ProcessId)> = reachable
+            .into_iter()
+            .map(|process| {
+                let unfit = fitness.of(&kernel.process(process).class);
+                (unfit + distance(process), process)
+            })
+            .collect();
+        candidates.sort_by_key(|(unfit, _)| *unfit);
         candidates
+    }
+
+    /// The datacenter of a process if it is one of two regions; nothing for all satellites together.
+    fn side(&self, process: ProcessId) -> Option<String> {
+        let spec = self.around.env.kernel().process(process);
+        let regions = &self.around.layout.regions;
+        Some(spec.datacenter.clone()).filter(|datacenter| regions.contains(datacenter))
     }
 
     /// Processes for the logs, in as many zones as there are replicas at least: whoever asks for fewer logs than replicas gets these.
@@ -437,9 +479,14 @@ impl Recovery<'_> {
         let mut chosen: Vec<ProcessId> = Vec::new();
         let mut others: Vec<ProcessId> = Vec::new();
         let mut zones: Vec<String> = Vec::new();
+        // Of two regions one has half of the logs, and the satellites have the others.
+        let mut in_region = 0;
         for (_, process) in self.candidates(Fitness::Log) {
             let zone = kernel.process(process).zone.clone();
-            if chosen.len() < wanted && !zones.contains(&zone) {
+            let region = self.side(process).is_some();
+            let full = region && in_region >= wanted.div_ceil(2);
+            if chosen.len() < wanted && !full && !zones.contains(&zone) {
+                in_region += usize::from(region);
                 zones.push(zone);
                 chosen.push(process);
             } else {

@@ -18,6 +18,17 @@ use std::rc::Rc;
 /// The steps of an attempt, in the order of [`Client::latencies`].
 pub const STEPS: [&str; 3] = ["read version", "get", "commit"];
 
+/// What happens while the probe runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nothing.
+    Quiet,
+    /// The four fault workloads, and buggify.
+    Faults,
+    /// Stress alone.
+    Stress,
+}
+
 /// What the clients of all runs saw.
 #[derive(Default)]
 pub struct Measured {
@@ -41,11 +52,16 @@ pub struct Client {
 }
 
 impl Measured {
-    /// Runs one seed: quiet, or under the four fault workloads with buggify.
-    pub fn run(&mut self, seed: u64, faults: bool) {
+    /// Runs one seed.
+    pub fn run(&mut self, seed: u64, way: Way) {
+        let faults = way == Way::Faults;
         let kernel = Kernel::simulation(seed);
         let config = ClusterConfig::simulation(&kernel, &LayoutOptions::default(), faults);
-        let cluster = Cluster::start(&kernel, config.expect("nothing is configured"));
+        let mut config = config.expect("nothing is configured");
+        if way == Way::Stress {
+            config = config.under_stress();
+        }
+        let cluster = Cluster::start(&kernel, config);
         wait_until_ready(&kernel, &cluster);
         cluster.set_faults_enabled(true);
         if faults {

@@ -13,7 +13,7 @@ use crate::printf;
 use crate::trace::Severity;
 use crate::verdict::{FailureKind, Phase};
 use shaketable_cluster::faults::{Context, FaultWorkload, Options as FaultOptions, inject};
-use shaketable_kernel::{Priority, Task};
+use shaketable_kernel::{Priority, Stream, Task};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -297,10 +297,10 @@ impl<'a> Test<'a> {
     fn read_faults(&self) -> Option<()> {
         let run = self.run;
         let spec = run.spec(self.number);
-        let random = run.kernel.stream("fault options");
         let mut faults = Vec::new();
         for (number, workload) in spec.workloads.iter().enumerate() {
             let mut take = |name: &str| workload.option(name).map(str::to_owned);
+            let random = self.stream_of("fault options", &workload.name, &faults);
             match FaultWorkload::read(&workload.name, &mut FaultOptions(&mut take), &random) {
                 None => {}
                 Some(Ok(fault)) => faults.push(fault),
@@ -343,6 +343,14 @@ impl<'a> Test<'a> {
         Some(())
     }
 
+    /// The random stream of a fault workload. It is numbered among those of its own name alone: leaving out
+    /// another one changes nothing about it.
+    fn stream_of(&self, purpose: &str, name: &str, before: &[FaultWorkload]) -> Stream {
+        let same = before.iter().filter(|fault| fault.name() == name).count();
+        let kernel = &self.run.kernel;
+        kernel.stream(&format!("{purpose} {} {name} {same}", self.number))
+    }
+
     /// Starts the fault workloads, on client 0.
     fn start_faults(&self) -> Vec<Task<()>> {
         let run = self.run;
@@ -350,18 +358,17 @@ impl<'a> Test<'a> {
         let (Some((cluster, _)), Some(database)) = (&self.stage.cluster, &client.database) else {
             return Vec::new();
         };
-        let faults = self.faults.take().into_iter().enumerate();
+        let faults = self.faults.take();
         faults
+            .iter()
+            .enumerate()
             .map(|(number, fault)| {
                 let context = Context {
                     cluster: cluster.clone(),
                     database: database.clone(),
-                    random: run.kernel.stream(&format!(
-                        "fault {} {number} {}",
-                        self.number,
-                        fault.name()
-                    )),
+                    random: self.stream_of("fault", fault.name(), &faults[..number]),
                 };
+                let fault = fault.clone();
                 let start = async move { fault.start(&context).await };
                 run.kernel
                     .spawn(client.process, Priority::DefaultDelay, start)

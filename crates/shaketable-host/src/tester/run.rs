@@ -22,6 +22,7 @@ pub(super) struct Run {
     pub(super) file: TestFile,
     pub(super) libraries: Vec<Vec<Option<crate::library::Library>>>,
     pub(super) buggify: bool,
+    pub(super) stress: bool,
     pub(super) fault_injection: bool,
     /// Knobs that were asked for beside the file, and win over those in it.
     pub(super) asked_knobs: Vec<Knob>,
@@ -33,7 +34,7 @@ pub(super) struct Run {
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
     /// How often each error reached a workload.
-    errors: RefCell<BTreeMap<i32, u64>>,
+    pub(super) errors: RefCell<BTreeMap<i32, u64>>,
     pub(super) sites: super::sites::Sites,
     console: RefCell<Vec<String>>,
     failures: RefCell<Vec<Failure>>,
@@ -99,6 +100,7 @@ impl Run {
             file: plan.file.clone(),
             libraries,
             buggify,
+            stress: settings.stress,
             fault_injection: settings
                 .fault_injection
                 .or(configuration.fault_injection)
@@ -289,19 +291,6 @@ impl Run {
                 Some(workload),
                 misuse.what,
             );
-        }
-    }
-
-    /// An error reached a workload that the border does not see.
-    pub(super) fn count_error(&self, code: i32) {
-        *self.errors.borrow_mut().entry(code).or_default() += 1;
-    }
-
-    /// Adds the errors that the border saw.
-    pub(super) fn add_errors(&self, errors: BTreeMap<i32, u64>) {
-        let mut all = self.errors.borrow_mut();
-        for (code, count) in errors {
-            *all.entry(code).or_default() += count;
         }
     }
 

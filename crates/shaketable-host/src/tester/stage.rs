@@ -313,6 +313,9 @@ fn start_cluster(run: &Run) -> Result<Cluster, String> {
         ClusterConfig::simulation(&run.kernel, &options, run.buggify).map_err(|word| {
             format!("`config` of `[configuration]` has the word `{word}`, which is not known")
         })?;
+    if run.stress {
+        config = config.under_stress();
+    }
     set_knobs(
         &mut config.knobs,
         run.file.knobs.iter().chain(&run.asked_knobs),
@@ -360,6 +363,7 @@ fn layout_options(configuration: &Configuration) -> LayoutOptions {
         commit_proxy_count: count(configuration.commit_proxy_count),
         grv_proxy_count: count(configuration.grv_proxy_count),
         resolver_count: count(configuration.resolver_count),
+        generate_fearless: configuration.generate_fearless,
         minimum_replication: count(configuration.minimum_replication).unwrap_or(0),
         config: configuration.config.clone(),
     }

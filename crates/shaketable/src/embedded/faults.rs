@@ -21,6 +21,7 @@ pub struct Faults {
     configuration_changes: bool,
     drawn: bool,
     buggify: bool,
+    stress: bool,
     seconds: f64,
 }
 
@@ -54,6 +55,7 @@ impl Faults {
             configuration_changes: false,
             drawn: false,
             buggify: false,
+            stress: false,
             seconds: 30.0,
         }
     }
@@ -129,6 +131,19 @@ impl Faults {
         self
     }
 
+    /// Whether what is rare even under faults is frequent: commits of unknown fate, both landed and not, versions
+    /// that are too old, short range reads, late watches, storage servers that lag. Worse than any production, and legal.
+    ///
+    /// ```
+    /// # use shaketable::Faults;
+    /// let only_this = Faults::none().stress(true);
+    /// let everything_at_once = Faults::default().buggify(true).stress(true);
+    /// ```
+    pub const fn stress(mut self, on: bool) -> Self {
+        self.stress = on;
+        self
+    }
+
     /// For how many simulated seconds the faults go on.
     ///
     /// ```
@@ -148,8 +163,17 @@ impl Faults {
         self.buggify
     }
 
+    pub(super) fn are_stressed(&self) -> bool {
+        self.stress
+    }
+
     pub(super) fn are_any(&self) -> bool {
-        self.clogging || self.attrition || self.rollback || self.configuration_changes || self.drawn
+        self.clogging
+            || self.attrition
+            || self.rollback
+            || self.configuration_changes
+            || self.drawn
+            || self.stress
     }
 
     /// The workloads of a test file.

@@ -464,6 +464,7 @@ impl Simulation {
         Settings {
             buggify: Some(self.faults.is_buggified()),
             fault_injection: Some(self.faults.are_any()),
+            stress: self.faults.are_stressed(),
             clients: self.clients,
             ..Settings::default()
         }

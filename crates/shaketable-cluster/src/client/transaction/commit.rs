@@ -313,7 +313,11 @@ impl Context {
         commit: Commit,
     ) -> Result<Result<CommitOutcome, Error>, MaybeDelivered> {
         let info = self.proxies().await;
-        let proxy = self.pick(&info.commit_proxies);
+        let proxy = if self.buggify("client commits to the first proxy") {
+            &info.commit_proxies[0]
+        } else {
+            self.pick(&info.commit_proxies)
+        };
         let reply = proxy.commit.request(self.process, commit);
         match first_of(reply, self.proxies_change(info.generation)).await {
             First::Left(Ok(reply)) => Ok(reply),

@@ -26,6 +26,7 @@ use crate::server::messages::{
     Epoch, LogUpdate, Payload, PopLog, ServerDbInfo, SubscribeLog, Tag, WaitShardsHeld,
 };
 use crate::server::role::Role;
+use crate::stress;
 use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Endpoint, Notify, ProcessId, Reply, Request, Time};
 use std::cell::{Cell, RefCell};
@@ -50,6 +51,8 @@ struct Storage {
     epoch: Cell<Epoch>,
     /// When the newest version was applied.
     applied_at: Cell<Time>,
+    /// The newest version when the window was moved last, and when that was.
+    window: Cell<(Version, Time)>,
     /// Since when reads have asked for versions that are far ahead.
     far_behind_since: Cell<Option<Time>>,
     waiting: RefCell<BTreeMap<(Version, u64), Waiting>>,
@@ -115,6 +118,7 @@ pub fn start(
         info,
         epoch: Cell::new(0),
         applied_at: Cell::new(role.env().kernel().now()),
+        window: Cell::new((0, Time::ZERO)),
         far_behind_since: Cell::new(None),
         waiting: RefCell::default(),
         deadlines: RefCell::default(),
@@ -214,16 +218,23 @@ impl Storage {
 
     // Reads.
 
-    /// The first version that can be read. Where nothing is committed for a while no version comes either, but
+    /// The first version that can be read. A server moves its window when it writes to its disk, not with every version. Where nothing is committed for a while no version comes either, but
     /// time passes: a real cluster would commit empty batches, so the window moves as if it did.
     fn oldest_readable(&self, disk: &StorageDisk) -> Version {
         let env = self.role.env();
         let knobs = env.knobs();
+        let since_applied = env.kernel().now().since(self.applied_at.get());
+        let written = since_applied >= knobs.storage_commit_interval;
         // A batch that is under way would hold up the empty ones too.
         let idle = env.quiet_seconds_since(self.applied_at.get());
         let batches = (idle / knobs.max_commit_batch_interval).floor();
         let passed = batches * knobs.max_commit_batch_interval * knobs.versions_per_second as f64;
-        let newest = disk.version + passed as Version;
+        let moved = if written || env.is_instant() {
+            disk.version
+        } else {
+            self.window.get().0
+        };
+        let newest = moved + passed as Version;
         disk.rows
             .oldest()
             .max(newest - knobs.max_read_transaction_life_versions)
@@ -404,6 +415,19 @@ impl Storage {
         watches.add(key, Watch { value, reply });
     }
 
+    fn tell_change(&self, watch: Watch, version: Version) {
+        let env = self.role.env();
+        match env.stresses_for("watch is told late", stress::WATCH_LATE) {
+            None => watch.reply.send(Ok(version)),
+            Some(seconds) => {
+                let kernel = env.kernel();
+                kernel.call_at(kernel.now().after(seconds), move |_| {
+                    watch.reply.send(Ok(version));
+                });
+            }
+        }
+    }
+
     // Versions from the logs.
 
     /// Follows the generations: rolls back what the last one has not kept, and subscribes to a log of the new one.
@@ -514,9 +538,9 @@ impl Storage {
                 if shards_changed {
                     watches.retain(|key| disk.served_around(key).is_some());
                 }
-                watches.answer(version, |key| {
-                    disk.rows.latest(key).map(Bytes::copy_from_slice)
-                });
+                for watch in watches.fire(|key| disk.rows.latest(key).map(Bytes::copy_from_slice)) {
+                    self.tell_change(watch, version);
+                }
             }
             drop((disk, watches));
             if shards_changed {
@@ -524,6 +548,14 @@ impl Storage {
             }
             version
         };
+        let now = self.role.env().kernel().now();
+        let knobs = self.role.env().knobs();
+        let (moved, moved_at) = self.window.get();
+        // A recovery leaves the window behind at once.
+        let jumped = version - moved >= knobs.max_versions_in_flight;
+        if jumped || now.since(moved_at) >= knobs.storage_commit_interval {
+            self.window.set((version, now));
+        }
         self.answer_held();
         self.far_behind_since.set(None);
         self.advanced.notify_all();

@@ -72,12 +72,14 @@ impl Watches {
         }
     }
 
-    /// Answers those whose key was written and has another value now.
-    pub fn answer(&mut self, version: Version, mut latest: impl FnMut(&[u8]) -> Option<Value>) {
+    /// Takes those whose key was written and has another value now, to be answered.
+    pub fn fire(&mut self, mut latest: impl FnMut(&[u8]) -> Option<Value>) -> Vec<Watch> {
+        let mut fired = Vec::new();
         for key in std::mem::take(&mut self.touched) {
             let now = latest(&key);
-            self.take(&key, |watch| watch.value != now, |_| Ok(version));
+            self.take(&key, |watch| watch.value != now, |watch| fired.push(watch));
         }
+        fired
     }
 
     /// Ends the watches of keys for which `keep` is false.
@@ -89,16 +91,15 @@ impl Watches {
             .cloned()
             .collect();
         for key in moved {
-            self.take(&key, |_| true, |_| Err(StorageError::WrongShardServer));
+            self.take(
+                &key,
+                |_| true,
+                |watch| watch.reply.send(Err(StorageError::WrongShardServer)),
+            );
         }
     }
 
-    fn take(
-        &mut self,
-        key: &Key,
-        which: impl Fn(&Watch) -> bool,
-        answer: impl Fn(&Watch) -> Result<Version, StorageError>,
-    ) {
+    fn take(&mut self, key: &Key, which: impl Fn(&Watch) -> bool, mut end: impl FnMut(Watch)) {
         let Some(watches) = self.by_key.remove(key) else {
             return;
         };
@@ -106,8 +107,7 @@ impl Watches {
         for watch in watches {
             if which(&watch) {
                 self.bytes -= cost(key, &watch);
-                let result = answer(&watch);
-                watch.reply.send(result);
+                end(watch);
             } else {
                 left.push(watch);
             }
