@@ -110,6 +110,7 @@ mod tests {
             settings: Settings {
                 buggify: Some(true),
                 fault_injection: Some(false),
+                stress: true,
                 knobs: vec![("default_backoff".into(), "0.5".into())],
                 clients: Some(3),
             },
@@ -121,7 +122,7 @@ mod tests {
         };
         assert_eq!(
             repro.line(Path::new("my tests/a.toml"), 7),
-            "cargo shaketable replay 'my tests/a.toml' --seed 7 --buggify on --fault-injection off \
+            "cargo shaketable replay 'my tests/a.toml' --seed 7 --buggify on --fault-injection off --stress \
              --knob default_backoff=0.5 --clients 3 -p my-workloads --profile dev"
         );
     }
