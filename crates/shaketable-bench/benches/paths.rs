@@ -8,6 +8,10 @@ use divan::counter::ItemsCount;
 use shaketable_bench::transactions::{Place, World};
 use shaketable_bench::{executor, kernel, storage};
 
+// The allocator of the program, under which all of this runs.
+#[global_allocator]
+static HEAP: shaketable_host::library::heap::Heap = shaketable_host::library::heap::Heap;
+
 fn main() {
     divan::main();
 }
