@@ -224,6 +224,7 @@ impl Network {
         self.links.push(Vec::new());
     }
 
+    #[inline]
     pub(crate) fn link(&mut self, id: LinkId) -> &mut Link {
         let row = &mut self.links[id.from.index()];
         if row.len() <= id.to.index() {

@@ -20,7 +20,7 @@ use std::ptr::{NonNull, null_mut};
 /// Sizes are rounded up to a multiple of this, which is also how blocks are aligned.
 const STEP: usize = 16;
 /// The largest block that counts as small.
-const SMALL: usize = 1024;
+const SMALL: usize = 4096;
 /// How much is taken from the system at a time.
 const PIECE: usize = 1 << 19;
 
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn blocks_of_all_sizes_are_apart_and_keep_what_is_written_while_they_grow_and_shrink() {
         let mut blocks = Vec::new();
-        for size in (1..3000).step_by(7) {
+        for size in (1..10_000).step_by(37) {
             // SAFETY: the size is not zero.
             let block = unsafe { Heap.alloc_zeroed(layout(size)) };
             assert_eq!(block as usize % 8, 0);
