@@ -3,6 +3,9 @@
 //! Together they are one register, written by one cluster controller at a time: whoever reads with the highest
 //! ballot has the only right to write, and a write counts when a majority has it on disk. Two controllers
 //! that both believe to lead can therefore not both begin a generation.
+//!
+//! A coordinator that comes back without its disk has forgotten what it promised, and what a majority may have relied on. It takes
+//! no part any more: the others that were never wiped are a majority, see [`crate::kill`].
 
 use crate::proto::{StorageInterface, Version};
 use crate::server::election::{HasLeaderFailed, opinion_endpoint};
@@ -16,6 +19,11 @@ use std::rc::Rc;
 
 /// The pause before another coordinator is asked, in seconds.
 const ASK_AGAIN: f64 = 0.5;
+
+/// The register on disk.
+const REGISTER: &str = "coordinator";
+/// The incarnation of a process that has never died.
+const FIRST_INCARNATION: u32 = 0;
 
 /// What must outlive every recovery.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +99,11 @@ struct Register {
 pub fn start(env: &Env, process: ProcessId) {
     let role = Role::new(env, process, Priority::Coordination);
     let disk = env.kernel().disk(process);
-    let register = disk.open("coordinator", || RefCell::new(Register::default()));
+    let is_new = env.kernel().incarnation(process) == FIRST_INCARNATION;
+    if !is_new && disk.get::<RefCell<Register>>(REGISTER).is_none() {
+        return;
+    }
+    let register = disk.open(REGISTER, || RefCell::new(Register::default()));
     let reader = register.clone();
     role.serve_well_known("coordinator read", move |ReadState { ballot }, reply| {
         let mut register = reader.borrow_mut();
@@ -218,5 +230,48 @@ impl Coordinators {
         } else {
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::ClusterConfig;
+    use shaketable_kernel::{Address, KillKind, ProcessSpec};
+
+    #[test]
+    fn a_coordinator_that_comes_back_without_its_disk_has_no_vote() {
+        let kernel = Kernel::simulation(1);
+        let env = Env::new(&kernel, &ClusterConfig::single_process(false));
+        let process = |number: u8| {
+            kernel.add_process(ProcessSpec {
+                address: Address::v4(1, 1, 1, number, 1),
+                ..ProcessSpec::default()
+            })
+        };
+        let processes: Rc<[ProcessId]> = (1..=3).map(process).collect();
+        let writer = process(9);
+        for process in processes.iter() {
+            let env = env.clone();
+            kernel.set_boot(*process, Rc::new(move |_, process| start(&env, process)));
+            kernel.boot(*process);
+        }
+        let coordinators = Coordinators::new(&kernel, processes.clone());
+        let run = |future| kernel.block_on(future).unwrap();
+        let (ballot, state) = run(Box::pin(coordinators.read(writer, 1))).unwrap();
+        assert!(state.is_none());
+
+        // One of three is away when it is written, one loses it.
+        kernel.reboot(processes[1], KillKind::RebootProcess, 5.0);
+        let write = coordinators.write(writer, ballot, Rc::new(CoreState::default()));
+        kernel.block_on(write).unwrap().unwrap();
+        kernel.reboot(processes[2], KillKind::RebootAndDelete, 5.0);
+        kernel.reboot(processes[0], KillKind::RebootProcess, 20.0);
+        kernel.block_on(kernel.sleep(10.0)).unwrap();
+        let forgotten = run(Box::pin(coordinators.read(writer, ballot + 1)));
+        assert!(forgotten.is_err(), "those who have forgotten were asked");
+        kernel.block_on(kernel.sleep(30.0)).unwrap();
+        let (_, state) = run(Box::pin(coordinators.read(writer, ballot + 1))).unwrap();
+        assert!(state.is_some());
     }
 }
