@@ -36,6 +36,8 @@ pub struct CoreState {
     pub storages: Vec<(Tag, ProcessId)>,
     /// The generations so far, each with the last version of the one before it.
     pub recoveries: Vec<(Epoch, Version)>,
+    /// The same by the version that each generation began with: for whoever writes down what committed.
+    pub beginnings: Vec<(Version, Version)>,
     /// The version with which the current generation began, and when: its versions follow the clock.
     pub began_with: Version,
     /// When it began.

@@ -117,15 +117,15 @@ pub async fn recover(
         ..(*generation.core).clone()
     };
     core.recoveries.push((epoch, recovery_version));
+    core.beginnings.push((began_with, recovery_version));
     let core = Rc::new(core);
     generation.core = core.clone();
-    around.coordinators.write(from, epoch, core).await?;
+    around.coordinators.write(from, epoch, core.clone()).await?;
     if let Some(history) = env.history() {
-        // The recovery before this one may have ended without knowing that it had succeeded.
-        if let Some((_, last)) = old.recoveries.last() {
-            history.recover(old.began_with, *last);
+        // All of them: recoveries before this one may have ended without knowing that they had succeeded.
+        for (generation, recovery_version) in &core.beginnings {
+            history.recover(*generation, *recovery_version);
         }
-        history.recover(began_with, recovery_version);
     }
 
     // Readers of the old generation may rely on a proof that is this old.
@@ -256,6 +256,7 @@ impl Recovery<'_> {
             log_replicas: 0,
             next_tag: storages.len() as Tag + 1,
             recoveries: Vec::new(),
+            beginnings: Vec::new(),
             began_with: 0,
             began_at: env.kernel().now(),
             storages: storages.clone(),
