@@ -203,3 +203,63 @@ impl Env {
         self.0.faults_enabled.get() && self.0.rejections.chance(0.01)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNS: u64 = 2_000;
+    const VISITS: u32 = 40;
+
+    fn env(seed: u64, buggify: bool) -> Env {
+        let config = ClusterConfig {
+            buggify,
+            ..ClusterConfig::single_process(false)
+        };
+        Env::new(&Kernel::simulation(seed), &config)
+    }
+
+    /// How often a site strikes in one run.
+    fn strikes(env: &Env, site: &'static str) -> u32 {
+        (0..VISITS).map(|_| u32::from(env.buggify(site))).sum()
+    }
+
+    #[test]
+    fn a_site_is_active_in_a_quarter_of_the_runs_strikes_a_quarter_of_the_times_and_is_named() {
+        let mut active = 0;
+        let mut struck = 0;
+        for seed in 0..RUNS {
+            let env = env(seed, true);
+            let times = strikes(&env, "here");
+            if env.active_sites() == ["here"] {
+                active += 1;
+                struck += times;
+            } else {
+                assert_eq!((times, env.active_sites()), (0, vec![]), "seed {seed}");
+            }
+        }
+        let share = f64::from(active) / RUNS as f64;
+        assert!((0.22..0.28).contains(&share), "active in {share}");
+        let share = f64::from(struck) / f64::from(active * VISITS);
+        assert!((0.24..0.26).contains(&share), "struck in {share}");
+    }
+
+    #[test]
+    fn a_site_more_changes_nothing_about_another() {
+        for seed in 0..200 {
+            let alone = strikes(&env(seed, true), "here");
+            let crowded = env(seed, true);
+            strikes(&crowded, "there");
+            assert_eq!(strikes(&crowded, "here"), alone, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn nothing_strikes_without_buggify() {
+        for seed in 0..200 {
+            let env = env(seed, false);
+            assert_eq!(strikes(&env, "here"), 0, "seed {seed}");
+            assert!(env.active_sites().is_empty());
+        }
+    }
+}
