@@ -99,7 +99,7 @@ impl World {
         assert_eq!(ended.get(), clients, "a task panicked");
     }
 
-    /// Fills the keys that [`read_range`] and [`get`] read.
+    /// Fills the keys that `read_range` and `get` read.
     pub fn fill(&self) {
         self.each(1, |database, _| async move {
             let transaction = database.create_trx()?;
