@@ -3,7 +3,7 @@
 //! A simulated transaction makes and forgets about a hundred small objects: messages, tasks, keys. The system's allocator takes a third of
 //! the time of a transaction for that, because it keeps neighbours ready to be joined and guards against threads. A simulation has one thread, lives
 //! for milliseconds, and asks for the same few sizes again and again; a block that was just given back is the best one to give out, for it is in the
-//! cache. So each thread has a list of free blocks per size, in steps of [`STEP`] bytes, and cuts new ones off a larger piece.
+//! cache. So each thread has a list of free blocks per size, in steps of `STEP` bytes, and cuts new ones off a larger piece.
 //!
 //! A fork [begins afresh](begin): what its parent has given back would have to be copied page by page, the moment it is written to. Pieces come with their
 //! pages in place, because a machine hands out a hundred pages at once in the time of a few that it is asked for one by one.
