@@ -37,7 +37,7 @@ pub struct NetworkConfig {
     pub half_latency_slow: f64,
     /// How rarely.
     pub slow_chance: f64,
-    /// Each ordered pair of addresses has a fixed latency of its own up to this.
+    /// Each ordered pair of addresses has a fixed latency of its own up to this, while faults are on.
     pub pair_latency: f64,
     /// How often a message is cut in two whose rest travels later, and is cut again: a receiver sees a part of what was
     /// sent and waits for the rest.
@@ -290,7 +290,7 @@ impl Network {
         while stream.chance(config.split_chance) {
             latency += half() + half();
         }
-        if config.pair_latency > 0.0 {
+        if config.pair_latency > 0.0 && self.blockades.faults_enabled() {
             let pair = self.blockades.pair(id);
             latency += *self
                 .pair_latencies
