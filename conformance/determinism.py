@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that a seed decides a run and nothing else does.
 
-Every test file under examples/ is run as it is, with buggify off and on, without faults, and with each fault workload alone. Each such run leaves a
+Every test file under examples/ is run as it is, with buggify off and on, under stress, without faults, and with each fault workload alone. Each such run leaves a
 record: the full trace, the unseed, the verdict, the metrics. The same seed must leave the same bytes
 
   * in another process;
@@ -46,10 +46,13 @@ FAULTS = {
 
 
 class Case:
-    """One run to be repeated: a test file, with or without buggify, and a seed."""
+    """One run to be repeated: a test file, with or without buggify and stress, and a seed."""
 
     def __init__(self, name, text, buggify, seed):
         self.name, self.text, self.buggify, self.seed = name, text, buggify, seed
+        self.options = ["--seed", str(seed), "--buggify", buggify]
+        if name.endswith("under stress"):
+            self.options.append("--stress")
 
     def __str__(self):
         return f"{self.name}, buggify {self.buggify}, seed {self.seed}"
@@ -64,12 +67,13 @@ def cases(seeds):
         text = re.sub(r"(?m)^(\s*libraryPath = ).*$", r"\1'lib'", path.read_text())
         head, *blocks = BLOCK.split(text)
         kept = [block for block in blocks if not any(f"'{fault}'" in block for fault in FAULTS)]
-        quiet = head.rstrip() + "\nrunFailureWorkloads = false\n"
+        said = re.search(r"(?m)^runFailureWorkloads", head)
+        quiet = head if said else head.rstrip() + "\nrunFailureWorkloads = false\n"
 
         def file(head, blocks):
             return head + "".join("\n  [[test.workload]]\n" + block for block in blocks)
 
-        variants = [("as it is", text), ("no faults", file(quiet, kept))]
+        variants = [("as it is", text), ("under stress", text), ("no faults", file(quiet, kept))]
         for fault, options in FAULTS.items():
             lines = [f"testName = '{fault}'"] + [f"{key} = {value}" for key, value in options.items()]
             block = "".join(f"    {line}\n" for line in lines)
@@ -98,7 +102,7 @@ class Place:
             (home / "lib").symlink_to(ROOT / "target" / self.build)
             (home / "case.toml").write_text(case.text)
             command = [ROOT / "target" / self.build / "shaketable", "replay", "case.toml", "--no-build"]
-            command += ["--seed", str(case.seed), "--buggify", case.buggify]
+            command += case.options
             command += ["--trace-dir", "traces", "--message-format", "json"]
             if self.addresses == "fixed":
                 command = ["setarch", os.uname().machine, "-R"] + command
