@@ -60,7 +60,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             drive(&run, &stage, &orchestra);
             stage.collect_breaches(&run);
             run.note_buggified(stage.cluster.as_ref().map(|(cluster, _)| cluster));
-            run.errors.replace(stage.errors());
+            run.add_errors(stage.errors());
             // The order matters: the code under test may still be called while tasks and futures are dropped.
             drop(orchestra);
             stage.close();

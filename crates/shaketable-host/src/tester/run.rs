@@ -34,7 +34,7 @@ pub(super) struct Run {
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
     /// How often each error reached a workload.
-    pub(super) errors: RefCell<BTreeMap<i32, u64>>,
+    errors: RefCell<BTreeMap<i32, u64>>,
     pub(super) sites: super::sites::Sites,
     console: RefCell<Vec<String>>,
     failures: RefCell<Vec<Failure>>,
@@ -291,6 +291,19 @@ impl Run {
                 Some(workload),
                 misuse.what,
             );
+        }
+    }
+
+    /// An error reached a workload that the border does not see.
+    pub(super) fn count_error(&self, code: i32) {
+        *self.errors.borrow_mut().entry(code).or_default() += 1;
+    }
+
+    /// Adds the errors that the border saw.
+    pub(super) fn add_errors(&self, errors: BTreeMap<i32, u64>) {
+        let mut all = self.errors.borrow_mut();
+        for (code, count) in errors {
+            *all.entry(code).or_default() += count;
         }
     }
 

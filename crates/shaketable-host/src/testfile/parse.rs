@@ -535,6 +535,54 @@ testDurration = 30.0
     }
 
     #[test]
+    fn no_text_makes_the_reader_panic() {
+        let random = shaketable_kernel::Stream::new(1, "garbage");
+        let scraps = [
+            "[[",
+            "]]",
+            "[",
+            "]",
+            "=",
+            "'",
+            "\"",
+            "\n",
+            "€",
+            "-1",
+            "1e999",
+            "nan",
+            "{",
+            "}",
+            "\\",
+            "#",
+            "true",
+            "test",
+            "[[test.workload]]\n",
+            "testName = 'External'\n",
+            "[configuration]\n",
+            "\0",
+            "99999999999999999999",
+        ];
+        let mut read = 0;
+        for _ in 0..1000 {
+            let mut text: Vec<char> = WHOLE.chars().collect();
+            for _ in 0..random.range(1, 6) {
+                let at = random.index(text.len());
+                match random.index(3) {
+                    0 => drop(text.remove(at)),
+                    1 => drop(text.splice(at..at, random.pick(&scraps).chars())),
+                    _ => text.truncate(at.max(20)),
+                }
+            }
+            let text: String = text.into_iter().collect();
+            match parse(Path::new("x.toml"), &text) {
+                Ok(_) => read += 1,
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+        assert!(read > 10, "most garbage is none: {read}");
+    }
+
+    #[test]
     fn texts_where_numbers_belong_are_named_with_their_line() {
         insta::assert_snapshot!(errors(
             r#"

@@ -164,6 +164,7 @@ impl Cycle {
                 Ok(()) => return,
                 Err(error) => error,
             };
+            self.run.count_error(error.0);
             if let Err(error) = transaction.on_error(error).await {
                 return self.give_up(error);
             }
@@ -221,6 +222,7 @@ impl Cycle {
             let node = self.random.index(self.options.ring.nodes);
             let transaction = self.database.create_transaction();
             while let Err(error) = self.try_change_places(&transaction, node).await {
+                self.run.count_error(error.0);
                 match error {
                     Error::TRANSACTION_TOO_OLD => add(&self.counts.too_old),
                     Error::NOT_COMMITTED => add(&self.counts.commit_failed),
@@ -326,6 +328,7 @@ impl Cycle {
                 Ok(rows) => return Some(rows),
                 Err(error) => error,
             };
+            self.run.count_error(error.0);
             attempts += 1;
             let severity = if attempts > CHECKS_WARNED {
                 Severity::WarnAlways
