@@ -159,7 +159,7 @@ fn thousands_of_operations_are_explained_and_contradicted() {
     // Eight clients at a time, no versions; in every other block one of them does not know what it did, and did it in half of these.
     let history = History::<Counter>::new();
     let mut value = 0;
-    for block in 0..500 {
+    for block in 0..250 {
         let adds: Vec<_> = (0..7).map(|client| history.call(client, Add(1))).collect();
         for (client, add) in adds.into_iter().enumerate() {
             let is_unknown = client == 3 && block % 2 == 0;
@@ -171,12 +171,15 @@ fn thousands_of_operations_are_explained_and_contradicted() {
         }
         history.call(7, Read).returned(Some(value));
     }
-    assert_eq!(history.len(), 4_000);
+    assert_eq!(history.len(), 2_000);
     history.check().unwrap();
     history.call(0, Read).returned(Some(value - 1));
     let error = history.check().unwrap_err().to_string();
-    assert!(error.contains("of 4001 operations explains"), "{error}");
-    assert!(error.contains("can only leave 3375"), "{error}");
+    assert!(error.contains("of 2001 operations explains"), "{error}");
+    assert!(
+        error.contains(&format!("can only leave {value}")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -369,7 +372,7 @@ fn random<M: Model>(dice: &mut Dice, operation: fn(&mut Dice) -> M::Operation) -
 fn agrees<M: Model>(operation: fn(&mut Dice) -> M::Operation) {
     let mut dice = Dice(7);
     let (mut good, mut bad) = (0, 0);
-    for round in 0..2_000 {
+    for round in 0..1_000 {
         let history = random::<M>(&mut dice, operation);
         let records = history.records.borrow();
         let records = &records.operations;
@@ -379,7 +382,7 @@ fn agrees<M: Model>(operation: fn(&mut Dice) -> M::Operation) {
         assert_eq!(found.is_ok(), expected, "round {round}: {known:#?}");
         if expected { good += 1 } else { bad += 1 }
     }
-    assert!(good > 200 && bad > 200, "{good} and {bad}");
+    assert!(good > 100 && bad > 100, "{good} and {bad}");
 }
 
 fn shown_record<M: Model>(record: &Record<M>) -> String {
@@ -447,7 +450,7 @@ fn random_histories_of_a_list_are_judged_as_by_trying_everything() {
 fn what_is_shown_of_a_contradiction_is_one_and_nothing_of_it_can_be_left_out() {
     let mut dice = Dice(11);
     let mut cut = 0;
-    for _ in 0..3_000 {
+    for _ in 0..1_500 {
         let history = random::<Counter>(&mut dice, counter_operation);
         let Err(error) = history.check() else {
             continue;
