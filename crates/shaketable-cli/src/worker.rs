@@ -7,6 +7,7 @@ use crate::protocol::{Job, RawResponse, Ready, Request};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use shaketable_host::library::beacon::Beacon;
+use shaketable_host::library::heap;
 use shaketable_host::library::last_words;
 use shaketable_host::library::process::{self, Child, End};
 use shaketable_host::plan::{Plan, Recording};
@@ -192,6 +193,7 @@ fn set_up(capture: bool) -> io::Result<Option<File>> {
     process::limit_resources(MEMORY_BYTES_MAX)?;
     last_words::install(shaketable_host::current_client)?;
     Beacon::share()?;
+    heap::prepare_ground()?;
     // What the processor can do is found out once here, and not again in every fork: virtual machines take long to answer.
     #[cfg(target_arch = "x86_64")]
     let _ = std::is_x86_feature_detected!("avx2");

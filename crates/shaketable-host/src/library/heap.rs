@@ -1,46 +1,107 @@
-//! The allocator of the program: small blocks from a list of their size, everything else from the system.
+//! The allocator of the program: blocks from a list of their size, large ones from the system.
 //!
 //! A simulated transaction makes and forgets about a hundred small objects: messages, tasks, keys. The system's allocator takes a third of
 //! the time of a transaction for that, because it keeps neighbours ready to be joined and guards against threads. A simulation has one thread, lives
 //! for milliseconds, and asks for the same few sizes again and again; a block that was just given back is the best one to give out, for it is in the
-//! cache. So each thread has a list of free blocks per size, in steps of `STEP` bytes, and cuts new ones off a larger piece.
+//! cache. So each thread has a list of free blocks per size, in steps of `STEP` bytes up to `SMALL` and in powers of two up to `MEDIUM`, and cuts new ones
+//! off a larger piece.
 //!
-//! A fork [begins afresh](begin): what its parent has given back would have to be copied page by page, the moment it is written to. Pieces come with their
-//! pages in place, because a machine hands out a hundred pages at once in the time of a few that it is asked for one by one.
+//! A fork [begins afresh](begin): what its parent has given back would have to be copied page by page, the moment it is written to. And it does
+//! not ask the machine for new pages, which takes a tenth of a seed's time, most of it in counting them in and out: it has its parent's [ground](prepare_ground), which all
+//! forks of one parent use, one after the other ([`Ground`]). Each finds it empty: what it takes of it, it clears first. And its own children, should the code
+//! under test fork, do not have it at all, so that they cannot write to it. Beyond the ground, and without one, pieces come from the system with
+//! their pages in place, because a machine hands out a hundred pages at once in the time of a few that it is asked for one by one.
 //!
-//! What this promises: it gives out each block once until it is given back, from whichever thread. What it refuses: to give small blocks
-//! back to the system, and to help a program whose threads hand blocks to one another for hours: they would pile up at the receiver. It is
+//! What this promises: it gives out each block once until it is given back, from whichever thread; a fork sees nothing of another's. What it refuses: to
+//! give such blocks back to the system, and to help a program whose threads hand blocks to one another for hours: they would pile up at the receiver. It is
 //! for the program `shaketable`, whose simulations end with their process; it is not in `libfdb_c.so`, nor in a workload's library, which keeps
 //! the allocator it was linked with.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
+use std::io;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Sizes are rounded up to a multiple of this, which is also how blocks are aligned.
 const STEP: usize = 16;
-/// The largest block that counts as small.
+/// The largest block of which there is one in each step.
 const SMALL: usize = 4096;
+/// The largest block that is kept in a list.
+const MEDIUM: usize = 1 << 18;
+const SMALL_LISTS: usize = SMALL / STEP;
+const LISTS_COUNT: usize = SMALL_LISTS + (MEDIUM / SMALL).ilog2() as usize;
 /// How much is taken from the system at a time.
 const PIECE: usize = 1 << 19;
+/// How much of the ground is made ready at a time: as many pages as the machine puts in place at once.
+const STRETCH: usize = 1 << 16;
+/// How large the ground is; a seed of an example takes a third of it.
+const GROUND: usize = 1 << 22;
 
 /// See the module. Name it as `#[global_allocator]`.
 pub struct Heap;
 
-/// Leaves what this thread's lists hold, for ever: called once, by a new fork.
-pub fn begin() {
+/// The ground's address, in a process that has one for its forks.
+static GROUND_START: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static GROUND_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Gives this process ground for its forks.
+pub fn prepare_ground() -> io::Result<()> {
+    if GROUND_START.load(Ordering::Relaxed).is_null() {
+        let room = map(GROUND + STRETCH, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        if room.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        let start = room.map_addr(|address| address.next_multiple_of(STRETCH));
+        GROUND_START.store(start, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// The right of one fork to use the ground; whoever has it keeps it until that fork is gone.
+pub(super) struct Ground(());
+
+impl Ground {
+    /// The ground for the next fork, if there is one and no other fork has it.
+    pub(super) fn take() -> Option<Ground> {
+        let exists = !GROUND_START.load(Ordering::Relaxed).is_null();
+        (exists && !GROUND_TAKEN.swap(true, Ordering::Relaxed)).then_some(Ground(()))
+    }
+
+    /// Lets the next fork have it.
+    ///
+    /// # Safety
+    /// The fork that used it has ended.
+    pub(super) unsafe fn give_back(self) {
+        GROUND_TAKEN.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Leaves what this thread's lists hold, for ever, and uses the ground from now on: called once, by a new fork.
+pub(super) fn begin(ground: Option<&Ground>) {
+    let mut fresh = Lists::EMPTY;
+    if ground.is_some() {
+        let start = GROUND_START.load(Ordering::Relaxed);
+        // SAFETY: the range is the mapping of `prepare_ground`.
+        let alone = unsafe { libc::madvise(start.cast(), GROUND, libc::MADV_DONTFORK) };
+        if alone == 0 {
+            (fresh.rest, fresh.ground_bytes) = (start, GROUND);
+        }
+    }
     LISTS.with(|lists| {
         // SAFETY: this thread's lists, which nobody else uses; a block that is in no list is merely lost.
-        unsafe { *lists.get() = Lists::EMPTY };
+        unsafe { *lists.get() = fresh };
     });
 }
 
 struct Lists {
-    /// Blocks of `STEP * (index + 1)` bytes that were given back, each of which begins with the address of the next.
-    free: [*mut u8; SMALL / STEP],
+    /// Blocks of each size that were given back, each of which begins with the address of the next.
+    free: [*mut u8; LISTS_COUNT],
     /// What is left of the newest piece.
     rest: *mut u8,
     rest_bytes: usize,
+    /// How much more of the ground there is, behind the rest.
+    ground_bytes: usize,
 }
 
 thread_local! {
@@ -51,22 +112,41 @@ thread_local! {
 }
 
 /// Which list serves such a layout, if one does.
+#[inline]
 fn list(layout: Layout) -> Option<usize> {
-    let small = layout.size() <= SMALL && layout.align() <= STEP && layout.size() > 0;
-    small.then(|| (layout.size() - 1) / STEP)
+    let (size, align) = (layout.size(), layout.align());
+    if align > STEP || size == 0 {
+        None
+    } else if size <= SMALL {
+        Some((size - 1) / STEP)
+    } else if size <= MEDIUM {
+        Some(SMALL_LISTS + ((size - 1) / SMALL).ilog2() as usize)
+    } else {
+        None
+    }
+}
+
+/// How large the blocks of a list are.
+fn block_bytes(list: usize) -> usize {
+    if list < SMALL_LISTS {
+        (list + 1) * STEP
+    } else {
+        (2 * SMALL) << (list - SMALL_LISTS)
+    }
 }
 
 impl Lists {
     const EMPTY: Lists = Lists {
-        free: [null_mut(); SMALL / STEP],
+        free: [null_mut(); LISTS_COUNT],
         rest: null_mut(),
         rest_bytes: 0,
+        ground_bytes: 0,
     };
 
     #[inline]
     fn take(&mut self, list: usize) -> *mut u8 {
         let Some(block) = NonNull::new(self.free[list]) else {
-            return self.cut((list + 1) * STEP);
+            return self.cut(block_bytes(list));
         };
         // SAFETY: a block in the list is nobody's, is at least as large as an address and aligned for one, and `give_back` wrote the next one's there.
         self.free[list] = unsafe { block.cast::<*mut u8>().read() };
@@ -75,6 +155,7 @@ impl Lists {
 
     /// # Safety
     /// The block came from [`Lists::take`] with the same list, of any thread, and nobody uses it any more.
+    #[inline]
     unsafe fn give_back(&mut self, list: usize, block: *mut u8) {
         // SAFETY: the caller gives up a block that is at least as large as an address and aligned for one.
         unsafe { block.cast::<*mut u8>().write(self.free[list]) };
@@ -83,23 +164,8 @@ impl Lists {
 
     #[cold]
     fn cut(&mut self, bytes: usize) -> *mut u8 {
-        if self.rest_bytes < bytes {
-            // What is left of the old piece is less than one small block, and stays unused.
-            // SAFETY: a mapping of its own, anonymous and private, at an address of the machine's choice.
-            let piece = unsafe {
-                libc::mmap(
-                    null_mut(),
-                    PIECE,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                    -1,
-                    0,
-                )
-            };
-            if piece == libc::MAP_FAILED {
-                return null_mut();
-            }
-            (self.rest, self.rest_bytes) = (piece.cast(), PIECE);
+        if self.rest_bytes < bytes && !self.reach_out(bytes) {
+            return null_mut();
         }
         let block = self.rest;
         // SAFETY: the piece has at least so many bytes left.
@@ -107,10 +173,58 @@ impl Lists {
         self.rest_bytes -= bytes;
         block
     }
+
+    /// Makes the rest at least so large, from the ground or from the system; whether that could be done.
+    fn reach_out(&mut self, bytes: usize) -> bool {
+        let missing = (bytes - self.rest_bytes).next_multiple_of(STRETCH);
+        if missing <= self.ground_bytes {
+            // SAFETY: the ground goes on behind the rest for at least so many bytes, which nobody in this process has used yet and no other process
+            // uses now.
+            unsafe {
+                let stretch = self.rest.add(self.rest_bytes);
+                for start in (0..missing).step_by(STRETCH) {
+                    // The first to read from a stretch finds all of its pages in place afterwards; the first to write would find one.
+                    stretch.add(start).read_volatile();
+                }
+                stretch.write_bytes(0, missing);
+            }
+            self.rest_bytes += missing;
+            self.ground_bytes -= missing;
+            return true;
+        }
+        // What is left of the old piece is less than one block, and stays unused; and what is left of the ground with it.
+        self.ground_bytes = 0;
+        let piece = map(PIECE, libc::MAP_PRIVATE | libc::MAP_POPULATE);
+        if piece.is_null() {
+            return false;
+        }
+        (self.rest, self.rest_bytes) = (piece, PIECE);
+        true
+    }
 }
 
-// SAFETY: small blocks are cut from pieces of the system's memory that are never given back, each is in at most one list at a time, and a list belongs to one
-// thread; nothing in here allocates or unwinds. All other layouts are the system's business from beginning to end, and which are small depends on the layout alone.
+/// New memory of the system, or null.
+fn map(bytes: usize, flags: libc::c_int) -> *mut u8 {
+    // SAFETY: a mapping of its own, anonymous, at an address of the machine's choice.
+    let start = unsafe {
+        libc::mmap(
+            null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_ANONYMOUS | flags,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        null_mut()
+    } else {
+        start.cast()
+    }
+}
+
+// SAFETY: blocks in lists are cut from pieces of the system's memory that are never given back, each is in at most one list at a time, and a list belongs to one
+// thread; nothing in here allocates or unwinds. All other layouts are the system's business from beginning to end, and which are listed depends on the layout alone.
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -239,6 +353,95 @@ mod tests {
                 // SAFETY: the size is not zero.
                 assert_eq!(unsafe { Heap.alloc(layout(64)) } as usize, block);
             });
+        });
+    }
+
+    /// What a fork does with the ground, in a thread: lists are a thread's own.
+    fn as_a_fork<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _one = ONE_AT_A_TIME.lock().unwrap();
+        prepare_ground().unwrap();
+        let ground = Ground::take().expect("nobody else has it");
+        assert!(Ground::take().is_none(), "two forks at once cannot share");
+        let result = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                begin(Some(&ground));
+                work()
+            });
+            thread.join().unwrap()
+        });
+        // SAFETY: the thread that used it has ended.
+        unsafe { ground.give_back() };
+        result
+    }
+
+    #[test]
+    fn each_fork_finds_the_ground_empty_whatever_the_one_before_it_left_there() {
+        let sizes = [48, 4096, 5000, STRETCH * 3, 100];
+        let take_and_fill = || {
+            sizes.map(|size| {
+                // SAFETY: the size is not zero; the block has so many bytes, of a mapping in which every byte has a value.
+                unsafe {
+                    let block = Heap.alloc(layout(size));
+                    let bytes = std::slice::from_raw_parts_mut(block, size);
+                    assert!(bytes.iter().all(|byte| *byte == 0), "{size}");
+                    bytes.fill(0xab);
+                    block.addr()
+                }
+            })
+        };
+        let first = as_a_fork(take_and_fill);
+        let ground = GROUND_START.load(Ordering::Relaxed).addr();
+        assert!(
+            first
+                .iter()
+                .all(|block| (ground..ground + GROUND).contains(block))
+        );
+        assert_eq!(as_a_fork(take_and_fill), first);
+    }
+
+    #[test]
+    fn a_fork_that_needs_more_than_the_ground_gets_it_from_the_system() {
+        as_a_fork(|| {
+            let blocks: Vec<usize> = (0..2 * GROUND / MEDIUM)
+                .map(|_| {
+                    // SAFETY: the size is not zero; so many bytes are there.
+                    unsafe {
+                        let block = Heap.alloc(layout(MEDIUM));
+                        block.write_bytes(1, MEDIUM);
+                        block.addr()
+                    }
+                })
+                .collect();
+            let mut apart = blocks.clone();
+            apart.sort_unstable();
+            assert!(apart.windows(2).all(|pair| pair[1] - pair[0] >= MEDIUM));
+            let ground = GROUND_START.load(Ordering::Relaxed).addr();
+            let end = ground + GROUND;
+            assert!(blocks.iter().any(|block| (ground..end).contains(block)));
+            assert!(!blocks.iter().all(|block| (ground..end).contains(block)));
+        });
+    }
+
+    #[test]
+    fn a_process_that_the_code_under_test_forks_cannot_write_to_the_ground() {
+        use nix::sys::wait::{WaitStatus, waitpid};
+        as_a_fork(|| {
+            // SAFETY: the size is not zero; so many bytes are there. The new process does nothing but write to one of them and end.
+            unsafe {
+                let block = Heap.alloc(layout(16));
+                block.write(1);
+                let child = match nix::unistd::fork().unwrap() {
+                    nix::unistd::ForkResult::Parent { child } => child,
+                    nix::unistd::ForkResult::Child => {
+                        block.write_volatile(2);
+                        libc::_exit(0)
+                    }
+                };
+                let end = waitpid(child, None).unwrap();
+                assert!(matches!(end, WaitStatus::Signaled(..)), "{end:?}");
+                assert_eq!(block.read(), 1);
+            }
         });
     }
 }

@@ -10,6 +10,7 @@
 )]
 
 use super::beacon::{Beacon, REFUSED};
+use super::heap::Ground;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
@@ -37,6 +38,7 @@ pub enum End {
 pub struct Child {
     pid: Pid,
     pipe: File,
+    ground: Option<Ground>,
 }
 
 /// The last byte of a report, which tells a whole one from one cut short.
@@ -48,16 +50,18 @@ impl Child {
     pub fn fork(work: impl FnOnce() -> Vec<u8>) -> io::Result<Child> {
         Beacon::reset();
         let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+        let ground = Ground::take();
         // SAFETY: this process has one thread (the worker of the program keeps to that), so that the child finds no lock taken
         // and may do anything.
         match unsafe { nix::unistd::fork() }? {
             ForkResult::Parent { child } => Ok(Child {
                 pid: child,
                 pipe: File::from(reader),
+                ground,
             }),
             ForkResult::Child => {
                 drop(reader);
-                super::heap::begin();
+                super::heap::begin(ground.as_ref());
                 // Nobody would read the report of an orphan.
                 let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
                 let mut report = work();
@@ -105,6 +109,10 @@ impl Child {
                 status => break status?,
             }
         };
+        if let Some(ground) = self.ground.take() {
+            // SAFETY: the child has been waited for; it is gone, with all of its threads.
+            unsafe { ground.give_back() };
+        }
         Ok(match status {
             _ if hung => End::Hung,
             WaitStatus::Exited(_, 0) if report.last() == Some(&END_OF_REPORT) => {
