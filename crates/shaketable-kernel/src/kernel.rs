@@ -10,7 +10,7 @@
 use crate::network::{Network, NetworkConfig};
 use crate::process::{Process, ProcessId};
 use crate::random::{Digest, Stream, Streams};
-use crate::ready::{Inbox, Item, Shared};
+use crate::ready::{Inbox, Item, Ready};
 use crate::record::Recorder;
 use crate::task::Tasks;
 use crate::time::Time;
@@ -19,7 +19,6 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -29,7 +28,7 @@ use std::time::{Duration, Instant};
 pub struct Kernel(pub(crate) Rc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) ready: Ready,
     clock: Clock,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) tasks: RefCell<Tasks>,
@@ -44,8 +43,6 @@ pub(crate) struct Inner {
     events_now: Cell<u64>,
     budget: Cell<u64>,
     pub(crate) last_process: Cell<Option<ProcessId>>,
-    /// Kept for its memory.
-    due: Cell<Vec<TimerId>>,
     seed: u64,
 }
 
@@ -116,7 +113,6 @@ impl Kernel {
     }
 
     fn new(seed: u64, clock: Clock, inbox: Inbox, network: NetworkConfig) -> Kernel {
-        inbox.0.adopt_thread();
         let mut streams = Streams::new(seed);
         let network = Network::new(
             network,
@@ -124,7 +120,7 @@ impl Kernel {
             streams.get("connection failures"),
         );
         Kernel(Rc::new(Inner {
-            shared: inbox.0,
+            ready: Ready::new(inbox),
             clock,
             timers: RefCell::new(Timers::new()),
             tasks: RefCell::new(Tasks::new()),
@@ -138,7 +134,6 @@ impl Kernel {
             events_now: Cell::new(0),
             budget: Cell::new(BUDGET),
             last_process: Cell::new(None),
-            due: Cell::default(),
             seed,
         }))
     }
@@ -169,7 +164,7 @@ impl Kernel {
 
     /// The way in for other threads, and for calls that must not take effect at once.
     pub fn inbox(&self) -> Inbox {
-        Inbox(self.0.shared.clone())
+        Inbox(self.0.ready.shared.clone())
     }
 
     /// Runs `call` on the kernel's own stack at that moment, between tasks.
@@ -186,7 +181,7 @@ impl Kernel {
     /// many steps without time moving; see [`Kernel::set_budget`].
     pub fn run_ready(&self) -> Result<(), Spinning> {
         self.check_budget()?;
-        while let Some(item) = self.0.shared.pop() {
+        while let Some(item) = self.0.ready.pop() {
             self.run_item(item)?;
         }
         Ok(())
@@ -194,7 +189,7 @@ impl Kernel {
 
     /// Whether nothing is ready to run.
     pub fn is_idle(&self) -> bool {
-        self.0.shared.is_empty()
+        self.0.ready.is_empty()
     }
 
     /// The time of the earliest timer.
@@ -209,14 +204,15 @@ impl Kernel {
     pub fn advance(&self) -> bool {
         match &self.0.clock {
             Clock::Virtual(now) => {
-                let Some(time) = self.next_timer() else {
+                let taken = self.0.timers.borrow_mut().take_next();
+                let Some((time, first)) = taken else {
                     return false;
                 };
                 if time > now.get() {
                     now.set(time);
                     self.0.events_now.set(0);
                 }
-                self.fire(time);
+                self.fire(first);
                 true
             }
             Clock::Real(_) => {
@@ -224,7 +220,7 @@ impl Kernel {
                     Duration::from_nanos(time.as_nanos().saturating_sub(self.now().as_nanos()))
                 });
                 if wait != Some(Duration::ZERO) {
-                    self.0.shared.wait(wait);
+                    self.0.ready.wait(wait);
                 }
                 self.fire_until(self.now());
                 true
@@ -258,7 +254,7 @@ impl Kernel {
     pub fn run_real(&self, stop: &AtomicBool) {
         let mut in_a_row = 0;
         while !stop.load(Ordering::Acquire) {
-            match self.0.shared.pop() {
+            match self.0.ready.pop() {
                 Some(item) => {
                     // A real clock has no budget: time moves by itself.
                     let _ = self.run_item(item);
@@ -296,7 +292,7 @@ impl Kernel {
                 }
                 self.count_event()?;
             }
-            match self.0.shared.pop() {
+            match self.0.ready.pop() {
                 Some(Item::Task(id)) if id == outside.handle.id => woken = true,
                 Some(item) => self.run_item(item)?,
                 None => {
@@ -345,7 +341,7 @@ impl Kernel {
     /// Ends the universe: drops all tasks, timers and messages; the inbox closes. Without this, tasks that hold a
     /// handle of their own kernel keep it, and themselves, in memory for ever.
     pub fn shutdown(&self) {
-        self.0.shared.close();
+        self.0.ready.close();
         for process in self.processes() {
             self.close_process(process);
         }
@@ -395,28 +391,24 @@ impl Kernel {
     }
 
     fn fire_until(&self, now: Time) {
-        while let Some(time) = self.next_timer()
-            && time <= now
-        {
-            self.fire(time);
+        while self.next_timer().is_some_and(|time| time <= now) {
+            let taken = self.0.timers.borrow_mut().take_next();
+            if let Some((_, first)) = taken {
+                self.fire(first);
+            }
         }
     }
 
-    /// Fires every timer of that moment, in the order they were set.
-    fn fire(&self, time: Time) {
-        let mut due: Vec<TimerId> = self.0.due.take();
-        let only = self.0.timers.borrow_mut().take_due(time, &mut due);
-        if let Some(fired) = only {
-            self.0.due.set(due);
-            return self.act(fired);
-        }
-        for id in due.drain(..) {
-            let fired = self.0.timers.borrow_mut().fire(id);
-            if let Some(fired) = fired {
-                self.act(fired);
+    /// Lets every timer of a moment act, in the order they were set.
+    fn fire(&self, first: Fired) {
+        self.act(first);
+        loop {
+            let next = self.0.timers.borrow_mut().fire_due();
+            match next {
+                Some(fired) => self.act(fired),
+                None => return,
             }
         }
-        self.0.due.set(due);
     }
 
     fn act(&self, fired: Fired) {
@@ -439,7 +431,7 @@ impl std::fmt::Debug for Kernel {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.close();
+        self.ready.close();
     }
 }
 

@@ -147,9 +147,46 @@ pub(crate) enum Delivery {
     News,
 }
 
+/// How long the two halves of a way take: the numbers of [`NetworkConfig`], ready to be used.
+struct Ways {
+    slow_chance: f64,
+    shortest: f64,
+    /// What a draw is multiplied by: below `slow_chance`, and above it, where it begins at `slow_chance`.
+    slow: f64,
+    fast: f64,
+}
+
+impl Ways {
+    fn new(config: &NetworkConfig) -> Ways {
+        let span = |longest| longest - config.half_latency_min;
+        Ways {
+            slow_chance: config.slow_chance,
+            shortest: config.half_latency_min,
+            slow: span(config.half_latency_slow) / config.slow_chance,
+            fast: span(config.half_latency_fast) / (1.0 - config.slow_chance),
+        }
+    }
+
+    /// One number says both whether a half is slow and how slow.
+    fn half(&self, draw: f64) -> f64 {
+        let more = if draw < self.slow_chance {
+            draw * self.slow
+        } else {
+            (draw - self.slow_chance) * self.fast
+        };
+        self.shortest + more
+    }
+
+    fn draw(&self, stream: &Stream) -> f64 {
+        let (first, second) = stream.uniform_pair();
+        self.half(first) + self.half(second)
+    }
+}
+
 pub(crate) struct Network {
     pub(crate) config: NetworkConfig,
     instant: bool,
+    ways: Ways,
     connection_failures: bool,
     /// Latencies come from here.
     latencies: Stream,
@@ -209,6 +246,7 @@ impl Network {
     pub(crate) fn new(config: NetworkConfig, latencies: Stream, failures: Stream) -> Network {
         Network {
             instant: config.is_instant(),
+            ways: Ways::new(&config),
             config,
             connection_failures: false,
             latencies,
@@ -276,19 +314,12 @@ impl Network {
             return 0.0;
         }
         let (config, stream) = (&self.config, &self.latencies);
-        // One draw says both whether it is slow and how slow: what is left of it, once that is known, is still uniform.
-        let half = || {
-            let (draw, slow) = (stream.uniform(), config.slow_chance);
-            let (longest, rest) = if draw < slow {
-                (config.half_latency_slow, draw / slow)
-            } else {
-                (config.half_latency_fast, (draw - slow) / (1.0 - slow))
-            };
-            config.half_latency_min + (longest - config.half_latency_min) * rest
-        };
-        let mut latency = config.batching * stream.uniform() + half() + half();
-        while stream.chance(config.split_chance) {
-            latency += half() + half();
+        let (batching, mut part) = stream.uniform_pair();
+        let mut latency = config.batching * batching + self.ways.draw(stream);
+        // One draw says how many parts there are: what is left of it, once it is known that there is another, is still uniform.
+        while part < config.split_chance {
+            part /= config.split_chance;
+            latency += self.ways.draw(stream);
         }
         if config.pair_latency > 0.0 && self.blockades.faults_enabled() {
             let pair = self.blockades.pair(id);
@@ -298,6 +329,13 @@ impl Network {
                 .or_insert_with(|| config.pair_latency * stream.uniform());
         }
         latency
+    }
+
+    /// Whether the next message breaks its connection.
+    fn breaks(&self) -> bool {
+        self.connection_failures
+            && self.blockades.faults_enabled()
+            && self.failures.chance(self.config.connection_failure_chance)
     }
 
     /// Connects two processes anew: nothing passes until that is done.
@@ -350,6 +388,7 @@ impl Kernel {
     pub fn set_network_config(&self, config: NetworkConfig) {
         let mut network = self.0.network.borrow_mut();
         network.instant = config.is_instant();
+        network.ways = Ways::new(&config);
         network.config = config;
     }
 
@@ -451,11 +490,7 @@ impl Kernel {
         let now = self.now();
         let id = LinkId { from, to };
         let mut network = self.0.network.borrow_mut();
-        let breaks = network.connection_failures
-            && network.blockades.faults_enabled()
-            && network
-                .failures
-                .chance(network.config.connection_failure_chance);
+        let breaks = network.breaks();
         let connected = network.link(id).connected; // there is a link from now on
         if connected != Connected::Yes && parcel.delivery() != Delivery::News {
             let strangers = connected == Connected::NotYet;
@@ -512,18 +547,24 @@ impl Kernel {
     pub(crate) fn serve_link(&self, id: LinkId, alone: bool) {
         let now = self.now();
         let LinkId { from, to } = id;
+        let mut timer_fired = alone;
         loop {
             let mut guard = self.0.network.borrow_mut();
             let network = &mut *guard;
             let Some(link) = network.links[from.index()].get_mut(to.index()) else {
                 return;
             };
+            if std::mem::take(&mut timer_fired) {
+                link.timer = None;
+            }
             let due = link.queue.front().map(|first| {
+                let due = first.due.max(network.blockades.until(id, now));
                 // News of a break needs no connection.
-                let news = first.parcel.delivery() == Delivery::News;
-                let connected = if news { Time::ZERO } else { link.mute_until };
-                let blocked = network.blockades.until(id, now);
-                first.due.max(blocked).max(connected)
+                if link.mute_until > now && first.parcel.delivery() != Delivery::News {
+                    due.max(link.mute_until)
+                } else {
+                    due
+                }
             });
             let Some(message) = (match due {
                 Some(due) if due <= now => link.queue.pop_front(),
@@ -539,9 +580,10 @@ impl Kernel {
                 }
                 return;
             };
-            let broken = message.connection != link.connection;
-            let at_most_once = message.parcel.delivery() == Delivery::AtMostOnce;
-            let lost = broken && at_most_once && network.failures.chance(0.5);
+            let lost = message.connection != link.connection
+                && message.parcel.delivery() == Delivery::AtMostOnce
+                && network.failures.chance(0.5);
+            let last = link.queue.is_empty() && link.timer.is_none();
             drop(guard);
             if lost {
                 self.record(|| Event::MessageLost { from, to });
@@ -549,6 +591,9 @@ impl Kernel {
             } else {
                 self.record(|| Event::MessageDelivered { from, to });
                 message.parcel.arrive(self, alone);
+            }
+            if last {
+                return; // whoever sends something from now on sets the timer
             }
         }
     }

@@ -1,14 +1,18 @@
 //! What is ready to run: the queue that wakers and other threads push into, and the kernel pops from.
 //!
-//! One FIFO per priority. A `Waker` must be `Send + Sync`, so the queue sits behind a mutex; on the kernel's
-//! own thread that mutex is never contended, and a foreign thread that wakes a task or posts a closure is
-//! safe by construction instead of by promise. Inbox closures wait in the same queue at the priority of
-//! FoundationDB's `DefaultOnMainThread`, so that their order among tasks is the real client's.
+//! One FIFO per priority. A `Waker` must be `Send + Sync`, yet nearly every wake-up happens on the kernel's own thread, ten
+//! thousand times in a simulation of milliseconds, where a lock would cost more than the queue. So each thread
+//! knows the [`Queues`] of the kernels that live on it, and a waker that finds its kernel's there pushes without a lock. From any other
+//! thread it takes the way of [`Shared`], behind a mutex, which the kernel empties into its queues: safe by construction
+//! instead of by promise. Inbox closures wait in the same queue at the priority of FoundationDB's
+//! `DefaultOnMainThread`, so that their order among tasks is the real client's.
 
 use crate::kernel::Kernel;
 use crate::task::TaskId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Wake;
@@ -107,7 +111,10 @@ impl Inbox {
 
     /// Whether the caller stands on the thread that runs the kernel, where waiting for it would be waiting for ever.
     pub fn is_kernel_thread(&self) -> bool {
-        self.0.thread.get() == Some(&std::thread::current().id())
+        self.0
+            .home
+            .get()
+            .is_some_and(|home| home.thread == std::thread::current().id())
     }
 }
 
@@ -120,17 +127,147 @@ pub(crate) enum Item {
     Call(Call),
 }
 
-/// The part of a kernel that other threads may touch.
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    posted: Condvar,
-    thread: OnceLock<ThreadId>,
+thread_local! {
+    /// The queues of the kernels that live on this thread, each at the place that its [`Shared`] knows.
+    static HERE: RefCell<Vec<Option<Rc<Queues>>>> = const { RefCell::new(Vec::new()) };
 }
 
-struct State {
+/// What is ready, as the kernel's own thread sees it.
+pub(crate) struct Ready {
+    queues: Rc<Queues>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Ready {
+    /// Makes the calling thread the kernel's.
+    ///
+    /// # Panics
+    /// If the inbox has a kernel already.
+    pub(crate) fn new(inbox: Inbox) -> Ready {
+        let shared = inbox.0;
+        let queues = Rc::new(Queues {
+            levels: RefCell::default(),
+            shared: shared.clone(),
+        });
+        let place = HERE.with_borrow_mut(|here| {
+            let place = here.iter().position(Option::is_none);
+            let place = place.unwrap_or_else(|| {
+                here.push(None);
+                here.len() - 1
+            });
+            here[place] = Some(queues.clone());
+            place
+        });
+        let home = Home {
+            thread: std::thread::current().id(),
+            place,
+        };
+        assert!(
+            shared.home.set(home).is_ok(),
+            "an inbox belongs to one kernel"
+        );
+        Ready { queues, shared }
+    }
+
+    /// The next thing to run.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<Item> {
+        self.queues.receive();
+        self.queues.levels.borrow_mut().pop()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.shared.posted.load(Ordering::Acquire) && self.queues.levels.borrow().occupied == 0
+    }
+
+    /// Blocks until another thread posts something or `timeout` has passed. Nothing may be ready.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        if self.is_empty() {
+            self.shared.wait(timeout);
+        }
+    }
+
+    /// Drops what waits and whatever will be pushed from now on.
+    pub(crate) fn close(&self) {
+        let home = self.shared.home.get().expect("a kernel is at home");
+        // At the end of a thread there may be nothing left to leave.
+        let _ = HERE.try_with(|here| {
+            let own = |queues: &mut Rc<Queues>| Rc::ptr_eq(queues, &self.queues);
+            here.borrow_mut()[home.place].take_if(own)
+        });
+        let posted = self.shared.close();
+        let waiting = self.queues.levels.take();
+        drop((waiting, posted)); // destructors of closures may post
+    }
+}
+
+/// The queues of one kernel, for its own thread.
+struct Queues {
+    levels: RefCell<Levels>,
+    shared: Arc<Shared>,
+}
+
+impl Queues {
+    /// Takes over what other threads have posted.
+    #[inline]
+    fn receive(&self) {
+        if self.shared.posted.load(Ordering::Acquire) {
+            let posted = self.shared.take();
+            let mut levels = self.levels.borrow_mut();
+            for (level, item) in posted {
+                levels.push(level, item);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Levels {
     queues: [VecDeque<Item>; Priority::LEVELS],
     /// Bit `n` is set when queue `n` holds something.
     occupied: u32,
+}
+
+impl Levels {
+    #[inline]
+    fn push(&mut self, level: u8, item: Item) {
+        self.queues[usize::from(level)].push_back(item);
+        self.occupied |= 1 << level;
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Item> {
+        if self.occupied == 0 {
+            return None;
+        }
+        let level = 31 - self.occupied.leading_zeros();
+        let queue = &mut self.queues[level as usize];
+        let item = queue.pop_front();
+        if queue.is_empty() {
+            self.occupied &= !(1 << level);
+        }
+        item
+    }
+}
+
+/// The part of a kernel that other threads may touch.
+pub(crate) struct Shared {
+    home: OnceLock<Home>,
+    /// Whether `state` holds anything.
+    posted: AtomicBool,
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+/// Where a kernel lives.
+struct Home {
+    thread: ThreadId,
+    /// Its place among the kernels of that thread.
+    place: usize,
+}
+
+struct State {
+    items: Vec<(u8, Item)>,
     waiting: bool,
     closed: bool,
 }
@@ -138,14 +275,14 @@ struct State {
 impl Shared {
     fn new() -> Shared {
         Shared {
+            home: OnceLock::new(),
+            posted: AtomicBool::new(false),
             state: Mutex::new(State {
-                queues: std::array::from_fn(|_| VecDeque::new()),
-                occupied: 0,
+                items: Vec::new(),
                 waiting: false,
                 closed: false,
             }),
-            posted: Condvar::new(),
-            thread: OnceLock::new(),
+            arrived: Condvar::new(),
         }
     }
 
@@ -153,69 +290,74 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Names the calling thread as the kernel's. The first one stays.
-    pub(crate) fn adopt_thread(&self) {
-        let _ = self.thread.set(std::thread::current().id());
+    /// The kernel's queues, if this is its thread and it is not closed.
+    #[inline]
+    fn queues<T>(&self, look: impl FnOnce(&Queues) -> T) -> Option<T> {
+        let place = self.home.get()?.place;
+        let look = |here: &RefCell<Vec<Option<Rc<Queues>>>>| {
+            let here = here.borrow();
+            let queues = here.get(place)?.as_ref()?;
+            // Another thread has another kernel in that place, or none.
+            std::ptr::eq(&*queues.shared, self).then(|| look(queues))
+        };
+        HERE.try_with(look).ok().flatten()
     }
 
     fn push(&self, level: u8, item: Item) {
+        let mut item = Some(item);
+        let pushed = self.queues(|queues| {
+            queues.receive(); // it was posted before
+            if let Some(item) = item.take() {
+                queues.levels.borrow_mut().push(level, item);
+            }
+        });
+        if let (None, Some(item)) = (pushed, item) {
+            self.post(level, item);
+        }
+    }
+
+    /// Leaves something for the kernel's thread.
+    fn post(&self, level: u8, item: Item) {
         let mut state = self.lock();
         if state.closed {
             drop(state); // the item's destructor may come back here
             return;
         }
-        state.queues[usize::from(level)].push_back(item);
-        state.occupied |= 1 << level;
+        state.items.push((level, item));
+        self.posted.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut state.waiting);
         drop(state); // whoever is woken would only wait for the lock
         if waiting {
-            self.posted.notify_one();
+            self.arrived.notify_one();
         }
     }
 
-    pub(crate) fn pop(&self) -> Option<Item> {
+    fn take(&self) -> Vec<(u8, Item)> {
         let mut state = self.lock();
-        if state.occupied == 0 {
-            return None;
-        }
-        let level = 31 - state.occupied.leading_zeros();
-        let queue = &mut state.queues[level as usize];
-        let item = queue.pop_front();
-        if queue.is_empty() {
-            state.occupied &= !(1 << level);
-        }
-        item
+        self.posted.store(false, Ordering::Relaxed);
+        std::mem::take(&mut state.items)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().occupied == 0
-    }
-
-    /// Blocks until something is ready or `timeout` has passed.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+    fn wait(&self, timeout: Option<Duration>) {
         let mut state = self.lock();
-        if state.occupied != 0 || state.closed {
+        if !state.items.is_empty() || state.closed {
             return;
         }
         state.waiting = true;
         match timeout {
             Some(timeout) => {
-                self.posted
+                self.arrived
                     .wait_while_for(&mut state, |state| state.waiting, timeout);
             }
-            None => self.posted.wait_while(&mut state, |state| state.waiting),
+            None => self.arrived.wait_while(&mut state, |state| state.waiting),
         }
         state.waiting = false;
     }
 
-    /// Drops what waits and whatever will be pushed from now on.
-    pub(crate) fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.occupied = 0;
-        let dropped: Vec<_> = state.queues.iter_mut().map(std::mem::take).collect();
-        drop(state); // destructors of closures may post
-        drop(dropped);
+    /// Refuses what will be posted from now on; gives what was.
+    fn close(&self) -> Vec<(u8, Item)> {
+        self.lock().closed = true;
+        self.take()
     }
 }
 
@@ -223,7 +365,10 @@ impl Shared {
 pub(crate) struct TaskWaker {
     pub(crate) id: TaskId,
     level: u8,
+    /// Whether the task is in the kernel's queues: used by the kernel's thread alone, so that plain loads and stores do.
     queued: AtomicBool,
+    /// Whether another thread has posted it.
+    posted: AtomicBool,
     shared: Arc<Shared>,
 }
 
@@ -233,13 +378,19 @@ impl TaskWaker {
             id,
             level: priority.level(),
             queued: AtomicBool::new(false),
+            posted: AtomicBool::new(false),
             shared,
         })
     }
 
     /// The task is about to be polled: the next wake-up counts again.
+    #[inline]
     pub(crate) fn rearm(&self) {
-        self.queued.store(false, Ordering::Release);
+        self.queued.store(false, Ordering::Relaxed);
+        // A swap, for a thread that found it posted must have its work seen by the poll that follows.
+        if self.posted.load(Ordering::Relaxed) {
+            self.posted.swap(false, Ordering::AcqRel);
+        }
     }
 }
 
@@ -249,8 +400,17 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            self.shared.push(self.level, Item::Task(self.id));
+        let here = self.shared.queues(|queues| {
+            if !self.queued.load(Ordering::Relaxed) {
+                self.queued.store(true, Ordering::Relaxed);
+                queues
+                    .levels
+                    .borrow_mut()
+                    .push(self.level, Item::Task(self.id));
+            }
+        });
+        if here.is_none() && !self.posted.swap(true, Ordering::AcqRel) {
+            self.shared.post(self.level, Item::Task(self.id));
         }
     }
 }

@@ -271,7 +271,7 @@ impl Kernel {
                 detached: false,
             };
         }
-        let handle = TaskWaker::new(id, priority, self.0.shared.clone());
+        let handle = TaskWaker::new(id, priority, self.0.ready.shared.clone());
         let body = Body {
             future: Box::pin(Run {
                 future,
@@ -348,7 +348,7 @@ impl Kernel {
     /// A task slot whose future lives on the caller's stack.
     pub(crate) fn outside_task(&self) -> Outside<'_> {
         let id = self.0.tasks.borrow_mut().allocate(None);
-        let handle = TaskWaker::new(id, Priority::DefaultDelay, self.0.shared.clone());
+        let handle = TaskWaker::new(id, Priority::DefaultDelay, self.0.ready.shared.clone());
         Outside {
             kernel: self,
             id,

@@ -12,6 +12,7 @@
 use crate::network::LinkId;
 use crate::time::Time;
 use crate::wheel::{Item, Wheel};
+use std::collections::VecDeque;
 use std::task::Waker;
 
 /// So many timers count as near.
@@ -52,6 +53,8 @@ pub(crate) struct Timers {
     horizon: u64,
     /// Those at or after `horizon`.
     far: Wheel,
+    /// Those of the current moment that were taken and have not fired: each may cancel those behind it.
+    due: VecDeque<TimerId>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     /// Items in both places, husks included.
@@ -81,6 +84,7 @@ impl Timers {
             near: Vec::new(),
             horizon: u64::MAX,
             far: Wheel::new(),
+            due: VecDeque::new(),
             entries: Vec::new(),
             free: Vec::new(),
             items: 0,
@@ -182,27 +186,38 @@ impl Timers {
         earliest.map(Time::from_nanos)
     }
 
-    /// Takes all timers of the time `time`, which [`Timers::next`] has named. Mostly that is one, and it is fired at
-    /// once; several go to `due`, in order, because each may cancel those behind it.
-    pub(crate) fn take_due(&mut self, time: Time, due: &mut Vec<TimerId>) -> Option<Fired> {
-        let time = time.as_nanos();
-        self.current = time;
-        if self.near.is_empty() {
-            self.refill(time);
-        }
-        let first = self.near.pop()?;
-        self.items -= 1;
-        if self.near.last().is_none_or(|next| next.time > time) {
-            self.mark_due(first.id);
-            return self.fire(first.id);
-        }
-        if self.mark_due(first.id) {
-            due.push(first.id);
-        }
-        while let Some(item) = self.near.pop_if(|item| item.time == time) {
+    /// Takes the timers of the earliest moment and fires the first of them; [`Timers::fire_due`] fires the others.
+    #[inline]
+    pub(crate) fn take_next(&mut self) -> Option<(Time, Fired)> {
+        loop {
+            let Some(item) = self.near.pop() else {
+                let time = self.next()?; // of the wheel, for the row is empty
+                self.refill(time.as_nanos());
+                continue;
+            };
             self.items -= 1;
-            if self.mark_due(item.id) {
-                due.push(item.id);
+            if !self.mark_due(item.id) {
+                continue;
+            }
+            self.current = item.time;
+            while let Some(other) = self.near.pop_if(|other| other.time == item.time) {
+                self.items -= 1;
+                if self.mark_due(other.id) {
+                    self.due.push_back(other.id);
+                }
+            }
+            let fired = self.fire(item.id).expect("nothing could cancel it");
+            return Some((Time::from_nanos(item.time), fired));
+        }
+    }
+
+    /// Fires the next one of the moment that was taken, unless there is none left.
+    #[inline]
+    pub(crate) fn fire_due(&mut self) -> Option<Fired> {
+        while let Some(id) = self.due.pop_front() {
+            let fired = self.fire(id);
+            if fired.is_some() {
+                return fired;
             }
         }
         None
@@ -219,8 +234,8 @@ impl Timers {
         true
     }
 
-    /// Fires a timer that [`Timers::take_due`] gave out, unless it has been cancelled since.
-    pub(crate) fn fire(&mut self, id: TimerId) -> Option<Fired> {
+    /// Fires a timer that was taken, unless it has been cancelled since.
+    fn fire(&mut self, id: TimerId) -> Option<Fired> {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
             return None;
@@ -315,10 +330,12 @@ mod tests {
 
     /// Fires the next moment's timers and says which they were.
     fn pop(timers: &mut Timers) -> Option<(u64, Vec<u32>)> {
-        let time = timers.next()?;
-        let mut due = Vec::new();
-        let mut fired: Vec<Fired> = timers.take_due(time, &mut due).into_iter().collect();
-        fired.extend(due.into_iter().filter_map(|id| timers.fire(id)));
+        let next = timers.next();
+        let taken = timers.take_next();
+        assert_eq!(taken.as_ref().map(|(time, _)| *time), next);
+        let (time, first) = taken?;
+        let mut fired = vec![first];
+        fired.extend(std::iter::from_fn(|| timers.fire_due()));
         let number = |fired| match fired {
             Fired::Link(link) => link.from.0,
             _ => unreachable!("they are all numbered"),
@@ -392,13 +409,10 @@ mod tests {
         let time = Time::from_secs(1.0);
         let first = timers.set(time, Action::Sleep(None));
         let second = timers.set(time, Action::Call(Box::new(|_| unreachable!())));
-        let mut due = Vec::new();
-        let next = timers.next().unwrap();
-        timers.take_due(next, &mut due);
-        assert!(due == [first, second]);
-        assert!(timers.fire(first).is_some());
+        assert!(matches!(timers.take_next(), Some((at, Fired::Wake(_))) if at == time));
+        assert!(timers.cancel(first).is_none(), "it has fired");
         assert!(matches!(timers.cancel(second), Some(Action::Call(_))));
-        assert!(timers.fire(second).is_none());
+        assert!(timers.fire_due().is_none());
         assert_eq!((timers.items, timers.husks), (0, 0));
     }
 
@@ -406,13 +420,12 @@ mod tests {
     fn a_timer_set_for_the_past_or_for_now_fires_now() {
         let mut timers = Timers::new();
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
-        let mut due = Vec::new();
-        let next = timers.next().unwrap();
-        assert!(timers.take_due(next, &mut due).is_some());
+        assert!(timers.take_next().is_some());
         timers.set(Time::from_secs(3.0), Action::Sleep(None));
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
         assert_eq!(timers.next(), Some(Time::from_secs(5.0)));
-        assert!(timers.take_due(Time::from_secs(5.0), &mut due).is_none());
-        assert_eq!(due.len(), 2);
+        assert!(matches!(timers.take_next(), Some((at, _)) if at == Time::from_secs(5.0)));
+        assert!(timers.fire_due().is_some());
+        assert!(timers.fire_due().is_none());
     }
 }
