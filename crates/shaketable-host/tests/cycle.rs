@@ -44,9 +44,10 @@ testDuration = 10.0
 
 #[test]
 fn a_ring_stays_one_ring_whatever_breaks() {
-    // Ten seconds in which everything breaks may hold no more than a transaction.
+    // Ten seconds in which everything breaks may hold no transaction at all; not all of them do.
     let ring = RING.replace("0.01", "0.0");
     let file = format!("[[test]]\ntestTitle = 'Ring'\n{ring}{FAULTS}");
+    let (mut transactions, mut conflicts) = (Vec::new(), 0);
     for seed in 0..4 {
         let buggify = Some(seed % 2 == 1);
         let settings = Settings {
@@ -55,18 +56,14 @@ fn a_ring_stays_one_ring_whatever_breaks() {
         };
         let outcome = run(&file, seed, &settings);
         assert_eq!(outcome.failures, [], "seed {seed}");
-        assert!(
-            metrics(&outcome, "Cycle.Transactions")[0] > 0.0,
-            "seed {seed}"
-        );
-        assert!(
-            outcome.errors.contains_key(&1020),
-            "seed {seed}: {:?}",
-            outcome.errors
-        );
+        transactions.push(metrics(&outcome, "Cycle.Transactions")[0]);
+        conflicts += outcome.errors.get(&1020).copied().unwrap_or(0);
         let again = run(&file, seed, &settings);
         assert_eq!(outcome.fingerprint, again.fingerprint, "seed {seed}");
     }
+    let busy = transactions.iter().filter(|count| **count > 10.0).count();
+    assert!(busy >= 2, "{transactions:?}");
+    assert!(conflicts > 0, "nobody met another");
 }
 
 #[test]
