@@ -100,6 +100,8 @@ mod host;
 mod instance;
 mod metrics;
 mod phase;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod processor;
 mod register;
 mod rng;
 #[cfg(feature = "assertions")]

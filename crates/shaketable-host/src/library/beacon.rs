@@ -5,6 +5,7 @@
 
 use super::text::Text;
 use crate::verdict::{Failure, Phase};
+use shaketable_kernel::Time;
 use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
@@ -19,7 +20,7 @@ pub struct Beacon {
     workload: AtomicU32,
     client: AtomicI32,
     phase: AtomicU8,
-    time_bits: AtomicU64,
+    time_nanos: AtomicU64,
     message: Text<MESSAGE_BYTES>,
     frames: [AtomicUsize; FRAMES_MAX],
     failures: Text<FAILURES_BYTES>,
@@ -59,7 +60,7 @@ impl Beacon {
             workload: AtomicU32::new(0),
             client: AtomicI32::new(-1),
             phase: AtomicU8::new(0),
-            time_bits: AtomicU64::new(0),
+            time_nanos: AtomicU64::new(0),
             message: Text::empty(),
             frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
             failures: Text::empty(),
@@ -112,10 +113,10 @@ impl Beacon {
         self.client.store(client as i32, Ordering::Relaxed);
     }
 
-    /// Says what simulated time it is.
-    pub fn set_time(seconds: f64) {
+    /// Says what simulated time it is. Called at every step, so that it leaves arithmetic to the reader.
+    pub fn set_time(now: Time) {
         let beacon = Beacon::current();
-        beacon.time_bits.store(seconds.to_bits(), Ordering::Relaxed);
+        beacon.time_nanos.store(now.as_nanos(), Ordering::Relaxed);
     }
 
     /// What was said last.
@@ -127,13 +128,13 @@ impl Beacon {
             workload: beacon.workload.load(Ordering::Relaxed) as usize,
             client: u32::try_from(beacon.client.load(Ordering::Relaxed)).ok(),
             phase: Phase::ALL.get(phase).copied().unwrap_or_default(),
-            time: f64::from_bits(beacon.time_bits.load(Ordering::Relaxed)),
+            time: Time::from_nanos(beacon.time_nanos.load(Ordering::Relaxed)).as_secs(),
         }
     }
 
     pub(super) fn reset() {
         Beacon::enter(0, 0, None, Phase::Boot);
-        Beacon::set_time(0.0);
+        Beacon::set_time(Time::ZERO);
         Beacon::current().message.clear();
         Beacon::current().leave_frames(&[]);
         Beacon::current().failures.clear();

@@ -67,6 +67,11 @@ impl Promises {
         (promise, Resolved(state))
     }
 
+    /// Whether something was done to a promise that must not be.
+    pub fn is_misused(&self) -> bool {
+        !self.misused.borrow().is_empty()
+    }
+
     /// What was done to promises that must not be; empties the list.
     pub fn take_misuses(&self) -> Vec<Misuse> {
         std::mem::take(&mut self.misused.borrow_mut())

@@ -31,7 +31,7 @@ use crate::verdict::{FailureKind, Outcome};
 pub(crate) use cycle::{CycleOptions, NAME as CYCLE};
 use run::Run;
 pub use run::current_client;
-use shaketable_kernel::{Kernel, Priority};
+use shaketable_kernel::{Kernel, Priority, Time};
 use std::rc::Rc;
 
 /// Simulates one seed.
@@ -83,6 +83,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
 /// Runs what is ready, then lets time pass, until the orchestra has finished or cannot.
 fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
+    let limit = Time::from_secs(run.limit_seconds);
     loop {
         let before = kernel.events();
         if let Err(spinning) = kernel.run_ready() {
@@ -104,7 +105,7 @@ fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::
             );
             return;
         }
-        if kernel.now().as_secs() > run.limit_seconds {
+        if kernel.now() > limit {
             let message = format!(
                 "the run took more than {} simulated seconds",
                 run.limit_seconds
@@ -124,7 +125,8 @@ fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::
             );
             return;
         }
-        hermetic::set_now(kernel.now().as_nanos());
-        Beacon::set_time(kernel.now().as_secs());
+        let now = kernel.now();
+        hermetic::set_now(now.as_nanos());
+        Beacon::set_time(now);
     }
 }

@@ -283,6 +283,9 @@ impl Run {
 
     /// Turns misuse of promises into failures.
     pub(super) fn collect_misuse(&self) {
+        if !self.promises.is_misused() {
+            return;
+        }
         for misuse in self.promises.take_misuses() {
             let (client, workload) = unpack_owner(misuse.owner);
             self.fail(
