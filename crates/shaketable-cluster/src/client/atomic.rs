@@ -16,7 +16,31 @@ use crate::error::Error;
 use crate::proto::MutationKind;
 use bytes::Bytes;
 
+/// What a mutation does to a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It stays as it is, be it absent.
+    Unchanged,
+    /// The key is absent afterwards.
+    Absent,
+    /// This is the value afterwards.
+    Value(Bytes),
+}
+
 /// The value after the mutation; `None` if the key is then absent.
+///
+/// # Panics
+///
+/// If `kind` is `ClearRange`, which is not a mutation of one value.
+pub fn apply(kind: MutationKind, existing: Option<&Bytes>, operand: &Bytes) -> Option<Bytes> {
+    match outcome(kind, existing.map(|value| &**value), operand) {
+        Outcome::Unchanged => existing.cloned(),
+        Outcome::Absent => None,
+        Outcome::Value(value) => Some(value),
+    }
+}
+
+/// What the mutation does to a value.
 ///
 /// A plain set and the two versionstamped operations store their operand: the commit proxy has turned the latter
 /// into sets before a storage server sees them, and the overlay shows the operand only to a reader who asked to
@@ -25,12 +49,12 @@ use bytes::Bytes;
 /// # Panics
 ///
 /// If `kind` is `ClearRange`, which is not a mutation of one value.
-pub fn apply(kind: MutationKind, existing: Option<&Bytes>, operand: &Bytes) -> Option<Bytes> {
+pub fn outcome(kind: MutationKind, existing: Option<&[u8]>, operand: &Bytes) -> Outcome {
     use MutationKind as M;
-    let bytes: &[u8] = existing.map_or(&[], |value| value);
+    let bytes = existing.unwrap_or(&[]);
     let vacant = bytes.is_empty();
     let absent = existing.is_none();
-    let result = match kind {
+    Outcome::Value(match kind {
         M::SetValue | M::SetVersionstampedKey | M::SetVersionstampedValue => operand.clone(),
         M::Add | M::Or | M::Xor | M::Max if vacant || operand.is_empty() => operand.clone(),
         M::Add => add(bytes, operand),
@@ -40,17 +64,18 @@ pub fn apply(kind: MutationKind, existing: Option<&Bytes>, operand: &Bytes) -> O
         M::And | M::AndV2 => zip(bytes, operand, |a, b| a & b),
         M::Max => pick(bytes, operand, std::cmp::Ordering::Greater),
         M::Min | M::MinV2 => pick(bytes, operand, std::cmp::Ordering::Less),
-        M::ByteMin if bytes < &operand[..] => existing?.clone(),
-        M::ByteMax if bytes > &operand[..] => existing?.clone(),
+        M::ByteMin if bytes < &operand[..] => return Outcome::Unchanged,
+        M::ByteMax if bytes > &operand[..] => return Outcome::Unchanged,
         M::ByteMin | M::ByteMax => operand.clone(),
         M::AppendIfFits if vacant => operand.clone(),
-        M::AppendIfFits if bytes.len() + operand.len() > VALUE_BYTES_MAX => existing?.clone(),
+        M::AppendIfFits if bytes.len() + operand.len() > VALUE_BYTES_MAX => {
+            return Outcome::Unchanged;
+        }
         M::AppendIfFits => [bytes, operand].concat().into(),
-        M::CompareAndClear if bytes == &operand[..] => return None,
-        M::CompareAndClear => existing?.clone(),
+        M::CompareAndClear if bytes == &operand[..] => return Outcome::Absent,
+        M::CompareAndClear => return Outcome::Unchanged,
         M::ClearRange => panic!("a range cannot be cleared by a mutation of one value"),
-    };
-    Some(result)
+    })
 }
 
 /// The mutation that an application's operation code stands for, or `invalid_mutation_type`.
@@ -80,6 +105,11 @@ pub fn kind_of_code(code: i32, api_version: i32) -> Result<MutationKind, Error> 
 
 /// The sum of two little-endian numbers, as wide as the operand; what overflows is lost.
 fn add(existing: &[u8], operand: &[u8]) -> Bytes {
+    // Counters are numbers of the machine nearly always.
+    if let (Ok(existing), Ok(operand)) = (existing.try_into(), operand.try_into()) {
+        let sum = u64::from_le_bytes(existing).wrapping_add(u64::from_le_bytes(operand));
+        return crate::short::copy(&sum.to_le_bytes());
+    }
     let mut carry = 0;
     extended(existing, operand.len())
         .zip(operand)

@@ -11,7 +11,8 @@
 //! in order, against the writes of those before it in the same batch. The difference shows in what
 //! is reported: every conflicting range of the history, but only the first inside the batch.
 
-use crate::proto::{Key, KeyRange, Version};
+use crate::proto::{KeyRange, Version};
+use crate::server::small_key::SmallKey;
 
 /// Chunks are split when they reach this many segments.
 const CHUNK_SEGMENTS_MAX: usize = 128;
@@ -145,7 +146,7 @@ struct Segments {
 
 #[derive(Debug)]
 struct Chunk {
-    segments: Vec<(Key, Version)>,
+    segments: Vec<(SmallKey, Version)>,
     newest: Version,
 }
 
@@ -163,7 +164,7 @@ impl Chunk {
 impl Segments {
     fn new(version: Version) -> Segments {
         let first = Chunk {
-            segments: vec![(Key::new(), version)],
+            segments: vec![(SmallKey::EMPTY, version)],
             newest: version,
         };
         Segments {
@@ -176,28 +177,28 @@ impl Segments {
         self.chunks.truncate(1);
         let first = &mut self.chunks[0];
         first.segments.clear();
-        first.segments.push((Key::new(), version));
+        first.segments.push((SmallKey::EMPTY, version));
         first.newest = version;
         self.len = 1;
     }
 
     /// The chunk and index of the segment that holds `key`.
-    fn find(&self, key: &[u8]) -> (usize, usize) {
+    fn find(&self, key: &SmallKey) -> (usize, usize) {
         let chunk = self
             .chunks
-            .partition_point(|chunk| *chunk.segments[0].0 <= *key)
+            .partition_point(|chunk| chunk.segments[0].0 <= *key)
             - 1;
         let segments = &self.chunks[chunk].segments;
         (
             chunk,
-            segments.partition_point(|(begin, _)| **begin <= *key) - 1,
+            segments.partition_point(|(begin, _)| begin <= key) - 1,
         )
     }
 
     /// The same for a key that is not before the beginning of a segment already found. Most ranges are a single key,
     /// whose end is near.
-    fn find_after(&self, chunk: usize, index: usize, key: &[u8]) -> (usize, usize) {
-        let begins_before = |next: &Chunk| *next.segments[0].0 <= *key;
+    fn find_after(&self, chunk: usize, index: usize, key: &SmallKey) -> (usize, usize) {
+        let begins_before = |next: &Chunk| next.segments[0].0 <= *key;
         if self.chunks.get(chunk + 1).is_some_and(begins_before) {
             return self.find(key);
         }
@@ -205,32 +206,33 @@ impl Segments {
         let near = behind
             .iter()
             .take(2)
-            .take_while(|(begin, _)| **begin <= *key)
+            .take_while(|(begin, _)| begin <= key)
             .count();
         if near < 2 {
             return (chunk, index + near);
         }
         (
             chunk,
-            index + behind.partition_point(|(begin, _)| **begin <= *key),
+            index + behind.partition_point(|(begin, _)| begin <= key),
         )
     }
 
     /// Whether any key of the range was written after `version`.
     fn newer(&self, range: &KeyRange, version: Version) -> bool {
-        if range.begin >= range.end {
+        let (begin, end) = bounds(range);
+        if begin >= end {
             return false;
         }
-        let (first, index) = self.find(&range.begin);
+        let (first, index) = self.find(&begin);
         for (number, chunk) in self.chunks[first..].iter().enumerate() {
-            if *chunk.segments[0].0 >= *range.end {
+            if chunk.segments[0].0 >= end {
                 return false;
             }
             if chunk.newest > version {
                 let from = if number == 0 { index } else { 0 };
                 let mut inside = chunk.segments[from..]
                     .iter()
-                    .take_while(|(begin, _)| *begin < range.end);
+                    .take_while(|(begin, _)| *begin < end);
                 if inside.any(|(_, written)| *written > version) {
                     return true;
                 }
@@ -240,24 +242,32 @@ impl Segments {
     }
 
     fn write(&mut self, range: &KeyRange, version: Version) {
-        if range.begin >= range.end {
+        let (begin, end) = bounds(range);
+        if begin >= end {
             return;
         }
-        let (first, first_index) = self.find(&range.begin);
-        let (last, last_index) = self.find_after(first, first_index, &range.end);
+        let (first, first_index) = self.find(&begin);
+        let (last, last_index) = self.find_after(first, first_index, &end);
         let (end_key, end_version) = &self.chunks[last].segments[last_index];
         // The segment that the end cuts keeps its version behind the cut.
-        let tail = (*end_key != range.end).then(|| (range.end.clone(), *end_version));
-        let keep_begin = self.chunks[first].segments[first_index].0 != range.begin;
+        let tail = (*end_key != end).then_some((end, *end_version));
+        let keep_begin = self.chunks[first].segments[first_index].0 != begin;
         let from = first_index + usize::from(keep_begin);
         // Everything from (first, from) up to the end is replaced by the new segment and the tail.
         let upto = last_index + usize::from(tail.is_some());
-        let new = [Some((range.begin.clone(), version)), tail];
-        let new_count = new.iter().flatten().count();
+        let new_count = 1 + usize::from(tail.is_some());
+        let new = std::iter::once((begin, version)).chain(tail);
         if first == last {
             let chunk = &mut self.chunks[first];
             self.len = self.len + new_count - (upto - from);
-            chunk.segments.splice(from..upto, new.into_iter().flatten());
+            if upto - from == new_count {
+                // The boundaries are there already, as where a key is written again and again.
+                for (segment, new) in chunk.segments[from..upto].iter_mut().zip(new) {
+                    *segment = new;
+                }
+            } else {
+                chunk.segments.splice(from..upto, new);
+            }
             chunk.refresh_or_raise(version);
         } else {
             let removed_middle: usize = self.chunks[first + 1..last]
@@ -269,9 +279,7 @@ impl Segments {
             self.chunks[last].segments.drain(..upto);
             self.chunks[last].refresh();
             self.chunks[first].segments.truncate(from);
-            self.chunks[first]
-                .segments
-                .extend(new.into_iter().flatten());
+            self.chunks[first].segments.extend(new);
             self.chunks[first].refresh();
             let drop_last = self.chunks[last].segments.is_empty();
             self.chunks.drain(first + 1..last + usize::from(drop_last));
@@ -318,6 +326,13 @@ impl Segments {
     }
 }
 
+fn bounds(range: &KeyRange) -> (SmallKey, SmallKey) {
+    (
+        SmallKey::from(&*range.begin),
+        SmallKey::from(&*range.end),
+    )
+}
+
 impl Chunk {
     /// The usual write raises the maximum; only a version from the past needs a second look.
     fn refresh_or_raise(&mut self, version: Version) {
@@ -332,6 +347,7 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::Key;
 
     fn range(begin: &str, end: &str) -> KeyRange {
         let key = |text: &str| Key::copy_from_slice(text.as_bytes());

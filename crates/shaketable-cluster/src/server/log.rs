@@ -141,8 +141,45 @@ struct Log {
 struct Subscriber {
     sink: Endpoint<LogUpdate>,
     sent: Version,
+    /// Whether it could not ask when that was looked at last.
+    held: bool,
     /// Kept: when it goes, the storage server subscribes anew.
     _lives: Reply<()>,
+}
+
+impl Subscriber {
+    /// Sends what is durable and new.
+    fn send(&mut self, role: &Role, disk: &LogDisk, first_answer: bool) {
+        // Little is new as a rule, so it is looked for from the end.
+        let behind = |version: Version| {
+            let newer = disk.batches.iter().rev();
+            disk.batches.len() - newer.take_while(|batch| batch.version > version).count()
+        };
+        let (first, upto) = (behind(self.sent), behind(disk.durable));
+        if first >= upto && !first_answer {
+            return;
+        }
+        let batches: Vec<_> = disk
+            .batches
+            .range(first..upto.max(first))
+            .cloned()
+            .collect();
+        self.sent = batches.last().map_or(self.sent, |batch| batch.version);
+        let update = LogUpdate {
+            epoch: disk.epoch,
+            first: first_answer,
+            batches,
+            known_committed: disk.known_committed,
+        };
+        self.sink.send(role.process(), update);
+        let env = role.env();
+        if let Some(seconds) = env.stresses_for("storage server lags", stress::STORAGE_LAGS) {
+            let kernel = env.kernel();
+            let ip = |process| kernel.process(process).address.ip;
+            let (from, to) = (ip(role.process()), ip(self.sink.process()));
+            kernel.clog_pair(from, to, seconds);
+        }
+    }
 }
 
 /// A log as its worker sees it.
@@ -222,8 +259,12 @@ impl Log {
         if self.locked {
             return; // without an answer: the generation is over
         }
-        self.early.insert(push.batch.previous, (push, reply));
-        while let Some((push, reply)) = self.early.remove(&self.version) {
+        if push.batch.previous != self.version {
+            self.early.insert(push.batch.previous, (push, reply));
+            return;
+        }
+        let mut next = Some((push, reply));
+        while let Some((push, reply)) = next {
             self.version = push.batch.version;
             let mut disk = self.disk.borrow_mut();
             disk.known_committed = push.known_committed.max(disk.known_committed);
@@ -231,10 +272,9 @@ impl Log {
             self.unsynced_bytes += push.batch.bytes();
             disk.batches.push_back(push.batch);
             self.unsynced.push(reply);
+            next = self.early.remove(&self.version);
         }
-        if !self.unsynced.is_empty() {
-            self.received.notify_all();
-        }
+        self.received.notify_all();
     }
 
     fn pop(&self, tag: Tag, upto: Version) {
@@ -250,15 +290,16 @@ impl Log {
             return;
         }
         let SubscribeLog { tag, after, sink } = request;
-        self.subscribers.insert(
-            tag,
-            Subscriber {
-                sink,
-                sent: after,
-                _lives: reply,
-            },
-        );
-        self.send_to(tag, true);
+        let subscriber = Subscriber {
+            sink,
+            sent: after,
+            held: false,
+            _lives: reply,
+        };
+        let mut entry = self.subscribers.entry(tag).insert_entry(subscriber);
+        entry
+            .get_mut()
+            .send(&self.role, &self.disk.borrow(), true);
     }
 
     /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage server asks for every
@@ -268,55 +309,21 @@ impl Log {
         if self.locked {
             return false;
         }
-        let kernel = self.role.env().kernel().clone();
+        let kernel = self.role.env().kernel();
         let (now, process) = (kernel.now(), self.role.process());
-        let tags = self.subscribers.iter();
-        let tags: Vec<(Tag, bool)> = tags
-            .map(|(tag, one)| (*tag, kernel.held_until(one.sink.process(), process) > now))
-            .collect();
-        for (tag, _) in tags.iter().filter(|(_, held)| !held) {
-            self.send_to(*tag, false);
+        let mut any_held = false;
+        // All are looked at before any is sent to: what is sent to one may hold up another.
+        for subscriber in self.subscribers.values_mut() {
+            subscriber.held = kernel.held_until(subscriber.sink.process(), process) > now;
+            any_held |= subscriber.held;
         }
-        tags.iter().any(|(_, held)| *held)
-    }
-
-    /// Sends a subscriber what is durable and new to it.
-    fn send_to(&mut self, tag: Tag, first_answer: bool) {
-        let Some(subscriber) = self.subscribers.get_mut(&tag) else {
-            return;
-        };
         let disk = self.disk.borrow();
-        let first = disk
-            .batches
-            .partition_point(|batch| batch.version <= subscriber.sent);
-        let upto = disk
-            .batches
-            .partition_point(|batch| batch.version <= disk.durable);
-        let batches: Vec<_> = disk
-            .batches
-            .range(first..upto.max(first))
-            .cloned()
-            .collect();
-        if batches.is_empty() && !first_answer {
-            return;
+        for subscriber in self.subscribers.values_mut() {
+            if !subscriber.held {
+                subscriber.send(&self.role, &disk, false);
+            }
         }
-        subscriber.sent = batches
-            .last()
-            .map_or(subscriber.sent, |batch| batch.version);
-        let update = LogUpdate {
-            epoch: disk.epoch,
-            first: first_answer,
-            batches,
-            known_committed: disk.known_committed,
-        };
-        subscriber.sink.send(self.role.process(), update);
-        let env = self.role.env();
-        if let Some(seconds) = env.stresses_for("storage server lags", stress::STORAGE_LAGS) {
-            let kernel = env.kernel();
-            let ip = |process| kernel.process(process).address.ip;
-            let (from, to) = (ip(self.role.process()), ip(subscriber.sink.process()));
-            kernel.clog_pair(from, to, seconds);
-        }
+        any_held
     }
 
     fn lock(&mut self, epoch: Epoch) -> Option<LockedLog> {

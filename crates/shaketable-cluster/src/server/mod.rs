@@ -29,6 +29,7 @@ mod recovery_tests;
 pub mod resolver;
 pub mod role;
 pub mod sequencer;
+mod small_key;
 pub mod storage;
 #[cfg(test)]
 mod tests;

@@ -48,9 +48,14 @@ pub fn start(role: &Role, version: Version, proxies: usize) -> ResolverInterface
     };
     ResolverInterface {
         resolve: role.serve(move |batch: ResolveBatch, reply| {
-            resolver.waiting.insert(batch.previous, (batch, reply));
-            while let Some((batch, reply)) = resolver.waiting.remove(&resolver.version) {
+            if batch.previous != resolver.version {
+                resolver.waiting.insert(batch.previous, (batch, reply));
+                return;
+            }
+            let mut next = Some((batch, reply));
+            while let Some((batch, reply)) = next {
                 reply.send(resolver.resolve(batch));
+                next = resolver.waiting.remove(&resolver.version);
             }
         }),
         failure: role.serve_failure(),

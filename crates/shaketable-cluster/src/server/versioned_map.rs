@@ -9,10 +9,12 @@
 //! than a version inside the window. That is what a reboot does (what was not durable is gone) and
 //! what a recovery does to versions that the logs could not keep.
 //!
-//! Keys and values are boxed slices and not `Bytes`: half the size per row, and a row never pins the
-//! buffer of the transaction that wrote it.
+//! Keys lie in the map ([`SmallKey`]) and values are boxed slices and not `Bytes`: half the size per row, and a row never
+//! pins the buffer of the transaction that wrote it.
 
+use crate::client::atomic::Outcome;
 use crate::proto::Version;
+use crate::server::small_key::SmallKey;
 use bytes::Bytes;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,7 +29,7 @@ const RANGE_CHANGE_ROWS: usize = 32;
 /// A multi-version ordered map.
 #[derive(Debug, Default)]
 pub struct VersionedMap {
-    rows: BTreeMap<Box<[u8]>, Row>,
+    rows: BTreeMap<SmallKey, Row>,
     /// What changed in the window, and at which version, oldest first.
     changes: VecDeque<(Version, Change)>,
     oldest: Version,
@@ -54,6 +56,8 @@ struct OldValue {
 
 #[derive(Debug)]
 enum Change {
+    /// A row was made. Nothing was there before, so there is nothing to forget.
+    Made(Bytes),
     Key(Bytes),
     Range(Box<(Bytes, Bytes)>),
 }
@@ -66,15 +70,12 @@ impl VersionedMap {
 
     /// The value of a key at a version of the window.
     pub fn get(&self, key: &[u8], version: Version) -> Option<&[u8]> {
-        self.rows.get(key)?.at(version)
+        self.rows.get(&SmallKey::from(key))?.at(version)
     }
 
     /// The value of a key after everything applied so far.
     pub fn latest(&self, key: &[u8]) -> Option<&[u8]> {
-        self.rows
-            .get(key)
-            .filter(|row| row.gone_at == NEVER)
-            .map(|row| &*row.value)
+        self.rows.get(&SmallKey::from(key))?.latest()
     }
 
     /// The rows of `[begin, end)` at a version, in order and from both ends.
@@ -91,35 +92,56 @@ impl VersionedMap {
         };
         self.rows
             .range::<[u8], _>((Bound::Included(bounds.0), Bound::Excluded(bounds.1)))
-            .filter_map(move |(key, row)| Some((&**key, row.at(version)?)))
+            .filter_map(move |(key, row)| Some((key.as_ref(), row.at(version)?)))
     }
 
     /// Sets a key. Versions must not go backwards, except for rows that enter a range which was not
     /// held before (see `server::storage`).
     pub fn set(&mut self, version: Version, key: &Bytes, value: &[u8]) {
-        // A box that turns out not to be needed costs less than a second search.
-        match self.rows.entry((**key).into()) {
-            Entry::Occupied(mut row) => row.get_mut().set(version, value.into()),
-            Entry::Vacant(place) => {
-                place.insert(Row {
-                    set_at: version,
-                    gone_at: NEVER,
-                    value: value.into(),
-                    older: None,
-                });
+        let change = match self.rows.entry(SmallKey::from(&**key)) {
+            Entry::Occupied(mut row) => {
+                row.get_mut().set(version, value.into());
+                Change::Key(key.clone())
             }
-        }
-        self.changed(version, Change::Key(key.clone()));
+            Entry::Vacant(place) => {
+                place.insert(Row::new(version, value.into()));
+                Change::Made(key.clone())
+            }
+        };
+        self.changed(version, change);
+    }
+
+    /// Sets or clears a key, depending on its value after everything applied so far.
+    pub fn update(
+        &mut self,
+        version: Version,
+        key: &Bytes,
+        outcome: impl FnOnce(Option<&[u8]>) -> Outcome,
+    ) {
+        let change = match self.rows.entry(SmallKey::from(&**key)) {
+            Entry::Occupied(mut row) => {
+                let row = row.get_mut();
+                match outcome(row.latest()) {
+                    Outcome::Value(value) => row.set(version, (*value).into()),
+                    Outcome::Absent if row.gone_at == NEVER => row.gone_at = version,
+                    Outcome::Absent | Outcome::Unchanged => return,
+                }
+                Change::Key(key.clone())
+            }
+            Entry::Vacant(place) => {
+                let Outcome::Value(value) = outcome(None) else {
+                    return;
+                };
+                place.insert(Row::new(version, (*value).into()));
+                Change::Made(key.clone())
+            }
+        };
+        self.changed(version, change);
     }
 
     /// Clears one key.
     pub fn clear(&mut self, version: Version, key: &Bytes) {
-        if let Some(row) = self.rows.get_mut(&**key)
-            && row.gone_at == NEVER
-        {
-            row.gone_at = version;
-            self.changed(version, Change::Key(key.clone()));
-        }
+        self.update(version, key, |_| Outcome::Absent);
     }
 
     /// Clears the keys of `[begin, end)`.
@@ -137,7 +159,7 @@ impl VersionedMap {
                 row.gone_at = version;
                 count += 1;
                 if count <= RANGE_CHANGE_ROWS {
-                    killed.push(Change::Key(Bytes::copy_from_slice(key)));
+                    killed.push(Change::Key(Bytes::copy_from_slice(key.as_ref())));
                 }
             }
         }
@@ -171,11 +193,12 @@ impl VersionedMap {
         {
             let (_, change) = self.changes.pop_front().expect("looked at above");
             match change {
+                Change::Made(_) => {}
                 Change::Key(key) => {
-                    if let Some(row) = self.rows.get_mut(&*key) {
-                        row.forget_before(oldest);
-                        if row.gone_at <= oldest {
-                            self.rows.remove(&*key);
+                    if let Entry::Occupied(mut row) = self.rows.entry(SmallKey::from(&*key)) {
+                        row.get_mut().forget_before(oldest);
+                        if row.get().gone_at <= oldest {
+                            row.remove();
                         }
                     }
                 }
@@ -200,11 +223,11 @@ impl VersionedMap {
         {
             let (_, change) = self.changes.pop_back().expect("looked at above");
             match change {
-                Change::Key(key) => {
-                    if let Some(row) = self.rows.get_mut(&*key)
-                        && !row.rollback(to)
+                Change::Made(key) | Change::Key(key) => {
+                    if let Entry::Occupied(mut row) = self.rows.entry(SmallKey::from(&*key))
+                        && !row.get_mut().rollback(to)
                     {
-                        self.rows.remove(&*key);
+                        row.remove();
                     }
                 }
                 Change::Range(range) => {
@@ -239,11 +262,13 @@ impl VersionedMap {
             // Most of the map goes: building what stays is cheaper than removing one by one.
             let stays = |key: &[u8], row: &Row| key < begin || key >= end || !gone(row);
             let rows = std::mem::take(&mut self.rows).into_iter();
-            self.rows = rows.filter(|(key, row)| stays(key, row)).collect();
+            self.rows = rows
+                .filter(|(key, row)| stays(key.as_ref(), row))
+                .collect();
             return;
         }
         let dead = range().filter(|(_, row)| gone(row));
-        let dead: Vec<Box<[u8]>> = dead.map(|(key, _)| key.clone()).collect();
+        let dead: Vec<SmallKey> = dead.map(|(key, _)| key.clone()).collect();
         for key in dead {
             self.rows.remove(&key);
         }
@@ -251,6 +276,19 @@ impl VersionedMap {
 }
 
 impl Row {
+    fn new(version: Version, value: Box<[u8]>) -> Row {
+        Row {
+            set_at: version,
+            gone_at: NEVER,
+            value,
+            older: None,
+        }
+    }
+
+    fn latest(&self) -> Option<&[u8]> {
+        (self.gone_at == NEVER).then_some(&*self.value)
+    }
+
     fn at(&self, version: Version) -> Option<&[u8]> {
         if version >= self.set_at {
             return (version < self.gone_at).then_some(&*self.value);

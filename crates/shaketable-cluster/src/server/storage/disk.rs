@@ -520,13 +520,10 @@ fn apply_to_rows(rows: &mut VersionedMap, version: Version, mutation: &Mutation)
         param2,
     } = mutation;
     match kind {
-        MutationKind::SetValue => return rows.set(version, key, param2),
-        MutationKind::ClearRange => return rows.clear_range(version, key, param2),
-        _ => {}
-    }
-    let existing = rows.latest(key).map(Bytes::copy_from_slice);
-    match atomic::apply(*kind, existing.as_ref(), param2) {
-        Some(value) => rows.set(version, key, &value),
-        None => rows.clear(version, key),
+        MutationKind::SetValue => rows.set(version, key, param2),
+        MutationKind::ClearRange => rows.clear_range(version, key, param2),
+        _ => rows.update(version, key, |existing| {
+            atomic::outcome(*kind, existing, param2)
+        }),
     }
 }

@@ -1,0 +1,126 @@
+//! A key for the ordered maps of servers: what is short lies in the map itself.
+//!
+//! Searching is most of what storage servers and resolvers do, and what a search costs is the way to the bytes of each key that it
+//! passes. So a key of up to 30 bytes, as nearly all are, lies beside its neighbours, and two of them are compared as
+//! numbers, eight bytes at a time, without a call. Longer ones are boxed. The order is that of the bytes in any case.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+
+const SHORT_MAX: usize = 30;
+
+/// An immutable key of any length.
+#[derive(Clone)]
+pub struct SmallKey(Form);
+
+#[derive(Clone)]
+enum Form {
+    /// The bytes, zeros, and last the length: for keys that differ in nothing but zeros at the end it gives the order.
+    Short([u8; SHORT_MAX + 1]),
+    Long(Box<[u8]>),
+}
+
+impl SmallKey {
+    /// The empty key.
+    pub const EMPTY: SmallKey = SmallKey(Form::Short([0; SHORT_MAX + 1]));
+}
+
+impl From<&[u8]> for SmallKey {
+    fn from(key: &[u8]) -> SmallKey {
+        if key.len() > SHORT_MAX {
+            return SmallKey(Form::Long(key.into()));
+        }
+        let mut short = [0; SHORT_MAX + 1];
+        short[..key.len()].copy_from_slice(key);
+        short[SHORT_MAX] = key.len() as u8;
+        SmallKey(Form::Short(short))
+    }
+}
+
+impl AsRef<[u8]> for SmallKey {
+    fn as_ref(&self) -> &[u8] {
+        match &self.0 {
+            Form::Short(short) => &short[..usize::from(short[SHORT_MAX])],
+            Form::Long(long) => long,
+        }
+    }
+}
+
+impl Borrow<[u8]> for SmallKey {
+    fn borrow(&self) -> &[u8] {
+        self.as_ref()
+    }
+}
+
+impl Ord for SmallKey {
+    fn cmp(&self, other: &SmallKey) -> Ordering {
+        let (Form::Short(this), Form::Short(that)) = (&self.0, &other.0) else {
+            return self.as_ref().cmp(other.as_ref());
+        };
+        // The last word begins with a byte of the one before, which is equal by then.
+        for at in [0, 8, 16, SHORT_MAX + 1 - 8] {
+            let (this, that) = (word(this, at), word(that, at));
+            if this != that {
+                return this.cmp(&that);
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+impl PartialOrd for SmallKey {
+    fn partial_cmp(&self, other: &SmallKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for SmallKey {
+    fn eq(&self, other: &SmallKey) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for SmallKey {}
+
+impl fmt::Debug for SmallKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "\"{}\"", self.as_ref().escape_ascii())
+    }
+}
+
+/// Eight bytes as a number that is in order where they are.
+fn word(bytes: &[u8; SHORT_MAX + 1], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Bytes of few kinds and lengths around the longest short one, so that many are equal for long.
+        #[test]
+        fn keys_are_in_the_order_of_their_bytes(
+            first in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..40),
+            second in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..40),
+            common in prop::collection::vec(any::<u8>(), 0..34),
+        ) {
+            let first = [&common[..], &first].concat();
+            let second = [&common[..], &second].concat();
+            let keys = [SmallKey::from(&first[..]), SmallKey::from(&second[..])];
+            prop_assert_eq!(keys[0].as_ref(), &first[..]);
+            prop_assert_eq!(keys[0].cmp(&keys[1]), first.cmp(&second));
+            prop_assert_eq!(keys[0] == keys[1], first == second);
+        }
+    }
+
+    #[test]
+    fn zeros_at_the_end_count() {
+        for length in 0..40 {
+            let [shorter, longer] = [vec![0; length], vec![0; length + 1]];
+            assert!(SmallKey::from(&shorter[..]) < SmallKey::from(&longer[..]));
+        }
+    }
+}
