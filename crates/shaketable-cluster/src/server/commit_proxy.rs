@@ -18,8 +18,8 @@ use crate::proto::{
 };
 use crate::server::conflict_set::{ResolveTransaction, Verdict};
 use crate::server::messages::{
-    CommitEmptyBatch, GetCommitVersion, LogBatch, LogEntry, LogInterface, Payload, PushBatch,
-    ReportCommitted, Resolution, ResolveBatch, StateTransaction, Tag, UpdateStorages,
+    CommitEmptyBatch, CommitVersion, GetCommitVersion, LogBatch, LogEntry, LogInterface, Payload,
+    PushBatch, ReportCommitted, Resolution, ResolveBatch, StateTransaction, Tag, UpdateStorages,
 };
 use crate::server::metadata::{Metadata, touches_metadata};
 use crate::server::resolver::ResolverInterface;
@@ -74,7 +74,9 @@ type CommitReply = Reply<<Commit as shaketable_kernel::Request>::Reply>;
 
 #[derive(Default)]
 struct Batch {
-    commits: Vec<(Commit, CommitReply)>,
+    commits: Vec<Commit>,
+    /// One for each commit.
+    replies: Vec<CommitReply>,
     bytes: usize,
     even_if_empty: bool,
 }
@@ -160,11 +162,13 @@ impl CommitProxy {
         let full = {
             let mut batch = self.collecting.borrow_mut();
             batch.bytes += commit_bytes(&commit.transaction);
-            if commit.first_in_batch {
-                batch.commits.insert(0, (commit, reply));
+            let place = if commit.first_in_batch {
+                0
             } else {
-                batch.commits.push((commit, reply));
-            }
+                batch.commits.len()
+            };
+            batch.commits.insert(place, commit);
+            batch.replies.insert(place, reply);
             batch.commits.len() as i64 >= knobs.commit_transaction_batch_count_max
                 || batch.bytes as i64 >= knobs.commit_transaction_batch_bytes_min
         };
@@ -271,8 +275,11 @@ impl CommitProxy {
         let received = self.version.replace(place.version);
         self.version_turn.set(number + 1);
 
-        let (mut commits, replies): (Vec<Commit>, Vec<CommitReply>) =
-            batch.commits.into_iter().unzip();
+        let Batch {
+            mut commits,
+            replies,
+            ..
+        } = batch;
         let rejected = if env.is_stressed() {
             stress::BATCH_TOO_OLD
         } else {
@@ -308,11 +315,7 @@ impl CommitProxy {
         let state = self.metadata.borrow().database_state().clone();
         self.metadata_turn.set(number + 1);
 
-        let log_batch = Rc::new(LogBatch {
-            previous: place.previous,
-            version: place.version,
-            entries,
-        });
+        let log_batch = Rc::new(LogBatch::new(place.previous, place.version, entries));
         if env.stresses("commit proxy dies before it writes", stress::KILL_PROXY) {
             return Err(Disconnected::MaybeDelivered);
         }
@@ -387,7 +390,7 @@ impl CommitProxy {
     fn ask_resolvers(
         &self,
         commits: &mut [Commit],
-        place: crate::server::messages::CommitVersion,
+        commit_version: CommitVersion,
         received: Version,
     ) -> Vec<Requesting<Resolution>> {
         let state: Vec<StateTransaction> = commits
@@ -405,24 +408,34 @@ impl CommitProxy {
             .iter()
             .map(|_| Vec::with_capacity(commits.len()))
             .collect();
-        for commit in commits {
+        for (place, commit) in commits.iter_mut().enumerate() {
             let transaction = &mut commit.transaction;
-            let reads = std::mem::take(&mut transaction.read_conflict_ranges);
+            let reads = (0..).zip(std::mem::take(&mut transaction.read_conflict_ranges));
             let writes = std::mem::take(&mut transaction.write_conflict_ranges);
-            let whole = ResolveTransaction {
+            let empty = || ResolveTransaction {
                 read_snapshot: transaction.read_snapshot,
-                reads: (0..).zip(reads).collect(),
-                writes,
+                reads: Vec::new(),
+                writes: Vec::new(),
                 report_conflicts: transaction.report_conflicting_keys,
             };
             if let [only] = &mut parts[..] {
-                only.push(whole);
+                only.push(ResolveTransaction {
+                    reads: reads.collect(),
+                    writes,
+                    ..empty()
+                });
                 continue;
             }
-            for (number, part) in parts.iter_mut().enumerate() {
-                let begin = &resolvers[number].0;
-                let end = resolvers.get(number + 1).map(|(key, _)| key);
-                part.push(clip_transaction(&whole, begin, end));
+            parts.iter_mut().for_each(|part| part.push(empty()));
+            for (index, range) in reads {
+                distribute(resolvers, range, |number, range| {
+                    parts[number][place].reads.push((index, range));
+                });
+            }
+            for range in writes {
+                distribute(resolvers, range, |number, range| {
+                    parts[number][place].writes.push(range);
+                });
             }
         }
         let process = self.role.process();
@@ -431,8 +444,8 @@ impl CommitProxy {
             .zip(parts)
             .map(|((_, resolver), transactions)| {
                 let batch = ResolveBatch {
-                    previous: place.previous,
-                    version: place.version,
+                    previous: commit_version.previous,
+                    version: commit_version.version,
                     proxy: self.spec.index,
                     received,
                     transactions,
@@ -476,7 +489,8 @@ impl CommitProxy {
     ) -> (Vec<Fate>, Vec<LogEntry>) {
         let mut metadata = self.metadata.borrow_mut();
         let locked = metadata.database_state().locked.is_some();
-        let mut entries = Vec::new();
+        let mutations = commits.iter().map(|one| one.transaction.mutations.len());
+        let mut entries = Vec::with_capacity(mutations.sum());
         let mut outcomes = Vec::with_capacity(commits.len());
         let mut ids: BTreeMap<u8, Vec<(Bytes, u8)>> = BTreeMap::new();
         for (index, commit) in commits.into_iter().enumerate() {
@@ -536,7 +550,7 @@ pub(crate) fn assign_tags(
     mutation: Mutation,
     entries: &mut Vec<LogEntry>,
 ) {
-    let changes = metadata.apply(&mutation);
+    let changed = metadata.apply(&mutation);
     if mutation.kind == MutationKind::ClearRange {
         let range = KeyRange {
             begin: mutation.param1,
@@ -560,9 +574,9 @@ pub(crate) fn assign_tags(
             payload: Payload::Mutation(mutation),
         });
     }
-    if !changes.is_empty() {
+    if let Some(range) = changed {
         let everybody: Rc<[Tag]> = metadata.servers().map(|(tag, _)| tag).collect();
-        for change in changes {
+        for change in metadata.shard_changes(&range) {
             entries.push(LogEntry {
                 tags: everybody.clone(),
                 payload: Payload::Shard(change),
@@ -598,31 +612,26 @@ fn fill_versionstamps(transaction: &mut CommitTransaction, version: Version, ind
     }
 }
 
-fn clip_transaction(
-    whole: &ResolveTransaction,
-    begin: &Key,
-    end: Option<&Key>,
-) -> ResolveTransaction {
-    let clip = |range: &KeyRange| -> Option<KeyRange> {
-        let clipped = KeyRange {
-            begin: range.begin.clone().max(begin.clone()),
-            end: match end {
-                Some(end) => range.end.clone().min(end.clone()),
-                None => range.end.clone(),
-            },
-        };
-        (clipped.begin < clipped.end).then_some(clipped)
-    };
-    ResolveTransaction {
-        read_snapshot: whole.read_snapshot,
-        reads: whole
-            .reads
-            .iter()
-            .filter_map(|(index, range)| Some((*index, clip(range)?)))
-            .collect(),
-        writes: whole.writes.iter().filter_map(clip).collect(),
-        report_conflicts: whole.report_conflicts,
+/// Gives each resolver its part of a range. Nearly every range is a single key, so it goes to one of them as it is.
+fn distribute(
+    resolvers: &[(Key, ResolverInterface)],
+    mut range: KeyRange,
+    mut give: impl FnMut(usize, KeyRange),
+) {
+    if range.begin >= range.end {
+        return;
     }
+    // The first begins with the empty key.
+    let begun = resolvers.partition_point(|(begin, _)| *begin <= range.begin);
+    for (number, (end, _)) in (begun - 1..).zip(&resolvers[begun..]) {
+        if *end >= range.end {
+            return give(number, range);
+        }
+        let begin = std::mem::replace(&mut range.begin, end.clone());
+        let end = end.clone();
+        give(number, KeyRange { begin, end });
+    }
+    give(resolvers.len() - 1, range);
 }
 
 /// One verdict of several resolvers': too old beats conflict beats commit.

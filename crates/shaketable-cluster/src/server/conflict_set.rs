@@ -327,10 +327,7 @@ impl Segments {
 }
 
 fn bounds(range: &KeyRange) -> (SmallKey, SmallKey) {
-    (
-        SmallKey::from(&*range.begin),
-        SmallKey::from(&*range.end),
-    )
+    (SmallKey::from(&*range.begin), SmallKey::from(&*range.end))
 }
 
 impl Chunk {

@@ -42,11 +42,7 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
     }
     // The shards go first: everything else is written into them, their own rows too.
     entries.sort_by_key(|entry| !matches!(entry.payload, Payload::Shard(_)));
-    LogBatch {
-        previous: 0,
-        version: FIRST_VERSION,
-        entries,
-    }
+    LogBatch::new(0, FIRST_VERSION, entries)
 }
 
 /// The first servers that are in different zones, as many as there are replicas and as many in each region.

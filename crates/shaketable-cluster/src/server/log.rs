@@ -73,6 +73,9 @@ impl LogDisk {
 
     /// Follows the list of storage servers: a log keeps what any of them needs.
     fn note_servers(&mut self, batch: &LogBatch) {
+        if !batch.touches_metadata {
+            return;
+        }
         for entry in &batch.entries {
             let Payload::Mutation(mutation) = &entry.payload else {
                 continue;
@@ -111,11 +114,7 @@ impl LogDisk {
             .is_some_and(|batch| batch.version <= upto)
         {
             let batch = self.batches.pop_front().expect("looked at above");
-            for entry in &batch.entries {
-                if let Payload::Mutation(mutation) = &entry.payload {
-                    self.metadata.apply(mutation);
-                }
-            }
+            self.metadata.apply_batch(&batch);
         }
     }
 }
@@ -269,7 +268,7 @@ impl Log {
             let mut disk = self.disk.borrow_mut();
             disk.known_committed = push.known_committed.max(disk.known_committed);
             disk.note_servers(&push.batch);
-            self.unsynced_bytes += push.batch.bytes();
+            self.unsynced_bytes += push.batch.bytes;
             disk.batches.push_back(push.batch);
             self.unsynced.push(reply);
             next = self.early.remove(&self.version);
@@ -297,9 +296,7 @@ impl Log {
             _lives: reply,
         };
         let mut entry = self.subscribers.entry(tag).insert_entry(subscriber);
-        entry
-            .get_mut()
-            .send(&self.role, &self.disk.borrow(), true);
+        entry.get_mut().send(&self.role, &self.disk.borrow(), true);
     }
 
     /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage server asks for every

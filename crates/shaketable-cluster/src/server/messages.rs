@@ -6,7 +6,7 @@
 
 use crate::proto::{KeyRange, Mutation, StorageInterface, Value, Version};
 use crate::server::conflict_set::{ResolveTransaction, Verdict};
-use crate::server::metadata::Metadata;
+use crate::server::metadata::{Metadata, touches_metadata};
 use shaketable_kernel::{Endpoint, ProcessId, Request};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -137,16 +137,30 @@ pub struct LogBatch {
     pub version: Version,
     /// What happened at it, in order.
     pub entries: Vec<LogEntry>,
+    /// About how many bytes it takes on disk.
+    pub bytes: usize,
+    /// Whether any of it changes metadata. Every log wants to know, and hardly any batch does.
+    pub touches_metadata: bool,
 }
 
 impl LogBatch {
-    /// About how many bytes it takes on disk.
-    pub fn bytes(&self) -> usize {
-        let size = |entry: &LogEntry| match &entry.payload {
-            Payload::Mutation(mutation) => 32 + mutation.param1.len() + mutation.param2.len(),
-            Payload::Shard(_) => 32,
-        };
-        self.entries.iter().map(size).sum()
+    /// A version, and what happened at it.
+    pub fn new(previous: Version, version: Version, entries: Vec<LogEntry>) -> LogBatch {
+        let mut bytes = 32 * entries.len();
+        let mut touches = false;
+        for entry in &entries {
+            if let Payload::Mutation(mutation) = &entry.payload {
+                bytes += mutation.param1.len() + mutation.param2.len();
+                touches |= touches_metadata(mutation);
+            }
+        }
+        LogBatch {
+            previous,
+            version,
+            entries,
+            bytes,
+            touches_metadata: touches,
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! * `\xff/dbLocked`, `\xff/metadataVersion`, `\xff/conf/…`.
 
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
-use crate::server::messages::{DatabaseState, ShardChange, Tag};
+use crate::server::messages::{DatabaseState, LogBatch, Payload, ShardChange, Tag};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -111,10 +111,22 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Applies a mutation and says which shards it changed. Mutations of other keys change nothing.
-    pub fn apply(&mut self, mutation: &Mutation) -> Vec<ShardChange> {
+    /// Applies what happened at a version.
+    pub fn apply_batch(&mut self, batch: &LogBatch) {
+        if !batch.touches_metadata {
+            return;
+        }
+        for entry in &batch.entries {
+            if let Payload::Mutation(mutation) = &entry.payload {
+                self.apply(mutation);
+            }
+        }
+    }
+
+    /// Applies a mutation and says where it changed shards, if it did: see [`Metadata::shard_changes`]. Mutations of other keys change nothing.
+    pub fn apply(&mut self, mutation: &Mutation) -> Option<KeyRange> {
         if !touches_metadata(mutation) {
-            return Vec::new();
+            return None;
         }
         let mut touched: Option<KeyRange> = None;
         match mutation.kind {
@@ -151,10 +163,12 @@ impl Metadata {
             locked: self.get(DATABASE_LOCKED_KEY).cloned(),
             metadata_version: self.get(METADATA_VERSION_KEY).cloned(),
         };
-        let Some(range) = touched else {
-            return Vec::new();
-        };
-        self.shards_of(&range)
+        touched
+    }
+
+    /// What storage servers must hear of a range whose shards have changed.
+    pub fn shard_changes(&self, range: &KeyRange) -> Vec<ShardChange> {
+        self.shards_of(range)
             .map(|(range, team)| ShardChange {
                 range,
                 serving: team.serving.clone(),
@@ -331,7 +345,9 @@ mod tests {
         let mut metadata = Metadata::default();
         let first = Team::new(&[1, 2], &[]);
         metadata.apply(&set(key_servers_key(b""), first.encode()));
-        let changes = metadata.apply(&set(key_servers_key(b"m"), Team::new(&[2], &[3]).encode()));
+        let second = Team::new(&[2], &[3]);
+        let touched = metadata.apply(&set(key_servers_key(b"m"), second.encode()));
+        let changes = metadata.shard_changes(&touched.unwrap());
         assert_eq!(changes.len(), 1);
         assert_eq!(
             changes[0].range,
@@ -360,7 +376,8 @@ mod tests {
             param1: key_servers_key(b"a"),
             param2: key_servers_key(b"z"),
         };
-        let changes = metadata.apply(&gone);
+        let touched = metadata.apply(&gone);
+        let changes = metadata.shard_changes(&touched.unwrap());
         assert_eq!(*changes[0].serving, [1, 2]);
         assert_eq!(
             ranges(&metadata, "x", "z"),

@@ -16,7 +16,7 @@ use crate::server::coordinator::CoreState;
 use crate::server::distribution;
 use crate::server::grv_proxy::GrvProxySpec;
 use crate::server::layout::{Configuration, Fitness};
-use crate::server::messages::{Epoch, LockLog, LockedLog, LogBatch, LogInterface, Payload, Tag};
+use crate::server::messages::{Epoch, LockLog, LockedLog, LogBatch, LogInterface, Tag};
 use crate::server::metadata::Metadata;
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::WaitFailure;
@@ -102,11 +102,8 @@ pub async fn recover(
         0
     };
     let began_with = reached + env.knobs().max_versions_in_flight + further;
-    left.batches.push(Rc::new(LogBatch {
-        previous: recovery_version,
-        version: began_with,
-        entries: Vec::new(),
-    }));
+    let first = LogBatch::new(recovery_version, began_with, Vec::new());
+    left.batches.push(Rc::new(first));
 
     let mut generation = recovery
         .recruit(&configuration, &old, began_with, Rc::new(left), metadata)
@@ -140,10 +137,8 @@ pub async fn recover(
 /// The metadata after everything the logs hold.
 fn metadata_at(left: &LockedLog) -> Metadata {
     let mut metadata = left.metadata.clone();
-    for entry in left.batches.iter().flat_map(|batch| &batch.entries) {
-        if let Payload::Mutation(mutation) = &entry.payload {
-            metadata.apply(mutation);
-        }
+    for batch in &left.batches {
+        metadata.apply_batch(batch);
     }
     metadata
 }

@@ -6,9 +6,12 @@
 //! learns so from its broken [`WaitFailure`].
 
 use crate::server::env::Env;
+use pin_project_lite::pin_project;
 use shaketable_kernel::{Endpoint, Priority, ProcessId, Reply, Request, Task};
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 /// Held by a role for as long as it lives.
 #[derive(Debug)]
@@ -82,10 +85,9 @@ impl Role {
 
     /// Runs a task that ends with the role. The role lives as long as one of its tasks does.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
-        let role = self.clone();
-        let body = async move {
-            future.await;
-            drop(role);
+        let body = Body {
+            future: Some(future),
+            role: Some(self.clone()),
         };
         let task = self
             .0
@@ -103,5 +105,28 @@ impl Role {
     pub fn stop(&self) {
         let tasks = self.0.tasks.take();
         drop(tasks);
+    }
+}
+
+pin_project! {
+    /// A task of a role. No `async` block, which would keep room for the future twice.
+    struct Body<F> {
+        #[pin]
+        future: Option<F>,
+        role: Option<Role>,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Body<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if let Some(future) = this.future.as_mut().as_pin_mut() {
+            ready!(future.poll(context));
+        }
+        this.future.set(None);
+        *this.role = None;
+        Poll::Ready(())
     }
 }

@@ -262,9 +262,7 @@ impl VersionedMap {
             // Most of the map goes: building what stays is cheaper than removing one by one.
             let stays = |key: &[u8], row: &Row| key < begin || key >= end || !gone(row);
             let rows = std::mem::take(&mut self.rows).into_iter();
-            self.rows = rows
-                .filter(|(key, row)| stays(key.as_ref(), row))
-                .collect();
+            self.rows = rows.filter(|(key, row)| stays(key.as_ref(), row)).collect();
             return;
         }
         let dead = range().filter(|(_, row)| gone(row));
