@@ -178,6 +178,14 @@ impl<T: Keyed> Chunks<T> {
     /// The first item with `key >= bound`; one beyond the last chunk if there is none.
     fn lower_bound(&self, bound: KeyBound<'_>) -> Position {
         let before = |item: &T| KeyBound::new(item.key()) < bound;
+        if self.rest.is_empty() {
+            let index = self.first.partition_point(before);
+            return if index < self.first.len() {
+                Position { chunk: 0, index }
+            } else {
+                Position { chunk: 1, index: 0 }
+            };
+        }
         let passed = |chunk: &Rc<Vec<T>>| chunk.last().is_some_and(before);
         let chunk = if passed(&self.first) {
             1 + self.rest.partition_point(passed)

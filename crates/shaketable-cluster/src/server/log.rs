@@ -295,8 +295,10 @@ impl Log {
             held: false,
             _lives: reply,
         };
-        let mut entry = self.subscribers.entry(tag).insert_entry(subscriber);
-        entry.get_mut().send(&self.role, &self.disk.borrow(), true);
+        // The one before it is told first that it is over.
+        self.subscribers.remove(&tag);
+        let subscriber = self.subscribers.entry(tag).or_insert(subscriber);
+        subscriber.send(&self.role, &self.disk.borrow(), true);
     }
 
     /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage server asks for every

@@ -11,7 +11,8 @@
 
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use crate::server::messages::{DatabaseState, LogBatch, Payload, ShardChange, Tag};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use crate::server::range_map::RangeMap;
+use bytes::{Buf, BufMut, BytesMut};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
@@ -100,11 +101,15 @@ pub fn touches_metadata(mutation: &Mutation) -> bool {
     }
 }
 
-/// A copy of the metadata, with the shard map made of it.
+/// A copy of the metadata, with the shard map made of it. Every log and every proxy has one and most never change theirs, so
+/// clones are the same copy until one of them changes.
 #[derive(Clone, Debug, Default)]
-pub struct Metadata {
+pub struct Metadata(Rc<Maps>);
+
+#[derive(Clone, Debug, Default)]
+struct Maps {
     rows: BTreeMap<Key, Value>,
-    shards: BTreeMap<Key, Team>,
+    shards: RangeMap<Team>,
     locks: BTreeMap<Key, bool>,
     /// Asked for with every batch.
     state: DatabaseState,
@@ -128,6 +133,103 @@ impl Metadata {
         if !touches_metadata(mutation) {
             return None;
         }
+        Rc::make_mut(&mut self.0).apply(mutation)
+    }
+
+    /// What storage servers must hear of a range whose shards have changed.
+    pub fn shard_changes(&self, range: &KeyRange) -> Vec<ShardChange> {
+        self.shards_of(range)
+            .map(|(range, team)| ShardChange {
+                range,
+                serving: team.serving.clone(),
+                fetching: team.fetching.clone(),
+            })
+            .collect()
+    }
+
+    /// The value of a metadata key.
+    pub fn get(&self, key: &[u8]) -> Option<&Value> {
+        self.0.rows.get(key)
+    }
+
+    /// The rows whose keys begin with a prefix.
+    pub fn with_prefix(&self, prefix: &'static [u8]) -> impl Iterator<Item = (&Key, &Value)> {
+        self.0
+            .rows
+            .range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded))
+            .take_while(move |(key, _)| key.starts_with(prefix))
+    }
+
+    /// What proxies hand out with versions.
+    pub fn database_state(&self) -> &DatabaseState {
+        &self.0.state
+    }
+
+    /// The team of a key.
+    pub fn team(&self, key: &[u8]) -> &Team {
+        self.0.shards.around(key).1
+    }
+
+    /// The shards that overlap a range, in order and from both ends. The ranges are clipped to it.
+    pub fn shards_of<'a>(
+        &'a self,
+        range: &'a KeyRange,
+    ) -> impl DoubleEndedIterator<Item = (KeyRange, &'a Team)> {
+        self.whole_shards_of(range).map(|(shard, team)| {
+            let clipped = KeyRange {
+                begin: shard.begin.max(range.begin.clone()),
+                end: shard.end.min(range.end.clone()),
+            };
+            (clipped, team)
+        })
+    }
+
+    /// The shards that overlap a range, in order and from both ends, whole.
+    pub fn whole_shards_of<'a>(
+        &'a self,
+        range: &'a KeyRange,
+    ) -> impl DoubleEndedIterator<Item = (KeyRange, &'a Team)> {
+        self.0.shards.overlapping(range)
+    }
+
+    /// Every shard.
+    pub fn shards(&self) -> impl Iterator<Item = (&Key, &Team)> {
+        self.0.shards.iter()
+    }
+
+    /// The storage servers, with their addresses.
+    pub fn servers(&self) -> impl Iterator<Item = (Tag, &Value)> {
+        self.with_prefix(SERVER_LIST_PREFIX)
+            .filter_map(|(key, value)| {
+                let tag = key[SERVER_LIST_PREFIX.len()..].try_into().ok()?;
+                Some((Tag::from_be_bytes(tag), value))
+            })
+    }
+
+    /// Whether any key of a range is locked against writes.
+    pub fn is_range_locked(&self, begin: &[u8], end: &[u8]) -> bool {
+        if self.0.locks.is_empty() {
+            return false;
+        }
+        let before = self
+            .0
+            .locks
+            .range::<[u8], _>((Bound::Unbounded, Bound::Included(begin)))
+            .next_back()
+            .is_some_and(|(_, locked)| *locked);
+        before
+            || begin < end
+                && self
+                    .0
+                    .locks
+                    .range::<[u8], _>((Bound::Included(begin), Bound::Excluded(end)))
+                    .any(|(_, locked)| *locked)
+    }
+}
+
+impl Maps {
+    /// Applies a mutation that touches metadata.
+    fn apply(&mut self, mutation: &Mutation) -> Option<KeyRange> {
         let mut touched: Option<KeyRange> = None;
         match mutation.kind {
             MutationKind::ClearRange => {
@@ -160,121 +262,10 @@ impl Metadata {
             }
         }
         self.state = DatabaseState {
-            locked: self.get(DATABASE_LOCKED_KEY).cloned(),
-            metadata_version: self.get(METADATA_VERSION_KEY).cloned(),
+            locked: self.rows.get(DATABASE_LOCKED_KEY).cloned(),
+            metadata_version: self.rows.get(METADATA_VERSION_KEY).cloned(),
         };
         touched
-    }
-
-    /// What storage servers must hear of a range whose shards have changed.
-    pub fn shard_changes(&self, range: &KeyRange) -> Vec<ShardChange> {
-        self.shards_of(range)
-            .map(|(range, team)| ShardChange {
-                range,
-                serving: team.serving.clone(),
-                fetching: team.fetching.clone(),
-            })
-            .collect()
-    }
-
-    /// The value of a metadata key.
-    pub fn get(&self, key: &[u8]) -> Option<&Value> {
-        self.rows.get(key)
-    }
-
-    /// The rows whose keys begin with a prefix.
-    pub fn with_prefix(&self, prefix: &'static [u8]) -> impl Iterator<Item = (&Key, &Value)> {
-        self.rows
-            .range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(prefix))
-    }
-
-    /// What proxies hand out with versions.
-    pub fn database_state(&self) -> &DatabaseState {
-        &self.state
-    }
-
-    /// The team of a key.
-    pub fn team(&self, key: &[u8]) -> &Team {
-        let (_, team) = self
-            .shards
-            .range::<[u8], _>((Bound::Unbounded, Bound::Included(key)))
-            .next_back()
-            .expect("the shard map covers every key");
-        team
-    }
-
-    /// The shards that overlap a range, in order and from both ends. The ranges are clipped to it.
-    pub fn shards_of<'a>(
-        &'a self,
-        range: &'a KeyRange,
-    ) -> impl DoubleEndedIterator<Item = (KeyRange, &'a Team)> {
-        self.whole_shards_of(range).map(|(shard, team)| {
-            let clipped = KeyRange {
-                begin: shard.begin.max(range.begin.clone()),
-                end: shard.end.min(range.end.clone()),
-            };
-            (clipped, team)
-        })
-    }
-
-    /// The shards that overlap a range, in order and from both ends, whole.
-    pub fn whole_shards_of<'a>(
-        &'a self,
-        range: &'a KeyRange,
-    ) -> impl DoubleEndedIterator<Item = (KeyRange, &'a Team)> {
-        let first = self
-            .shards
-            .range::<[u8], _>((Bound::Unbounded, Bound::Included(&*range.begin)))
-            .next_back()
-            .map_or_else(Key::new, |(key, _)| key.clone());
-        let end = range.end.clone().max(first.clone());
-        self.shards.range(first..end).map(|(begin, team)| {
-            let end = self
-                .shards
-                .range::<[u8], _>((Bound::Excluded(&**begin), Bound::Unbounded))
-                .next()
-                .map_or_else(|| Bytes::from_static(ALL_KEYS_END), |(key, _)| key.clone());
-            (
-                KeyRange {
-                    begin: begin.clone(),
-                    end,
-                },
-                team,
-            )
-        })
-    }
-
-    /// Every shard.
-    pub fn shards(&self) -> impl Iterator<Item = (&Key, &Team)> {
-        self.shards.iter()
-    }
-
-    /// The storage servers, with their addresses.
-    pub fn servers(&self) -> impl Iterator<Item = (Tag, &Value)> {
-        self.with_prefix(SERVER_LIST_PREFIX)
-            .filter_map(|(key, value)| {
-                let tag = key[SERVER_LIST_PREFIX.len()..].try_into().ok()?;
-                Some((Tag::from_be_bytes(tag), value))
-            })
-    }
-
-    /// Whether any key of a range is locked against writes.
-    pub fn is_range_locked(&self, begin: &[u8], end: &[u8]) -> bool {
-        if self.locks.is_empty() {
-            return false;
-        }
-        let before = self
-            .locks
-            .range::<[u8], _>((Bound::Unbounded, Bound::Included(begin)))
-            .next_back()
-            .is_some_and(|(_, locked)| *locked);
-        before
-            || begin < end
-                && self
-                    .locks
-                    .range::<[u8], _>((Bound::Included(begin), Bound::Excluded(end)))
-                    .any(|(_, locked)| *locked)
     }
 
     /// Keeps the maps that are made of rows in step with the rows.
@@ -291,11 +282,7 @@ impl Metadata {
                     self.shards.remove(&begin);
                 }
             }
-            let end = self
-                .shards
-                .range::<[u8], _>((Bound::Excluded(&*begin), Bound::Unbounded))
-                .next()
-                .map_or_else(|| Bytes::from_static(ALL_KEYS_END), |(key, _)| key.clone());
+            let end = self.shards.end_of(&begin);
             *touched = Some(match touched.take() {
                 Some(old) => KeyRange {
                     begin: old.begin.min(begin),

@@ -23,6 +23,7 @@ pub mod log;
 pub mod messages;
 pub mod metadata;
 pub mod mover;
+mod range_map;
 pub mod recovery;
 #[cfg(test)]
 mod recovery_tests;

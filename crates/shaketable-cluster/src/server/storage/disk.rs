@@ -11,10 +11,10 @@ use crate::client::atomic;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Version};
 use crate::server::messages::{Epoch, ShardChange, Tag};
 use crate::server::metadata::ALL_KEYS_END;
+use crate::server::range_map::RangeMap;
 use crate::server::versioned_map::VersionedMap;
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The version of the first batch of a database: shards that begin with it begin empty.
@@ -33,7 +33,7 @@ pub struct StorageDisk {
     pub version: Version,
     /// A version that no recovery will undo.
     pub known_committed: Version,
-    shards: BTreeMap<Key, Shard>,
+    shards: RangeMap<Shard>,
     /// What shards were before the changes of recent versions.
     undo: VecDeque<(Version, Vec<(Key, Shard)>)>,
     /// Ranges given up; their rows go when the version can no longer be undone.
@@ -85,13 +85,15 @@ impl StorageDisk {
             fetching: nobody,
             part: Part::Absent,
         };
+        let mut shards = RangeMap::default();
+        shards.insert(Key::new(), shard);
         StorageDisk {
             tag,
             rows: VersionedMap::default(),
             epoch: 0,
             version: 0,
             known_committed: 0,
-            shards: BTreeMap::from([(Key::new(), shard)]),
+            shards,
             undo: VecDeque::new(),
             drops: VecDeque::new(),
             finished: Vec::new(),
@@ -102,7 +104,7 @@ impl StorageDisk {
     /// Applies a mutation of keys this server holds or fetches.
     pub fn apply(&mut self, version: Version, mutation: &Mutation) {
         if mutation.kind == MutationKind::ClearRange {
-            let end = self.shard_end(self.shard_begin(&mutation.param1));
+            let end = self.shards.end_of(&mutation.param1);
             if end < mutation.param2 {
                 let [mut first, mut rest] = [mutation.clone(), mutation.clone()];
                 first.param2 = end.clone();
@@ -111,7 +113,7 @@ impl StorageDisk {
                 return self.apply(version, &rest);
             }
         }
-        match &mut self.shard_mut(&mutation.param1).part {
+        match &mut self.shards.around_mut(&mutation.param1).part {
             Part::Held { from } => {
                 // Replayed after a reboot, though the fetched rows have it already.
                 if version <= *from {
@@ -149,15 +151,15 @@ impl StorageDisk {
         let (serves, fetches) = (serving.contains(&me), fetching.contains(&me));
         let inside: Vec<Key> = self
             .shards
-            .range::<Bytes, _>(&range.begin..&range.end)
+            .beginning_in(&range.begin, &range.end)
             .map(|(key, _)| key.clone())
             .collect();
         for begin in inside {
-            let end = self.shard_end(&begin);
+            let end = self.shards.end_of(&begin);
             let finished = self.finished_since(&begin, &end, version);
             let fetch = self.next_fetch;
             let mut dropped = false;
-            let shard = self.shard_mut(&begin);
+            let shard = self.shards.around_mut(&begin);
             shard.serving = serving.clone();
             shard.fetching = fetching.clone();
             shard.part = match (std::mem::replace(&mut shard.part, Part::Absent), finished) {
@@ -229,7 +231,7 @@ impl StorageDisk {
                 Part::Fetching { fetch, since, .. } => {
                     let range = KeyRange {
                         begin: begin.clone(),
-                        end: self.shard_end(begin),
+                        end: self.shards.end_of(begin),
                     };
                     Some((*fetch, range, shard.serving.clone(), *since))
                 }
@@ -259,7 +261,7 @@ impl StorageDisk {
         let Some((begin, buffer)) = found else {
             return false;
         };
-        let end = self.shard_end(&begin);
+        let end = self.shards.end_of(&begin);
         self.rows.forget_range(&begin, &end);
         self.cancel_drops(&begin, &end);
         // On disk at once, and never undone: the oldest version is the one that stays.
@@ -310,19 +312,19 @@ impl StorageDisk {
             let Some((begin, _)) = before.first() else {
                 continue;
             };
-            let inside = Bound::Included(&**begin);
             // The last entry of `before` is where the remembered range ends.
             let (end, _) = before.last().expect("it has a first");
             let gone: Vec<Key> = self
                 .shards
-                .range::<[u8], _>((inside, Bound::Excluded(&**end)))
+                .beginning_in(begin, end)
                 .map(|(key, _)| key.clone())
                 .collect();
             for key in gone {
                 self.shards.remove(&key);
             }
-            self.shards
-                .extend(before.iter().take(before.len() - 1).cloned());
+            for (begin, shard) in before.iter().take(before.len() - 1) {
+                self.shards.insert(begin.clone(), shard.clone());
+            }
         }
         self.drops.retain(|(version, _)| *version <= to);
         self.version = to;
@@ -334,7 +336,7 @@ impl StorageDisk {
             }
             self.cut(&range.begin);
             self.cut(&range.end);
-            for (_, shard) in self.shards.range_mut::<Bytes, _>(&range.begin..&range.end) {
+            for (_, shard) in self.shards.beginning_in_mut(&range.begin, &range.end) {
                 if let Part::Held { from } = &mut shard.part {
                     *from = fetched.max(*from);
                 }
@@ -351,8 +353,7 @@ impl StorageDisk {
 
     /// The range of keys around `key` that this server answers for, and the version from which on.
     pub fn served_around(&self, key: &[u8]) -> Option<(KeyRange, Version)> {
-        let below = (Bound::Unbounded, Bound::Included(key));
-        let mut before = self.shards.range::<[u8], _>(below).rev();
+        let mut before = self.shards.back_from(key);
         let (begin, shard) = before.next()?;
         let mut from = self.serves(shard)?;
         let mut begin = begin;
@@ -363,10 +364,7 @@ impl StorageDisk {
             (begin, from) = (earlier, from.max(since));
         }
         let mut end = Bytes::from_static(ALL_KEYS_END);
-        for (later, shard) in self
-            .shards
-            .range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded))
-        {
+        for (later, shard) in self.shards.after(key) {
             match self.serves(shard) {
                 Some(since) => from = from.max(since),
                 None => {
@@ -386,25 +384,20 @@ impl StorageDisk {
 
     /// Whether the rows of a range are here, and who else may be asked if not.
     pub fn holds(&self, range: &KeyRange) -> bool {
-        self.overlapping(range)
-            .all(|shard| matches!(shard.part, Part::Held { .. }))
+        self.shards
+            .overlapping(range)
+            .all(|(_, shard)| matches!(shard.part, Part::Held { .. }))
     }
 
     /// Who answers for a key, and up to where.
     pub fn serving(&self, key: &[u8]) -> (Rc<[Tag]>, Key) {
-        let below = (Bound::Unbounded, Bound::Included(key));
-        let (begin, shard) = self
-            .shards
-            .range::<[u8], _>(below)
-            .next_back()
-            .expect("shards cover every key");
-        (shard.serving.clone(), self.shard_end(begin))
+        let (_, shard) = self.shards.around(key);
+        (shard.serving.clone(), self.shards.end_of(key))
     }
 
     /// A key that stands for those just before `key`: one in the last shard that begins before it.
     pub fn last_key_before(&self, key: &[u8]) -> Key {
-        let below = (Bound::Unbounded, Bound::Excluded(key));
-        let shard = self.shards.range::<[u8], _>(below).next_back();
+        let shard = self.shards.beginning_in(b"", key).next_back();
         shard.map_or_else(Key::new, |(begin, _)| begin.clone())
     }
 
@@ -416,54 +409,17 @@ impl StorageDisk {
         }
     }
 
-    fn overlapping(&self, range: &KeyRange) -> impl Iterator<Item = &Shard> {
-        let first = self
-            .shards
-            .range::<[u8], _>((Bound::Unbounded, Bound::Included(&*range.begin)))
-            .next_back()
-            .map_or_else(Key::new, |(key, _)| key.clone());
-        let end = range.end.clone().max(first.clone());
-        self.shards.range(first..end).map(|(_, shard)| shard)
-    }
-
-    fn shard_mut(&mut self, key: &[u8]) -> &mut Shard {
-        let below = (Bound::Unbounded, Bound::Included(key));
-        let (_, shard) = self
-            .shards
-            .range_mut::<[u8], _>(below)
-            .next_back()
-            .expect("shards cover every key");
-        shard
-    }
-
-    fn shard_begin(&self, key: &[u8]) -> &Key {
-        let below = (Bound::Unbounded, Bound::Included(key));
-        let (begin, _) = self
-            .shards
-            .range::<[u8], _>(below)
-            .next_back()
-            .expect("shards cover every key");
-        begin
-    }
-
-    fn shard_end(&self, begin: &[u8]) -> Key {
-        self.shards
-            .range::<[u8], _>((Bound::Excluded(begin), Bound::Unbounded))
-            .next()
-            .map_or_else(|| Bytes::from_static(ALL_KEYS_END), |(key, _)| key.clone())
-    }
-
     /// Makes a key the beginning of a shard. A fetch that is cut begins anew in both halves.
     fn cut(&mut self, key: &Key) {
-        if **key >= *ALL_KEYS_END || self.shards.contains_key(key) {
+        if **key >= *ALL_KEYS_END || self.shards.begins_with(key) {
             return;
         }
-        let mut half = self.shard_mut(key).clone();
+        let mut half = self.shards.around_mut(key).clone();
         if let Part::Fetching { fetch, .. } = &mut half.part {
             *fetch = self.next_fetch;
             self.next_fetch += 2;
             let second = self.next_fetch - 1;
-            let first = self.shard_mut(key);
+            let first = self.shards.around_mut(key);
             if let Part::Fetching { fetch, buffer, .. } = &mut first.part {
                 *fetch = second;
                 buffer.retain(|(_, mutation)| mutation.param1 < *key);
@@ -477,20 +433,14 @@ impl StorageDisk {
 
     /// Notes what the shards of a range are, before they change. The last entry only says where they end.
     fn remember(&mut self, version: Version, range: &KeyRange) {
-        let first = self
-            .shards
-            .range::<[u8], _>((Bound::Unbounded, Bound::Included(&*range.begin)))
-            .next_back()
-            .map_or_else(Key::new, |(key, _)| key.clone());
-        let mut before: Vec<(Key, Shard)> = self
-            .shards
-            .range::<Bytes, _>(&first..&range.end.clone().max(first.clone()))
-            .map(|(key, shard)| (key.clone(), shard.clone()))
+        let before = self.shards.overlapping(range);
+        let mut before: Vec<(Key, Shard)> = before
+            .map(|(keys, shard)| (keys.begin, shard.clone()))
             .collect();
         let Some((last, shard)) = before.last().cloned() else {
             return;
         };
-        before.push((self.shard_end(&last), shard));
+        before.push((self.shards.end_of(&last), shard));
         self.undo.push_back((version, before));
     }
 
@@ -501,7 +451,7 @@ impl StorageDisk {
             let finished = self.finished_since(&range.begin, &range.end, since);
             let fetch = self.next_fetch;
             self.next_fetch += 1;
-            self.shard_mut(&range.begin).part = match finished {
+            self.shards.around_mut(&range.begin).part = match finished {
                 Some(from) => Part::Held { from },
                 None => Part::Fetching {
                     fetch,

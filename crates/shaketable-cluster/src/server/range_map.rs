@@ -1,0 +1,220 @@
+//! The key space cut into ranges, with a value for each: who holds which shard.
+//!
+//! A range ends where the next one begins. Every mutation asks for the range around its key, at the proxy and at each storage server that
+//! hears of it, while ranges come and go only when shards move; so they lie in one sorted vector and not in a tree.
+
+use crate::proto::{Key, KeyRange};
+use crate::server::metadata::ALL_KEYS_END;
+use crate::server::small_key::SmallKey;
+
+/// Values by the key at which their range begins.
+#[derive(Clone, Debug)]
+pub struct RangeMap<T> {
+    ranges: Vec<Range<T>>,
+}
+
+#[derive(Clone, Debug)]
+struct Range<T> {
+    /// The same key twice: one to be found by, one to be handed out.
+    found_by: SmallKey,
+    begin: Key,
+    value: T,
+}
+
+impl<T> Default for RangeMap<T> {
+    fn default() -> Self {
+        RangeMap { ranges: Vec::new() }
+    }
+}
+
+impl<T> RangeMap<T> {
+    /// Sets the value of the range that begins with a key; if there is none, cuts the one around it.
+    pub fn insert(&mut self, begin: Key, value: T) {
+        let found_by = SmallKey::from(&*begin);
+        let range = Range {
+            found_by: found_by.clone(),
+            begin,
+            value,
+        };
+        match self.search(&found_by) {
+            Ok(index) => self.ranges[index] = range,
+            Err(index) => self.ranges.insert(index, range),
+        }
+    }
+
+    /// Joins the range that begins with a key to the one before it.
+    pub fn remove(&mut self, begin: &[u8]) {
+        if let Ok(index) = self.search(&SmallKey::from(begin)) {
+            self.ranges.remove(index);
+        }
+    }
+
+    /// Whether a range begins with this key.
+    pub fn begins_with(&self, key: &[u8]) -> bool {
+        self.search(&SmallKey::from(key)).is_ok()
+    }
+
+    /// All ranges by their beginnings.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Key, &T)> {
+        self.ranges.iter().map(|range| (&range.begin, &range.value))
+    }
+
+    /// All ranges by their beginnings.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut T)> {
+        let ranges = self.ranges.iter_mut();
+        ranges.map(|range| (&range.begin, &mut range.value))
+    }
+
+    /// The ranges that begin in `[begin, end)`.
+    pub fn beginning_in(
+        &self,
+        begin: &[u8],
+        end: &[u8],
+    ) -> impl DoubleEndedIterator<Item = (&Key, &T)> {
+        let (from, to) = (self.first_from(begin), self.first_from(end));
+        let ranges = self.ranges[from..to.max(from)].iter();
+        ranges.map(|range| (&range.begin, &range.value))
+    }
+
+    /// The ranges that begin in `[begin, end)`.
+    pub fn beginning_in_mut(
+        &mut self,
+        begin: &[u8],
+        end: &[u8],
+    ) -> impl Iterator<Item = (&Key, &mut T)> {
+        let (from, to) = (self.first_from(begin), self.first_from(end));
+        let ranges = self.ranges[from..to.max(from)].iter_mut();
+        ranges.map(|range| (&range.begin, &mut range.value))
+    }
+
+    /// The range around a key and those before it, backwards.
+    pub fn back_from(&self, key: &[u8]) -> impl Iterator<Item = (&Key, &T)> {
+        let before = self.ranges[..self.first_after(key)].iter().rev();
+        before.map(|range| (&range.begin, &range.value))
+    }
+
+    /// The ranges behind the one around a key.
+    pub fn after(&self, key: &[u8]) -> impl Iterator<Item = (&Key, &T)> {
+        let behind = self.ranges[self.first_after(key)..].iter();
+        behind.map(|range| (&range.begin, &range.value))
+    }
+
+    /// The range around a key.
+    ///
+    /// # Panics
+    ///
+    /// If no range begins at or before the key.
+    pub fn around(&self, key: &[u8]) -> (&Key, &T) {
+        let range = &self.ranges[self.first_after(key) - 1];
+        (&range.begin, &range.value)
+    }
+
+    /// The value of the range around a key.
+    ///
+    /// # Panics
+    ///
+    /// If no range begins at or before the key.
+    pub fn around_mut(&mut self, key: &[u8]) -> &mut T {
+        let index = self.first_after(key) - 1;
+        &mut self.ranges[index].value
+    }
+
+    /// Where the range around a key ends.
+    pub fn end_of(&self, key: &[u8]) -> Key {
+        self.begin_at(self.first_after(key))
+    }
+
+    /// The ranges that overlap another one, in order and from both ends, whole.
+    pub fn overlapping(&self, other: &KeyRange) -> impl DoubleEndedIterator<Item = (KeyRange, &T)> {
+        let from = self.first_after(&other.begin).saturating_sub(1);
+        let to = self.first_from(&other.end);
+        (from..to).map(|index| {
+            let range = &self.ranges[index];
+            let keys = KeyRange {
+                begin: range.begin.clone(),
+                end: self.begin_at(index + 1),
+            };
+            (keys, &range.value)
+        })
+    }
+
+    /// Where a range begins, or where the last one ends.
+    fn begin_at(&self, index: usize) -> Key {
+        match self.ranges.get(index) {
+            Some(range) => range.begin.clone(),
+            None => Key::from_static(ALL_KEYS_END),
+        }
+    }
+
+    fn search(&self, key: &SmallKey) -> Result<usize, usize> {
+        self.ranges
+            .binary_search_by(|range| range.found_by.cmp(key))
+    }
+
+    fn first_from(&self, key: &[u8]) -> usize {
+        let key = SmallKey::from(key);
+        self.ranges.partition_point(|range| range.found_by < key)
+    }
+
+    fn first_after(&self, key: &[u8]) -> usize {
+        let key = SmallKey::from(key);
+        self.ranges.partition_point(|range| range.found_by <= key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        Key::copy_from_slice(text.as_bytes())
+    }
+
+    fn range(begin: &str, end: &str) -> KeyRange {
+        KeyRange {
+            begin: key(begin),
+            end: key(end),
+        }
+    }
+
+    #[test]
+    fn a_range_reaches_from_its_beginning_to_the_next() {
+        let mut map = RangeMap::default();
+        for (begin, value) in [("", 0), ("m", 1), ("d", 2), ("m", 3)] {
+            map.insert(key(begin), value);
+        }
+        assert_eq!(map.around(b"czz"), (&key(""), &0));
+        assert_eq!(map.around(b"d"), (&key("d"), &2));
+        assert_eq!(map.around(b"z"), (&key("m"), &3));
+        assert_eq!(map.end_of(b"d"), key("m"));
+        assert_eq!(*map.end_of(b"m"), *ALL_KEYS_END);
+        map.remove(b"d");
+        assert_eq!(map.around(b"d"), (&key(""), &0));
+        assert_eq!(map.end_of(b"d"), key("m"));
+    }
+
+    #[test]
+    fn ranges_that_only_touch_do_not_overlap() {
+        let mut map = RangeMap::default();
+        for (begin, value) in [("", 0), ("d", 1), ("m", 2)] {
+            map.insert(key(begin), value);
+        }
+        let over = |begin, end| -> Vec<i32> {
+            let other = range(begin, end);
+            map.overlapping(&other).map(|(_, value)| *value).collect()
+        };
+        assert_eq!(over("a", "d"), [0]);
+        assert_eq!(over("d", "m"), [1]);
+        assert_eq!(over("c", "n"), [0, 1, 2]);
+        assert!(over("z", "a").is_empty());
+        let other = range("d", "e");
+        let (keys, _) = map.overlapping(&other).next().unwrap();
+        assert_eq!(keys, range("d", "m"));
+        let inside: Vec<_> = map.beginning_in(b"a", b"m").collect();
+        assert_eq!(inside, [(&key("d"), &1)]);
+        let back: Vec<_> = map.back_from(b"e").map(|(_, value)| *value).collect();
+        assert_eq!(back, [1, 0]);
+        let after: Vec<_> = map.after(b"e").map(|(_, value)| *value).collect();
+        assert_eq!(after, [2]);
+    }
+}
