@@ -209,14 +209,19 @@ struct Queues {
 
 impl Queues {
     /// Takes over what other threads have posted.
-    #[inline]
+    #[inline(always)]
     fn receive(&self) {
         if self.shared.posted.load(Ordering::Acquire) {
-            let posted = self.shared.take();
-            let mut levels = self.levels.borrow_mut();
-            for (level, item) in posted {
-                levels.push(level, item);
-            }
+            self.take_posted();
+        }
+    }
+
+    #[cold]
+    fn take_posted(&self) {
+        let posted = self.shared.take();
+        let mut levels = self.levels.borrow_mut();
+        for (level, item) in posted {
+            levels.push(level, item);
         }
     }
 }

@@ -116,6 +116,12 @@ impl Bench {
             .unwrap()
     }
 
+    /// Runs each seed twice, with these further options.
+    pub fn check_determinism(&self, options: &str) -> Output {
+        let arguments = format!("check-determinism bench.toml --no-build {options}");
+        self.run(&arguments.split(' ').collect::<Vec<_>>())
+    }
+
     /// The first failure of seed 1 without its time, and the exit status.
     pub fn failure(&self, clients: &str) -> (String, Option<i32>) {
         let arguments = "run bench.toml --seed 1 --seeds 2 --no-build --hang-limit 2s --clients";

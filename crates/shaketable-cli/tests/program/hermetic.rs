@@ -162,15 +162,7 @@ fn a_run_that_depends_on_addresses_is_found_out() {
         "address",
         "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'address'\n",
     );
-    let output = bench.run(&[
-        "check-determinism",
-        "bench.toml",
-        "--seed",
-        "3",
-        "--seeds",
-        "2",
-        "--no-build",
-    ]);
+    let output = bench.check_determinism("--seed 3 --seeds 2");
     let report = text(&output.stdout);
     assert_eq!(
         output.status.code(),
@@ -183,32 +175,14 @@ fn a_run_that_depends_on_addresses_is_found_out() {
         "no-address",
         "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'ask'\n",
     );
-    let output = bench.run(&[
-        "check-determinism",
-        "bench.toml",
-        "--seed",
-        "3",
-        "--seeds",
-        "2",
-        "--no-build",
-    ]);
+    let output = bench.check_determinism("--seed 3 --seeds 2");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
 }
 
 #[test]
 fn runs_with_faults_are_deterministic() {
     let bench = counting("deterministic", "");
-    let output = bench.run(&[
-        "check-determinism",
-        "bench.toml",
-        "--seed",
-        "1",
-        "--seeds",
-        "3",
-        "--no-build",
-        "--buggify",
-        "on",
-    ]);
+    let output = bench.check_determinism("--seed 1 --seeds 3 --buggify on");
     assert_eq!(
         output.status.code(),
         Some(0),

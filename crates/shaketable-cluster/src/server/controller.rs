@@ -302,7 +302,7 @@ impl Controller {
         self.0.server_info.replace(Some(Rc::new(ServerDbInfo {
             revision: *revision,
             epoch: generation.epoch,
-            recoveries: core.recoveries.clone().into(),
+            beginnings: core.beginnings.clone().into(),
             logs: generation.logs.clone(),
             storages: core.interfaces(self.0.around.env.kernel()),
         })));

@@ -10,7 +10,7 @@
 use crate::proto::{StorageInterface, Version};
 use crate::server::election::{HasLeaderFailed, opinion_endpoint};
 use crate::server::env::Env;
-use crate::server::messages::{Epoch, Tag};
+use crate::server::messages::{Beginning, Tag};
 use crate::server::role::Role;
 use crate::server::storage;
 use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request, Time};
@@ -34,10 +34,8 @@ pub struct CoreState {
     pub log_replicas: usize,
     /// The storage servers.
     pub storages: Vec<(Tag, ProcessId)>,
-    /// The generations so far, each with the last version of the one before it.
-    pub recoveries: Vec<(Epoch, Version)>,
-    /// The same by the version that each generation began with: for whoever writes down what committed.
-    pub beginnings: Vec<(Version, Version)>,
+    /// The generations so far.
+    pub beginnings: Vec<Beginning>,
     /// The version with which the current generation began, and when: its versions follow the clock.
     pub began_with: Version,
     /// When it began.

@@ -303,6 +303,17 @@ pub struct LogInterface {
     pub pop: Endpoint<PopLog>,
 }
 
+/// How a generation began.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// Which one.
+    pub epoch: Epoch,
+    /// The last version of the generation before it: later ones of that one never happened.
+    pub recovery_version: Version,
+    /// Its own first version.
+    pub version: Version,
+}
+
 /// Everything a server needs to know about the current generation.
 #[derive(Clone, Debug)]
 pub struct ServerDbInfo {
@@ -310,9 +321,8 @@ pub struct ServerDbInfo {
     pub revision: u64,
     /// The generation.
     pub epoch: Epoch,
-    /// The generations so far, each with the last version of the one before it. Later versions of
-    /// that one never happened.
-    pub recoveries: Rc<[(Epoch, Version)]>,
+    /// The generations so far.
+    pub beginnings: Rc<[Beginning]>,
     /// The logs.
     pub logs: Rc<[LogInterface]>,
     /// Every storage server, for those that fetch shards.

@@ -16,7 +16,7 @@ use crate::server::coordinator::CoreState;
 use crate::server::distribution;
 use crate::server::grv_proxy::GrvProxySpec;
 use crate::server::layout::{Configuration, Fitness};
-use crate::server::messages::{Epoch, LockLog, LockedLog, LogBatch, LogInterface, Tag};
+use crate::server::messages::{Beginning, Epoch, LockLog, LockedLog, LogBatch, LogInterface, Tag};
 use crate::server::metadata::Metadata;
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::WaitFailure;
@@ -113,15 +113,18 @@ pub async fn recover(
         began_at: locked_at,
         ..(*generation.core).clone()
     };
-    core.recoveries.push((epoch, recovery_version));
-    core.beginnings.push((began_with, recovery_version));
+    core.beginnings.push(Beginning {
+        epoch,
+        recovery_version,
+        version: began_with,
+    });
     let core = Rc::new(core);
     generation.core = core.clone();
     around.coordinators.write(from, epoch, core.clone()).await?;
     if let Some(history) = env.history() {
         // All of them: recoveries before this one may have ended without knowing that they had succeeded.
-        for (generation, recovery_version) in &core.beginnings {
-            history.recover(*generation, *recovery_version);
+        for beginning in &core.beginnings {
+            history.recover(beginning.version, beginning.recovery_version);
         }
     }
 
@@ -250,7 +253,6 @@ impl Recovery<'_> {
             logs: Vec::new(),
             log_replicas: 0,
             next_tag: storages.len() as Tag + 1,
-            recoveries: Vec::new(),
             beginnings: Vec::new(),
             began_with: 0,
             began_at: env.kernel().now(),

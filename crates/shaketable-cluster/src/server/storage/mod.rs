@@ -476,11 +476,9 @@ impl Storage {
 
     fn begin_generation(self: &Rc<Self>, info: &ServerDbInfo) {
         let mut disk = self.disk.borrow_mut();
-        let missed = info
-            .recoveries
-            .iter()
-            .filter(|(epoch, _)| *epoch > disk.epoch);
-        let kept = missed.map(|(_, version)| *version).min();
+        let beginnings = info.beginnings.iter();
+        let missed = beginnings.filter(|beginning| beginning.epoch > disk.epoch);
+        let kept = missed.map(|beginning| beginning.recovery_version).min();
         self.epoch.set(info.epoch);
         disk.epoch = info.epoch;
         if let Some(kept) = kept.filter(|kept| *kept < disk.version) {
