@@ -156,6 +156,11 @@ fn general(value: f64, precision: usize, alternate: bool) -> String {
         let sign = if value == f64::NEG_INFINITY { "-" } else { "" };
         return format!("{sign}{}", not_finite(value));
     }
+    // Nearly all numbers are counts: then their digits are all there is to write, if there is room for them.
+    let fits = value < 10_f64.powi(precision.min(15) as i32);
+    if !alternate && fits && value.is_sign_positive() && value.fract() == 0.0 {
+        return (value as u64).to_string();
+    }
     // The exponent that matters is the one after rounding to `precision` digits.
     let scientific = exponential(value, precision - 1);
     let (mantissa, exponent) = scientific.split_once('e').expect("just written");
@@ -207,6 +212,28 @@ mod tests {
         assert_eq!(g17(0.1), "0.10000000000000001");
         assert_eq!(g17(1e22), "1e+22");
         assert_eq!(g17(30.0), "30");
+    }
+
+    #[test]
+    fn whole_numbers_agree_with_c_on_both_sides_of_the_room_there_is() {
+        for (format, value, expected) in [
+            ("%.3g", 999.0, "999"),
+            ("%.3g", 1000.0, "1e+03"),
+            ("%.1g", 9.0, "9"),
+            ("%.1g", 10.0, "1e+01"),
+            ("%.0g", 7.0, "7"),
+            ("%g", 999_999.0, "999999"),
+            ("%g", -0.0, "-0"),
+            ("%g", -12.0, "-12"),
+            ("%#.3g", 12.0, "12.0"),
+            ("%.17g", 999_999_999_999_999.0, "999999999999999"),
+            ("%.17g", 1e15, "1000000000000000"),
+            ("%.17g", 12_345_678_901_234_568.0, "12345678901234568"),
+            ("%.17g", 1e17, "1e+17"),
+            ("%5.3g|", 12.0, "   12|"),
+        ] {
+            assert_eq!(format_one(format, value).unwrap(), expected, "{format}");
+        }
     }
 
     #[test]
