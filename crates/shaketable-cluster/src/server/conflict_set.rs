@@ -15,7 +15,7 @@ use crate::proto::{KeyRange, Version};
 use crate::server::small_key::SmallKey;
 
 /// Chunks are split when they reach this many segments.
-const CHUNK_SEGMENTS_MAX: usize = 128;
+const CHUNK_SEGMENTS_MAX: usize = 64;
 
 /// What a resolver needs to know of a transaction.
 #[derive(Clone, Debug, Default)]
@@ -260,13 +260,18 @@ impl Segments {
         if first == last {
             let chunk = &mut self.chunks[first];
             self.len = self.len + new_count - (upto - from);
-            if upto - from == new_count {
-                // The boundaries are there already, as where a key is written again and again.
-                for (segment, new) in chunk.segments[from..upto].iter_mut().zip(new) {
-                    *segment = new;
+            // Nearly always none or all of the boundaries are there already.
+            let mut place = from;
+            for segment in new {
+                if place < upto {
+                    chunk.segments[place] = segment;
+                } else {
+                    chunk.segments.insert(place, segment);
                 }
-            } else {
-                chunk.segments.splice(from..upto, new);
+                place += 1;
+            }
+            if place < upto {
+                chunk.segments.drain(place..upto);
             }
             chunk.refresh_or_raise(version);
         } else {

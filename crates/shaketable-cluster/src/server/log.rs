@@ -353,15 +353,18 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
         let log = log.borrow();
         (log.role.clone(), log.received.clone())
     };
+    // Two lists take turns, so that neither is made anew.
+    let mut replies = Vec::new();
     loop {
         if log.borrow().unsynced.is_empty() {
             received.notified().await;
         }
-        let (version, replies, stall) = {
+        let (version, stall) = {
             let mut log = log.borrow_mut();
             let bytes = std::mem::take(&mut log.unsynced_bytes);
             let stall = log.queue.borrow_mut().push(role.env(), log.version, bytes);
-            (log.version, std::mem::take(&mut log.unsynced), stall)
+            std::mem::swap(&mut log.unsynced, &mut replies);
+            (log.version, stall)
         };
         role.env().sync_disk(role.process(), stall).await;
         let this = Rc::downgrade(&log);
@@ -370,7 +373,7 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
             return;
         }
         log.disk.borrow_mut().durable = version;
-        for reply in replies {
+        for reply in replies.drain(..) {
             reply.send(());
         }
         if log.send_to_all() && !std::mem::replace(&mut log.sends_later, true) {

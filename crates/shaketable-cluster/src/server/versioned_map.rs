@@ -57,8 +57,8 @@ struct OldValue {
 #[derive(Debug)]
 enum Change {
     /// A row was made. Nothing was there before, so there is nothing to forget.
-    Made(Bytes),
-    Key(Bytes),
+    Made(SmallKey),
+    Key(SmallKey),
     Range(Box<(Bytes, Bytes)>),
 }
 
@@ -97,15 +97,16 @@ impl VersionedMap {
 
     /// Sets a key. Versions must not go backwards, except for rows that enter a range which was not
     /// held before (see `server::storage`).
-    pub fn set(&mut self, version: Version, key: &Bytes, value: &[u8]) {
-        let change = match self.rows.entry(SmallKey::from(&**key)) {
+    pub fn set(&mut self, version: Version, key: &[u8], value: &[u8]) {
+        let key = SmallKey::from(key);
+        let change = match self.rows.entry(key.clone()) {
             Entry::Occupied(mut row) => {
                 row.get_mut().set(version, value.into());
-                Change::Key(key.clone())
+                Change::Key(key)
             }
             Entry::Vacant(place) => {
                 place.insert(Row::new(version, value.into()));
-                Change::Made(key.clone())
+                Change::Made(key)
             }
         };
         self.changed(version, change);
@@ -115,10 +116,11 @@ impl VersionedMap {
     pub fn update(
         &mut self,
         version: Version,
-        key: &Bytes,
+        key: &[u8],
         outcome: impl FnOnce(Option<&[u8]>) -> Outcome,
     ) {
-        let change = match self.rows.entry(SmallKey::from(&**key)) {
+        let key = SmallKey::from(key);
+        let change = match self.rows.entry(key.clone()) {
             Entry::Occupied(mut row) => {
                 let row = row.get_mut();
                 match outcome(row.latest()) {
@@ -126,21 +128,21 @@ impl VersionedMap {
                     Outcome::Absent if row.gone_at == NEVER => row.gone_at = version,
                     Outcome::Absent | Outcome::Unchanged => return,
                 }
-                Change::Key(key.clone())
+                Change::Key(key)
             }
             Entry::Vacant(place) => {
                 let Outcome::Value(value) = outcome(None) else {
                     return;
                 };
                 place.insert(Row::new(version, (*value).into()));
-                Change::Made(key.clone())
+                Change::Made(key)
             }
         };
         self.changed(version, change);
     }
 
     /// Clears one key.
-    pub fn clear(&mut self, version: Version, key: &Bytes) {
+    pub fn clear(&mut self, version: Version, key: &[u8]) {
         self.update(version, key, |_| Outcome::Absent);
     }
 
@@ -159,7 +161,7 @@ impl VersionedMap {
                 row.gone_at = version;
                 count += 1;
                 if count <= RANGE_CHANGE_ROWS {
-                    killed.push(Change::Key(Bytes::copy_from_slice(key.as_ref())));
+                    killed.push(Change::Key(key.clone()));
                 }
             }
         }
@@ -195,7 +197,7 @@ impl VersionedMap {
             match change {
                 Change::Made(_) => {}
                 Change::Key(key) => {
-                    if let Entry::Occupied(mut row) = self.rows.entry(SmallKey::from(&*key)) {
+                    if let Entry::Occupied(mut row) = self.rows.entry(key) {
                         row.get_mut().forget_before(oldest);
                         if row.get().gone_at <= oldest {
                             row.remove();
@@ -224,7 +226,7 @@ impl VersionedMap {
             let (_, change) = self.changes.pop_back().expect("looked at above");
             match change {
                 Change::Made(key) | Change::Key(key) => {
-                    if let Entry::Occupied(mut row) = self.rows.entry(SmallKey::from(&*key))
+                    if let Entry::Occupied(mut row) = self.rows.entry(key)
                         && !row.get_mut().rollback(to)
                     {
                         row.remove();
