@@ -622,7 +622,7 @@ fn distribute(
         return;
     }
     // The first begins with the empty key.
-    let begun = resolvers.partition_point(|(begin, _)| *begin <= range.begin);
+    let begun = 1 + resolvers[1..].partition_point(|(begin, _)| *begin <= range.begin);
     for (number, (end, _)) in (begun - 1..).zip(&resolvers[begun..]) {
         if *end >= range.end {
             return give(number, range);
