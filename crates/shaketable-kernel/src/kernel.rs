@@ -286,14 +286,13 @@ impl Kernel {
         loop {
             if woken {
                 woken = false;
-                outside.handle.rearm();
                 if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                     return Ok(output);
                 }
                 self.count_event()?;
             }
             match self.0.ready.pop() {
-                Some(Item::Task(id)) if id == outside.handle.id => woken = true,
+                Some(Item::Task(id)) if id == outside.id => woken = true,
                 Some(item) => self.run_item(item)?,
                 None => {
                     self.check_budget()?;
@@ -415,7 +414,7 @@ impl Kernel {
         // A timer that is over budget is told of before the next task runs.
         let _ = self.count_event();
         match fired {
-            Fired::Wake(Some(waker)) => waker.wake(),
+            Fired::Wake(Some(wakeup)) => wakeup.wake(),
             Fired::Link(link) => self.serve_link(link, true),
             Fired::Call(call) => call(self),
             Fired::Wake(None) => {}

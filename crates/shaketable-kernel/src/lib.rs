@@ -24,6 +24,7 @@ mod sync;
 mod task;
 mod time;
 mod timer;
+mod wakeup;
 mod wheel;
 
 pub use clog::ClogMode;

@@ -10,12 +10,12 @@
 use crate::kernel::Kernel;
 use crate::task::TaskId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Priority {
     const LEVELS: usize = 19;
 
     /// The rank among all priorities, lowest first.
-    fn level(self) -> u8 {
+    const fn level(self) -> u8 {
         match self {
             Priority::Min => 0,
             Priority::Low => 1,
@@ -103,10 +103,7 @@ impl Inbox {
 
     /// Runs `call` on the kernel's thread, after everything posted before.
     pub fn post(&self, call: impl FnOnce(&Kernel) + Send + 'static) {
-        self.0.push(
-            Priority::DefaultOnMainThread.level(),
-            Item::Call(Box::new(call)),
-        );
+        self.0.push(Box::new(call));
     }
 
     /// Whether the caller stands on the thread that runs the kernel, where waiting for it would be waiting for ever.
@@ -127,9 +124,33 @@ pub(crate) enum Item {
     Call(Call),
 }
 
+/// A task, as the thread knows it on which its kernel lives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Local {
+    id: TaskId,
+    level: u8,
+    /// Where the kernel's queues are among those of the thread, and the kernel's number there.
+    place: u32,
+    kernel: u64,
+}
+
 thread_local! {
     /// The queues of the kernels that live on this thread, each at the place that its [`Shared`] knows.
     static HERE: RefCell<Vec<Option<Rc<Queues>>>> = const { RefCell::new(Vec::new()) };
+    static KERNELS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Wakes a task, if its kernel still exists.
+#[inline]
+pub(crate) fn wake(task: Local) {
+    let _ = HERE.try_with(|here| {
+        let here = here.borrow();
+        if let Some(Some(queues)) = here.get(task.place as usize)
+            && queues.kernel == task.kernel
+        {
+            queues.levels.borrow_mut().wake(task.level, task.id);
+        }
+    });
 }
 
 /// What is ready, as the kernel's own thread sees it.
@@ -145,8 +166,11 @@ impl Ready {
     /// If the inbox has a kernel already.
     pub(crate) fn new(inbox: Inbox) -> Ready {
         let shared = inbox.0;
+        let kernel = KERNELS.get();
+        KERNELS.set(kernel + 1);
         let queues = Rc::new(Queues {
             levels: RefCell::default(),
+            kernel,
             shared: shared.clone(),
         });
         let place = HERE.with_borrow_mut(|here| {
@@ -156,7 +180,7 @@ impl Ready {
                 here.len() - 1
             });
             here[place] = Some(queues.clone());
-            place
+            place as u32
         });
         let home = Home {
             thread: std::thread::current().id(),
@@ -167,6 +191,33 @@ impl Ready {
             "an inbox belongs to one kernel"
         );
         Ready { queues, shared }
+    }
+
+    /// Makes room for a task, and a waker for it.
+    pub(crate) fn admit(&self, id: TaskId, priority: Priority) -> (Local, Waker) {
+        let queued = &mut self.queues.levels.borrow_mut().queued;
+        let index = id.index as usize;
+        if queued.len() <= index {
+            queued.resize(index + 1, None);
+        }
+        let local = Local {
+            id,
+            level: priority.level(),
+            place: self.shared.home.get().map_or(0, |home| home.place),
+            kernel: self.queues.kernel,
+        };
+        let waker = TaskWaker {
+            task: local,
+            posted: AtomicBool::new(false),
+            shared: self.shared.clone(),
+        };
+        (local, Waker::from(Arc::new(waker)))
+    }
+
+    /// Wakes a task.
+    pub(crate) fn wake(&self, task: Local) {
+        let mut levels = self.queues.levels.borrow_mut();
+        levels.wake(task.level, task.id);
     }
 
     /// The next thing to run.
@@ -193,7 +244,7 @@ impl Ready {
         // At the end of a thread there may be nothing left to leave.
         let _ = HERE.try_with(|here| {
             let own = |queues: &mut Rc<Queues>| Rc::ptr_eq(queues, &self.queues);
-            here.borrow_mut()[home.place].take_if(own)
+            here.borrow_mut()[home.place as usize].take_if(own)
         });
         let posted = self.shared.close();
         let waiting = self.queues.levels.take();
@@ -204,6 +255,8 @@ impl Ready {
 /// The queues of one kernel, for its own thread.
 struct Queues {
     levels: RefCell<Levels>,
+    /// Tells it from other kernels of the thread.
+    kernel: u64,
     shared: Arc<Shared>,
 }
 
@@ -220,17 +273,29 @@ impl Queues {
     fn take_posted(&self) {
         let posted = self.shared.take();
         let mut levels = self.levels.borrow_mut();
-        for (level, item) in posted {
-            levels.push(level, item);
+        for posted in posted {
+            match posted {
+                Posted::Call(call) => levels.push(CALLS, Item::Call(call)),
+                Posted::Task(waker) => {
+                    // A swap: the work of a thread that found it posted must be seen by the poll that follows.
+                    waker.posted.swap(false, Ordering::AcqRel);
+                    levels.wake(waker.task.level, waker.task.id);
+                }
+            }
         }
     }
 }
+
+/// The level of closures from the inbox.
+const CALLS: u8 = Priority::DefaultOnMainThread.level();
 
 #[derive(Default)]
 struct Levels {
     queues: [VecDeque<Item>; Priority::LEVELS],
     /// Bit `n` is set when queue `n` holds something.
     occupied: u32,
+    /// By the index of a task: the generation of the one that waits in a queue.
+    queued: Vec<Option<u32>>,
 }
 
 impl Levels {
@@ -238,6 +303,19 @@ impl Levels {
     fn push(&mut self, level: u8, item: Item) {
         self.queues[usize::from(level)].push_back(item);
         self.occupied |= 1 << level;
+    }
+
+    /// Queues a task. Woken twice before it runs, it is queued once.
+    #[inline]
+    fn wake(&mut self, level: u8, id: TaskId) {
+        // After a shutdown there is no room for tasks that were there before.
+        let Some(queued) = self.queued.get_mut(id.index as usize) else {
+            return;
+        };
+        if *queued != Some(id.generation) {
+            *queued = Some(id.generation);
+            self.push(level, Item::Task(id));
+        }
     }
 
     #[inline]
@@ -250,6 +328,12 @@ impl Levels {
         let item = queue.pop_front();
         if queue.is_empty() {
             self.occupied &= !(1 << level);
+        }
+        if let Some(Item::Task(id)) = item {
+            let queued = &mut self.queued[id.index as usize];
+            if *queued == Some(id.generation) {
+                *queued = None; // from now on a wake-up counts again
+            }
         }
         item
     }
@@ -268,11 +352,17 @@ pub(crate) struct Shared {
 struct Home {
     thread: ThreadId,
     /// Its place among the kernels of that thread.
-    place: usize,
+    place: u32,
+}
+
+/// What another thread wants.
+enum Posted {
+    Task(Arc<TaskWaker>),
+    Call(Call),
 }
 
 struct State {
-    items: Vec<(u8, Item)>,
+    items: Vec<Posted>,
     waiting: bool,
     closed: bool,
 }
@@ -301,34 +391,33 @@ impl Shared {
         let place = self.home.get()?.place;
         let look = |here: &RefCell<Vec<Option<Rc<Queues>>>>| {
             let here = here.borrow();
-            let queues = here.get(place)?.as_ref()?;
+            let queues = here.get(place as usize)?.as_ref()?;
             // Another thread has another kernel in that place, or none.
             std::ptr::eq(&*queues.shared, self).then(|| look(queues))
         };
         HERE.try_with(look).ok().flatten()
     }
 
-    fn push(&self, level: u8, item: Item) {
-        let mut item = Some(item);
-        let pushed = self.queues(|queues| {
+    fn push(&self, call: Call) {
+        let mut call = Some(call);
+        self.queues(|queues| {
             queues.receive(); // it was posted before
-            if let Some(item) = item.take() {
-                queues.levels.borrow_mut().push(level, item);
-            }
+            let item = call.take().map(Item::Call);
+            item.map(|item| queues.levels.borrow_mut().push(CALLS, item))
         });
-        if let (None, Some(item)) = (pushed, item) {
-            self.post(level, item);
+        if let Some(call) = call {
+            self.post(Posted::Call(call));
         }
     }
 
     /// Leaves something for the kernel's thread.
-    fn post(&self, level: u8, item: Item) {
+    fn post(&self, item: Posted) {
         let mut state = self.lock();
         if state.closed {
             drop(state); // the item's destructor may come back here
             return;
         }
-        state.items.push((level, item));
+        state.items.push(item);
         self.posted.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut state.waiting);
         drop(state); // whoever is woken would only wait for the lock
@@ -337,7 +426,7 @@ impl Shared {
         }
     }
 
-    fn take(&self) -> Vec<(u8, Item)> {
+    fn take(&self) -> Vec<Posted> {
         let mut state = self.lock();
         self.posted.store(false, Ordering::Relaxed);
         std::mem::take(&mut state.items)
@@ -360,43 +449,18 @@ impl Shared {
     }
 
     /// Refuses what will be posted from now on; gives what was.
-    fn close(&self) -> Vec<(u8, Item)> {
+    fn close(&self) -> Vec<Posted> {
         self.lock().closed = true;
         self.take()
     }
 }
 
-/// The waker of one task. Woken twice before the task runs, it is queued once.
-pub(crate) struct TaskWaker {
-    pub(crate) id: TaskId,
-    level: u8,
-    /// Whether the task is in the kernel's queues: used by the kernel's thread alone, so that plain loads and stores do.
-    queued: AtomicBool,
-    /// Whether another thread has posted it.
+/// The waker of one task.
+struct TaskWaker {
+    task: Local,
+    /// Whether another thread has posted it: woken twice from there, it is posted once.
     posted: AtomicBool,
     shared: Arc<Shared>,
-}
-
-impl TaskWaker {
-    pub(crate) fn new(id: TaskId, priority: Priority, shared: Arc<Shared>) -> Arc<TaskWaker> {
-        Arc::new(TaskWaker {
-            id,
-            level: priority.level(),
-            queued: AtomicBool::new(false),
-            posted: AtomicBool::new(false),
-            shared,
-        })
-    }
-
-    /// The task is about to be polled: the next wake-up counts again.
-    #[inline]
-    pub(crate) fn rearm(&self) {
-        self.queued.store(false, Ordering::Relaxed);
-        // A swap, for a thread that found it posted must have its work seen by the poll that follows.
-        if self.posted.load(Ordering::Relaxed) {
-            self.posted.swap(false, Ordering::AcqRel);
-        }
-    }
 }
 
 impl Wake for TaskWaker {
@@ -405,17 +469,12 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let here = self.shared.queues(|queues| {
-            if !self.queued.load(Ordering::Relaxed) {
-                self.queued.store(true, Ordering::Relaxed);
-                queues
-                    .levels
-                    .borrow_mut()
-                    .push(self.level, Item::Task(self.id));
-            }
-        });
+        let Local { level, id, .. } = self.task;
+        let here = self
+            .shared
+            .queues(|queues| queues.levels.borrow_mut().wake(level, id));
         if here.is_none() && !self.posted.swap(true, Ordering::AcqRel) {
-            self.shared.post(self.level, Item::Task(self.id));
+            self.shared.post(Posted::Task(self.clone()));
         }
     }
 }

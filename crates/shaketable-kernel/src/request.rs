@@ -11,6 +11,7 @@
 use crate::kernel::{Kernel, WeakKernel};
 use crate::network::{Delivery, LinkId, Parcel};
 use crate::process::ProcessId;
+use crate::wakeup::{self, Wakeup};
 use futures_core::Stream;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -19,7 +20,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// A message that wants an answer.
 pub trait Request: 'static {
@@ -211,9 +212,8 @@ impl<R> Future for Requesting<R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.0.state.borrow_mut();
         match &mut *state {
-            PendingState::Waiting(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
-            PendingState::Waiting(waker) => {
-                *waker = Some(cx.waker().clone());
+            PendingState::Waiting(wakeup) => {
+                wakeup::remember(wakeup, cx);
                 Poll::Pending
             }
             PendingState::Done(_) => match std::mem::replace(&mut *state, PendingState::Over) {
@@ -273,10 +273,7 @@ impl<Q: Request> RequestStream<Q> {
         if let Some(incoming) = state.queue.pop_front() {
             return Poll::Ready(incoming);
         }
-        match &state.waker {
-            Some(waker) if waker.will_wake(cx.waker()) => {}
-            _ => state.waker = Some(cx.waker().clone()),
-        }
+        wakeup::remember(&mut state.wakeup, cx);
         Poll::Pending
     }
 }
@@ -386,7 +383,7 @@ impl Kernel {
             state: RefCell::new(StreamState {
                 open: self.is_alive(process),
                 queue: VecDeque::new(),
-                waker: None,
+                wakeup: None,
                 handler: None,
             }),
         });
@@ -446,7 +443,7 @@ struct Core<Q: Request> {
 struct StreamState<Q: Request> {
     open: bool,
     queue: VecDeque<(Q, Reply<Q::Reply>)>,
-    waker: Option<Waker>,
+    wakeup: Option<Wakeup>,
     handler: Option<Handler<Q>>,
 }
 
@@ -457,7 +454,7 @@ impl<Q: Request> Core<Q> {
     fn take_queue(&self) -> VecDeque<(Q, Reply<Q::Reply>)> {
         let mut state = self.state.borrow_mut();
         state.open = false;
-        state.waker = None;
+        state.wakeup = None;
         let handler = state.handler.take();
         let queue = std::mem::take(&mut state.queue);
         drop(state); // what the handler holds may come back here
@@ -486,7 +483,7 @@ struct Pending<R> {
 }
 
 enum PendingState<R> {
-    Waiting(Option<Waker>),
+    Waiting(Option<Wakeup>),
     Done(Result<R, Disconnected>),
     /// The result was given out, or nobody wants it.
     Over,
@@ -503,19 +500,19 @@ impl<R> Pending<R> {
 
     /// The first outcome counts; later ones are dropped.
     fn complete(&self, result: Result<R, Disconnected>) {
-        let waker = {
+        let wakeup = {
             let mut state = self.state.borrow_mut();
-            let PendingState::Waiting(waker) = &mut *state else {
+            let PendingState::Waiting(wakeup) = &mut *state else {
                 drop(state); // the result's destructor may come back here
                 return;
             };
-            let waker = waker.take();
+            let wakeup = wakeup.take();
             *state = PendingState::Done(result);
-            waker
+            wakeup
         };
         self.unregister();
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(wakeup) = wakeup {
+            wakeup.wake();
         }
     }
 
@@ -578,7 +575,7 @@ impl<Q: Request> Parcel for RequestParcel<Q> {
             return;
         };
         reply.pending.incarnation.set(core.incarnation);
-        let waker = {
+        let wakeup = {
             let mut state = core.state.borrow_mut();
             if alone
                 && state.queue.is_empty()
@@ -588,10 +585,10 @@ impl<Q: Request> Parcel for RequestParcel<Q> {
                 return kernel.run_as(core.process, || handler.borrow_mut()(request, reply));
             }
             state.queue.push_back((request, reply));
-            state.waker.take()
+            state.wakeup.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(wakeup) = wakeup {
+            wakeup.wake();
         }
     }
 

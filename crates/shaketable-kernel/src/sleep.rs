@@ -88,7 +88,7 @@ impl Future for Sleep {
             }
             SleepState::Never => Poll::Pending,
             SleepState::Timer(id) => {
-                if self.kernel.0.timers.borrow_mut().poll_sleep(id, cx.waker()) {
+                if self.kernel.0.timers.borrow_mut().poll_sleep(id, cx) {
                     Poll::Ready(())
                 } else {
                     Poll::Pending

@@ -3,6 +3,7 @@
 //! All of them are cheap handles for one thread. A wake-up queues the waiting task; it never runs inside the
 //! call that caused it. Waiters are woken in the order in which they began to wait.
 
+use crate::wakeup::{self, Wakeup};
 use futures_core::Stream;
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::VecDeque;
@@ -10,13 +11,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// A value that is sent once.
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
     let state = Rc::new(RefCell::new(Oneshot {
         value: None,
-        waker: None,
+        wakeup: None,
         sender: true,
         receiver: true,
     }));
@@ -30,7 +31,7 @@ pub struct Cancelled;
 
 struct Oneshot<T> {
     value: Option<T>,
-    waker: Option<Waker>,
+    wakeup: Option<Wakeup>,
     sender: bool,
     receiver: bool,
 }
@@ -57,13 +58,13 @@ impl<T> OneshotSender<T> {
 
 impl<T> Drop for OneshotSender<T> {
     fn drop(&mut self) {
-        let waker = {
+        let wakeup = {
             let mut state = self.0.borrow_mut();
             state.sender = false;
-            state.waker.take()
+            state.wakeup.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(wakeup) = wakeup {
+            wakeup.wake();
         }
     }
 }
@@ -81,7 +82,7 @@ impl<T> Future for OneshotReceiver<T> {
         if !state.sender {
             return Poll::Ready(Err(Cancelled));
         }
-        state.waker = Some(cx.waker().clone());
+        wakeup::remember(&mut state.wakeup, cx);
         Poll::Pending
     }
 }
@@ -91,7 +92,7 @@ impl<T> Drop for OneshotReceiver<T> {
         let value = {
             let mut state = self.0.borrow_mut();
             state.receiver = false;
-            state.waker = None;
+            state.wakeup = None;
             state.value.take()
         };
         drop(value);
@@ -102,7 +103,7 @@ impl<T> Drop for OneshotReceiver<T> {
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let state = Rc::new(RefCell::new(Channel {
         queue: VecDeque::new(),
-        waker: None,
+        wakeup: None,
         senders: 1,
         receiver: true,
     }));
@@ -111,7 +112,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 
 struct Channel<T> {
     queue: VecDeque<T>,
-    waker: Option<Waker>,
+    wakeup: Option<Wakeup>,
     senders: usize,
     receiver: bool,
 }
@@ -122,16 +123,16 @@ pub struct Sender<T>(Rc<RefCell<Channel<T>>>);
 impl<T> Sender<T> {
     /// Queues a value; gives it back if nobody can receive it any more.
     pub fn send(&self, value: T) -> Result<(), T> {
-        let waker = {
+        let wakeup = {
             let mut state = self.0.borrow_mut();
             if !state.receiver {
                 return Err(value);
             }
             state.queue.push_back(value);
-            state.waker.take()
+            state.wakeup.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(wakeup) = wakeup {
+            wakeup.wake();
         }
         Ok(())
     }
@@ -151,17 +152,17 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let waker = {
+        let wakeup = {
             let mut state = self.0.borrow_mut();
             state.senders -= 1;
             if state.senders == 0 {
-                state.waker.take()
+                state.wakeup.take()
             } else {
                 None
             }
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(wakeup) = wakeup {
+            wakeup.wake();
         }
     }
 }
@@ -188,7 +189,7 @@ impl<T> Receiver<T> {
         if state.senders == 0 {
             return Poll::Ready(None);
         }
-        state.waker = Some(cx.waker().clone());
+        wakeup::remember(&mut state.wakeup, cx);
         Poll::Pending
     }
 }
@@ -205,7 +206,7 @@ impl<T> Drop for Receiver<T> {
         let queue = {
             let mut state = self.0.borrow_mut();
             state.receiver = false;
-            state.waker = None;
+            state.wakeup = None;
             std::mem::take(&mut state.queue)
         };
         drop(queue);
@@ -222,7 +223,7 @@ struct NotifyState {
     count: Cell<u64>,
     next_waiter: Cell<u64>,
     /// In the order in which they began to wait. Mostly there is one, so a row beats a tree.
-    waiters: RefCell<Vec<(u64, Waker)>>,
+    waiters: RefCell<Vec<(u64, Wakeup)>>,
 }
 
 impl Notify {
@@ -238,8 +239,8 @@ impl Notify {
             return;
         }
         let mut waiters = self.0.waiters.take();
-        for (_, waker) in waiters.drain(..) {
-            waker.wake();
+        for (_, wakeup) in waiters.drain(..) {
+            wakeup.wake();
         }
         // The memory serves the next ones, unless somebody has begun to wait meanwhile.
         let mut now = self.0.waiters.borrow_mut();
@@ -278,15 +279,15 @@ impl Future for Notified {
             None => {
                 let waiter = state.next_waiter.get();
                 state.next_waiter.set(waiter + 1);
-                waiters.push((waiter, cx.waker().clone()));
+                waiters.push((waiter, Wakeup::of(cx)));
                 drop(waiters);
                 self.waiter = Some(waiter);
             }
             Some(waiter) => {
                 if let Ok(index) = waiters.binary_search_by_key(&waiter, |(other, _)| *other)
-                    && !waiters[index].1.will_wake(cx.waker())
+                    && !waiters[index].1.is_of(cx)
                 {
-                    waiters[index].1 = cx.waker().clone();
+                    waiters[index].1 = Wakeup::of(cx);
                 }
             }
         }

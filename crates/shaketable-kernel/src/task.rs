@@ -6,14 +6,14 @@
 
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::ready::{Priority, TaskWaker};
+use crate::ready::{Local, Priority};
+use crate::wakeup::{self, Polling, Wakeup};
 use pin_project_lite::pin_project;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// A spawned task. As a future it gives the task's output; dropping it cancels the task.
@@ -53,7 +53,7 @@ impl<T> Task<T> {
         match outcome.output.take() {
             Some(output) => Poll::Ready(output),
             None => {
-                outcome.waker = Some(cx.waker().clone());
+                wakeup::remember(&mut outcome.wakeup, cx);
                 Poll::Pending
             }
         }
@@ -90,7 +90,7 @@ impl<T> fmt::Debug for Task<T> {
 struct Outcome<T> {
     output: Option<T>,
     gone: bool,
-    waker: Option<Waker>,
+    wakeup: Option<Wakeup>,
 }
 
 /// Lives inside the task's future: whichever way the future ends, the one who waits is woken.
@@ -98,13 +98,13 @@ struct Report<T>(Rc<RefCell<Outcome<T>>>);
 
 impl<T> Drop for Report<T> {
     fn drop(&mut self) {
-        let waker = {
+        let wakeup = {
             let mut outcome = self.0.borrow_mut();
             outcome.gone = true;
-            outcome.waker.take()
+            outcome.wakeup.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(wakeup) = wakeup {
+            wakeup.wake();
         }
     }
 }
@@ -133,8 +133,8 @@ impl<F: Future> Future for Run<F> {
 /// Names one task, never another one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskId {
-    index: u32,
-    generation: u32,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
 }
 
 /// All tasks of one kernel.
@@ -162,7 +162,7 @@ enum State {
 pub(crate) struct Body {
     future: Pin<Box<dyn Future<Output = ()>>>,
     waker: Waker,
-    handle: Arc<TaskWaker>,
+    local: Local,
 }
 
 impl Tasks {
@@ -257,7 +257,7 @@ impl Kernel {
         let outcome = Rc::new(RefCell::new(Outcome {
             output: None,
             gone: false,
-            waker: None,
+            wakeup: None,
         }));
         let report = Report(outcome.clone());
         let id = self.0.tasks.borrow_mut().allocate(Some(process));
@@ -271,16 +271,16 @@ impl Kernel {
                 detached: false,
             };
         }
-        let handle = TaskWaker::new(id, priority, self.0.ready.shared.clone());
+        let (local, waker) = self.0.ready.admit(id, priority);
         let body = Body {
             future: Box::pin(Run {
                 future,
                 report: Some(report),
             }),
-            waker: Waker::from(handle.clone()),
-            handle,
+            waker,
+            local,
         };
-        body.waker.wake_by_ref();
+        self.0.ready.wake(local);
         self.0.tasks.borrow_mut().slots[id.index as usize].state = State::Idle(body);
         Task {
             kernel: self.clone(),
@@ -325,12 +325,13 @@ impl Kernel {
             body
         };
         let guard = Running { kernel: self, id };
-        body.handle.rearm();
+        let polling = Polling::begin(body.local, &body.waker);
         let ended = body
             .future
             .as_mut()
             .poll(&mut Context::from_waker(&body.waker))
             .is_ready();
+        drop(polling);
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = &mut tasks.slots[id.index as usize];
         if ended || !matches!(slot.state, State::Running { cancelled: false }) {
@@ -348,12 +349,11 @@ impl Kernel {
     /// A task slot whose future lives on the caller's stack.
     pub(crate) fn outside_task(&self) -> Outside<'_> {
         let id = self.0.tasks.borrow_mut().allocate(None);
-        let handle = TaskWaker::new(id, Priority::DefaultDelay, self.0.ready.shared.clone());
+        let (_, waker) = self.0.ready.admit(id, Priority::DefaultDelay);
         Outside {
             kernel: self,
             id,
-            waker: Waker::from(handle.clone()),
-            handle,
+            waker,
         }
     }
 }
@@ -374,9 +374,8 @@ impl Drop for Running<'_> {
 /// See [`Kernel::outside_task`].
 pub(crate) struct Outside<'a> {
     kernel: &'a Kernel,
-    id: TaskId,
+    pub(crate) id: TaskId,
     pub(crate) waker: Waker,
-    pub(crate) handle: Arc<TaskWaker>,
 }
 
 impl Drop for Outside<'_> {

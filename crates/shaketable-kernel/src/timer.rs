@@ -11,9 +11,10 @@
 
 use crate::network::LinkId;
 use crate::time::Time;
+use crate::wakeup::{self, Wakeup};
 use crate::wheel::{Item, Wheel};
 use std::collections::VecDeque;
-use std::task::Waker;
+use std::task::Context;
 
 /// So many timers count as near.
 const NEAR_MAX: usize = 256;
@@ -23,7 +24,7 @@ const NEAR_MIN: usize = 64;
 /// What a timer does when its time comes.
 pub(crate) enum Action {
     /// Marks a [`crate::Sleep`] as over and wakes its task.
-    Sleep(Option<Waker>),
+    Sleep(Option<Wakeup>),
     /// Delivers what is due on a link.
     Link(LinkId),
     /// Runs a closure.
@@ -39,7 +40,7 @@ pub(crate) struct TimerId {
 
 /// A timer that has come due.
 pub(crate) enum Fired {
-    Wake(Option<Waker>),
+    Wake(Option<Wakeup>),
     Link(LinkId),
     Call(Box<dyn FnOnce(&crate::Kernel)>),
 }
@@ -130,17 +131,14 @@ impl Timers {
     }
 
     /// Whether the sleep is over; if not, whom to wake when it is.
-    pub(crate) fn poll_sleep(&mut self, id: TimerId, waker: &Waker) -> bool {
+    pub(crate) fn poll_sleep(&mut self, id: TimerId, cx: &Context<'_>) -> bool {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
             return false; // the kernel was shut down: time has ended
         }
         match &mut entry.state {
             State::Waiting(Action::Sleep(slot)) => {
-                match slot {
-                    Some(old) if old.will_wake(waker) => {}
-                    _ => *slot = Some(waker.clone()),
-                }
+                wakeup::remember(slot, cx);
                 false
             }
             State::Over => true,

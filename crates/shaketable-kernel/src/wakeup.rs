@@ -1,0 +1,91 @@
+//! Whom to wake when something has happened.
+//!
+//! A future of the kernel is nearly always polled by a task of the kernel, and woken on the same thread. Keeping a `Waker` for that
+//! means to count it up and down atomically, and to look at the object behind it, ten thousand times in a simulation of milliseconds. A
+//! task's number says as much. So while a task is polled its thread knows which, and a future that finds itself polled
+//! with that task's waker keeps the number instead; with any other waker, as a combinator may bring one of its own, it keeps that.
+
+use crate::ready::{self, Local};
+use std::cell::Cell;
+use std::task::{Context, RawWakerVTable, Waker};
+
+/// See the module. It stays on its thread.
+pub(crate) enum Wakeup {
+    Task(Local),
+    Waker(Waker),
+}
+
+impl Wakeup {
+    /// Whoever polls.
+    #[inline]
+    pub(crate) fn of(cx: &Context<'_>) -> Wakeup {
+        match POLLED.get() {
+            Some(polled) if polled.waker == identity(cx.waker()) => Wakeup::Task(polled.task),
+            _ => Wakeup::Waker(cx.waker().clone()),
+        }
+    }
+
+    /// Whether it is whoever polls.
+    #[inline]
+    pub(crate) fn is_of(&self, cx: &Context<'_>) -> bool {
+        match self {
+            Wakeup::Task(task) => POLLED
+                .get()
+                .is_some_and(|polled| polled.task == *task && polled.waker == identity(cx.waker())),
+            Wakeup::Waker(waker) => waker.will_wake(cx.waker()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wake(self) {
+        match self {
+            Wakeup::Task(task) => ready::wake(task),
+            Wakeup::Waker(waker) => waker.wake(),
+        }
+    }
+}
+
+/// Remembers whoever polls, unless it is remembered already.
+#[inline]
+pub(crate) fn remember(place: &mut Option<Wakeup>, cx: &Context<'_>) {
+    if !place.as_ref().is_some_and(|wakeup| wakeup.is_of(cx)) {
+        *place = Some(Wakeup::of(cx));
+    }
+}
+
+/// For as long as this lives, the thread polls a task with that waker.
+pub(crate) struct Polling(());
+
+impl Polling {
+    #[inline]
+    pub(crate) fn begin(task: Local, waker: &Waker) -> Polling {
+        let waker = identity(waker);
+        POLLED.set(Some(Polled { waker, task }));
+        Polling(())
+    }
+}
+
+impl Drop for Polling {
+    #[inline]
+    fn drop(&mut self) {
+        POLLED.set(None);
+    }
+}
+
+thread_local! {
+    static POLLED: Cell<Option<Polled>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, Copy)]
+struct Polled {
+    waker: Identity,
+    task: Local,
+}
+
+/// Two wakers with the same one wake the same, while one of them lives.
+type Identity = (*const (), *const RawWakerVTable);
+
+#[inline]
+fn identity(waker: &Waker) -> Identity {
+    (waker.data(), waker.vtable())
+}
