@@ -399,6 +399,7 @@ impl Kernel {
     }
 
     /// Lets every timer of a moment act, in the order they were set.
+    #[inline]
     fn fire(&self, first: Fired) {
         self.act(first);
         loop {
@@ -410,6 +411,7 @@ impl Kernel {
         }
     }
 
+    #[inline]
     fn act(&self, fired: Fired) {
         // A timer that is over budget is told of before the next task runs.
         let _ = self.count_event();

@@ -228,7 +228,7 @@ impl Ready {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        !self.shared.posted.load(Ordering::Acquire) && self.queues.levels.borrow().occupied == 0
+        !self.shared.posted.load(Ordering::Acquire) && self.queues.levels.borrow().is_empty()
     }
 
     /// Blocks until another thread posts something or `timeout` has passed. Nothing may be ready.
@@ -291,6 +291,8 @@ const CALLS: u8 = Priority::DefaultOnMainThread.level();
 
 #[derive(Default)]
 struct Levels {
+    /// The task that is ready while nothing else is, which is how it is most of the time. Then the queues are empty.
+    only: Option<(u8, TaskId)>,
     queues: [VecDeque<Item>; Priority::LEVELS],
     /// Bit `n` is set when queue `n` holds something.
     occupied: u32,
@@ -299,8 +301,19 @@ struct Levels {
 }
 
 impl Levels {
-    #[inline]
+    fn is_empty(&self) -> bool {
+        self.only.is_none() && self.occupied == 0
+    }
+
     fn push(&mut self, level: u8, item: Item) {
+        if let Some((level, id)) = self.only.take() {
+            self.queue(level, Item::Task(id));
+        }
+        self.queue(level, item);
+    }
+
+    #[inline]
+    fn queue(&mut self, level: u8, item: Item) {
         self.queues[usize::from(level)].push_back(item);
         self.occupied |= 1 << level;
     }
@@ -314,12 +327,20 @@ impl Levels {
         };
         if *queued != Some(id.generation) {
             *queued = Some(id.generation);
-            self.push(level, Item::Task(id));
+            if self.is_empty() {
+                self.only = Some((level, id));
+            } else {
+                self.push(level, Item::Task(id));
+            }
         }
     }
 
     #[inline]
     fn pop(&mut self) -> Option<Item> {
+        if let Some((_, id)) = self.only.take() {
+            self.unmark(id);
+            return Some(Item::Task(id));
+        }
         if self.occupied == 0 {
             return None;
         }
@@ -330,12 +351,18 @@ impl Levels {
             self.occupied &= !(1 << level);
         }
         if let Some(Item::Task(id)) = item {
-            let queued = &mut self.queued[id.index as usize];
-            if *queued == Some(id.generation) {
-                *queued = None; // from now on a wake-up counts again
-            }
+            self.unmark(id);
         }
         item
+    }
+
+    /// From now on a wake-up counts again.
+    #[inline]
+    fn unmark(&mut self, id: TaskId) {
+        let queued = &mut self.queued[id.index as usize];
+        if *queued == Some(id.generation) {
+            *queued = None;
+        }
     }
 }
 

@@ -54,6 +54,7 @@ impl Borrow<[u8]> for SmallKey {
 }
 
 impl Ord for SmallKey {
+    #[inline]
     fn cmp(&self, other: &SmallKey) -> Ordering {
         let (Form::Short(this), Form::Short(that)) = (&self.0, &other.0) else {
             return self.as_ref().cmp(other.as_ref());
