@@ -87,10 +87,16 @@ impl Blockades {
     }
 
     /// Until when nothing arrives over this link; a time that has passed if nothing holds it.
+    #[inline]
     pub(crate) fn until(&self, id: LinkId, now: Time) -> Time {
         if self.clogged_until <= now || !self.faults {
-            return Time::ZERO;
+            Time::ZERO
+        } else {
+            self.clog_of(id)
         }
+    }
+
+    fn clog_of(&self, id: LinkId) -> Time {
         let (from, to) = self.pair(id);
         if !self.partitions.is_empty() && self.partitions.contains(&(from.min(to), from.max(to))) {
             return Time::NEVER;

@@ -176,11 +176,6 @@ impl Ways {
         };
         self.shortest + more
     }
-
-    fn draw(&self, stream: &Stream) -> f64 {
-        let (first, second) = stream.uniform_pair();
-        self.half(first) + self.half(second)
-    }
 }
 
 pub(crate) struct Network {
@@ -314,12 +309,14 @@ impl Network {
             return 0.0;
         }
         let (config, stream) = (&self.config, &self.latencies);
-        let (batching, mut part) = stream.uniform_pair();
-        let mut latency = config.batching * batching + self.ways.draw(stream);
-        // One draw says how many parts there are: what is left of it, once it is known that there is another, is still uniform.
+        let [batching, mut part, first, second] = stream.uniform_four();
+        let ways = &self.ways;
+        let mut latency = config.batching * batching + ways.half(first) + ways.half(second);
+        // One number says how many parts there are: what is left of it, once it is known that there is another, is still uniform.
         while part < config.split_chance {
             part /= config.split_chance;
-            latency += self.ways.draw(stream);
+            let [first, second, ..] = stream.uniform_four();
+            latency += ways.half(first) + ways.half(second);
         }
         if config.pair_latency > 0.0 && self.blockades.faults_enabled() {
             let pair = self.blockades.pair(id);
