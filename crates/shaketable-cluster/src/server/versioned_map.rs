@@ -9,7 +9,7 @@
 //! than a version inside the window. That is what a reboot does (what was not durable is gone) and
 //! what a recovery does to versions that the logs could not keep.
 //!
-//! Keys lie in the map ([`SmallKey`]) and values are boxed slices and not `Bytes`: half the size per row, and a row never
+//! Keys lie in the map (`SmallKey`) and values are boxed slices and not `Bytes`: half the size per row, and a row never
 //! pins the buffer of the transaction that wrote it.
 
 use crate::client::atomic::Outcome;
