@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""How many get + set + commit transactions a second one Python thread makes, one after another, through a libfdb_c.
+"""How many get + set + commit transactions a second one Python thread makes, one after another, through a libfdb_c; and how long a unit test waits for it.
 
-Each transaction crosses to the network's thread and back twice, so this measures how fast the two threads wake each other.
+Each transaction crosses to the network's thread and back twice, so this measures how fast the two threads wake each other. The unit tests, of the module
+`unittest`, clear, write and read a little each, as those of a layer do: what counts is the part of their time in which the suite's own thread waits.
 
     sequential.py target/release/libfdb_c.so [TRANSACTIONS]
 """
@@ -10,6 +11,7 @@ import ctypes
 import sys
 import threading
 import time
+import unittest
 
 library = ctypes.CDLL(sys.argv[1])
 transactions = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
@@ -24,6 +26,7 @@ SIGNATURES = {
     "fdb_transaction_destroy": (None, [P]),
     "fdb_transaction_get": (P, [P, B, I, I]),
     "fdb_transaction_set": (None, [P, B, I, B, I]),
+    "fdb_transaction_clear_range": (None, [P, B, I, B, I]),
     "fdb_transaction_commit": (P, [P]),
     "fdb_future_block_until_ready": (I, [P]),
     "fdb_future_get_error": (I, [P]),
@@ -70,5 +73,26 @@ for number in range(transactions):
     transact(number)
 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
 print(f"{transactions / wall:.0f} transactions a second of time on the wall, {transactions / cpu:.0f} of CPU time")
+
+
+class Layer(unittest.TestCase):
+    def setUp(self):
+        transaction = P()
+        check(library.fdb_database_create_transaction(database, ctypes.byref(transaction)))
+        library.fdb_transaction_clear_range(transaction, b"key", 3, b"kez", 3)
+        finish(library.fdb_transaction_commit(transaction))
+        library.fdb_transaction_destroy(transaction)
+
+    def test(self):
+        for number in range(3):
+            transact(number)
+
+
+suite = unittest.TestSuite(Layer("test") for _ in range(transactions // 10))
+wall, own = time.perf_counter(), time.thread_time()
+result = suite.run(unittest.TestResult())
+wall, own = time.perf_counter() - wall, time.thread_time() - own
+check(not result.wasSuccessful())
+print(f"{result.testsRun / wall:.0f} unit tests a second, which wait for {100 * (1 - own / wall):.0f} % of their time")
 check(library.fdb_stop_network())
 network.join()

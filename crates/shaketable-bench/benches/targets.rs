@@ -358,6 +358,20 @@ fn program_part() {
         "transactions/s",
         NoTarget,
     );
+    let tests = best(|run| run.tests_rate);
+    line(
+        "unit tests of four transactions from Python (wall)",
+        tests,
+        "tests/s",
+        NoTarget,
+    );
+    let waiting = runs.iter().map(|run| run.waiting);
+    line(
+        "unit tests from Python: the part of their time in which they wait",
+        waiting.fold(f64::INFINITY, f64::min),
+        "%",
+        NoTarget,
+    );
 }
 
 /// What callgrind counts.

@@ -62,15 +62,19 @@ pub fn sweep(example: &str, seeds: u64, jobs: u64, more: &[&str]) -> Sweep {
     }
 }
 
-/// What Python measured: transactions a second of time on the wall, and of CPU time of all threads.
+/// What Python measured.
 pub struct Sequential {
-    /// Of time on the wall.
+    /// Transactions a second of time on the wall.
     pub wall_rate: f64,
-    /// Of CPU time.
+    /// Transactions a second of CPU time of all threads.
     pub cpu_rate: f64,
+    /// Unit tests a second.
+    pub tests_rate: f64,
+    /// The part of their time in which they wait for the library, in per cent.
+    pub waiting: f64,
 }
 
-/// Makes get + set + commit transactions one after another in a Python program on `libfdb_c.so`.
+/// Makes get + set + commit transactions one after another in a Python program on `libfdb_c.so`, and runs unit tests.
 pub fn sequential(transactions: u64) -> Sequential {
     let (output, _) = gauge::run(
         Command::new("python3")
@@ -82,12 +86,14 @@ pub fn sequential(transactions: u64) -> Sequential {
         .split_whitespace()
         .filter_map(|word| word.parse().ok())
         .collect();
-    let [wall_rate, cpu_rate] = numbers[..] else {
-        panic!("expected two numbers from sequential.py, found: {output}");
+    let [wall_rate, cpu_rate, tests_rate, waiting] = numbers[..] else {
+        panic!("expected four numbers from sequential.py, found: {output}");
     };
     Sequential {
         wall_rate,
         cpu_rate,
+        tests_rate,
+        waiting,
     }
 }
 
