@@ -221,7 +221,7 @@ impl WorkloadContext {
     /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
     /// let before = context.now();
     /// shaketable::sleep(std::time::Duration::from_millis(1500)).await;
-    /// assert!(context.now() - before >= 1.5);
+    /// assert!((context.now() - before - 1.5).abs() < 1e-6);
     /// # });
     /// ```
     pub fn now(&self) -> f64 {

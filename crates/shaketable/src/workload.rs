@@ -91,14 +91,17 @@ where
 ///
 /// impl Workload for Greeter {
 ///     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
-///         let trx = db.create_trx()?;
-///         trx.set(b"hello", b"world");
-///         trx.commit().await?;
+///         db.run(|trx, _| async move {
+///             trx.set(b"hello", b"world");
+///             Ok(())
+///         })
+///         .await?;
 ///         Ok(())
 ///     }
 ///
 ///     async fn check(&mut self, db: SimDatabase) -> PhaseResult {
-///         match db.create_trx()?.get(b"hello", false).await? {
+///         let read = db.run(|trx, _| async move { Ok(trx.get(b"hello", false).await?) });
+///         match read.await? {
 ///             Some(value) if value[..] == *b"world" => Ok(()),
 ///             other => Err(format!("expected `world`, found {:?}", other.as_deref()).into()),
 ///         }

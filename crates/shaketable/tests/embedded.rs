@@ -67,10 +67,14 @@ impl RustWorkloadFactory for Factory {
 
 #[shaketable::test(seeds = 0..3)]
 async fn a_test_reads_what_it_wrote(db: SimDatabase) -> PhaseResult {
-    let trx = db.create_trx()?;
-    trx.set(b"hello", b"world");
-    trx.commit().await?;
-    let value = db.create_trx()?.get(b"hello", false).await?;
+    db.run(|trx, _| async move {
+        trx.set(b"hello", b"world");
+        Ok(())
+    })
+    .await?;
+    let value = db
+        .run(|trx, _| async move { Ok(trx.get(b"hello", false).await?) })
+        .await?;
     assert_eq!(value.as_deref(), Some(&b"world"[..]));
     Ok(())
 }

@@ -374,10 +374,14 @@ mod reference {
     /// Without a workload: one client, one async fn.
     #[shaketable::test(seeds = 0..5)]
     async fn what_was_written_is_read(db: SimDatabase) -> PhaseResult {
-        let trx = db.create_trx()?;
-        trx.set(b"hello", b"world");
-        trx.commit().await?;
-        let value = db.create_trx()?.get(b"hello", false).await?;
+        db.run(|trx, _| async move {
+            trx.set(b"hello", b"world");
+            Ok(())
+        })
+        .await?;
+        let value = db
+            .run(|trx, _| async move { Ok(trx.get(b"hello", false).await?) })
+            .await?;
         assert_eq!(value.as_deref(), Some(&b"world"[..]));
         Ok(())
     }
