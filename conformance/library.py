@@ -1,6 +1,7 @@
 """Finds the libfdb_c that a suite is to run against: the one named by `--library`, or ours, built for the occasion."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,10 @@ def directory(argument):
         source = build()
     target = SCRATCH / "library"
     target.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source, target / "libfdb_c.so")
+    # Another program may be using the copy that is there.
+    copy = target / f"libfdb_c.so.{os.getpid()}"
+    shutil.copy(source, copy)
+    copy.replace(target / "libfdb_c.so")
     return target
 
 

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -146,11 +148,21 @@ impl Drop for Pool {
     }
 }
 
+/// This very program: on Linux also when its file is being replaced, as cargo does while a sweep runs.
+fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") {
+        Ok("/proc/self/exe".into())
+    } else {
+        std::env::current_exe()
+    }
+}
+
 impl Worker {
     fn start(job: &Job, addresses: Addresses) -> Result<Worker, PoolError> {
         let (mut ours, theirs) = UnixStream::pair()?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(this_program()?);
         command
+            .arg0("shaketable")
             .arg("__worker")
             .stdin(Stdio::from(OwnedFd::from(theirs)));
         if job.capture {
