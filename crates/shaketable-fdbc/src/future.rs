@@ -18,6 +18,7 @@ use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use parking_lot::{Condvar, Mutex};
 use shaketable_cluster::error::Error;
+use shaketable_kernel::spin_until;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,6 +146,9 @@ impl FDBFuture {
         }
         if self.universe.as_ref().is_some_and(|u| u.is_here()) {
             return Err(Error::BLOCKED_FROM_NETWORK_THREAD);
+        }
+        if spin_until(|| self.is_ready()) {
+            return Ok(());
         }
         let mut state = self.state.lock();
         while state.outcome.is_none() {

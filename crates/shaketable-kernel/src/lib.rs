@@ -33,7 +33,7 @@ pub use kernel::{Deadlock, Kernel, Spinning};
 pub use network::NetworkConfig;
 pub use process::{Address, Boot, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};
-pub use ready::{Inbox, Priority};
+pub use ready::{Inbox, Priority, spin_until};
 pub use record::{Event, Fingerprint, LastEvents, Recorder};
 pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting};
 pub use sleep::Sleep;
