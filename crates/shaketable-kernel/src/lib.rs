@@ -2,8 +2,8 @@
 //!
 //! One [`Kernel`] is one universe. Given a seed it does the same things in the same order, to the nanosecond, on every
 //! machine: there is one thread, one clock, one order of events, and every random draw comes from a named
-//! [`Stream`] that was split from the seed. There is no global state, so many universes may run side by side
-//! in the threads of one program.
+//! [`Stream`] that was split from the seed. Universes share nothing, so many may run side by side, on one thread or
+//! on several.
 //!
 //! The kernel knows nothing of databases. What runs on it is made of [processes](ProcessId) that have
 //! addresses on machines, send one another [requests](Request), sleep, die and come back.

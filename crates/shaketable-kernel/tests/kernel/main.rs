@@ -8,6 +8,7 @@ mod processes;
 mod real;
 mod requests;
 mod tasks;
+mod wakeups;
 
 use shaketable_kernel::{
     Address, Endpoint, Kernel, NetworkConfig, Priority, ProcessId, ProcessSpec, Request,
