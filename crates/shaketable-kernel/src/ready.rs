@@ -257,22 +257,15 @@ impl Ready {
 /// Looks again and again, for some ten microseconds, whether something has happened; says whether it has.
 ///
 /// Two threads that work hand in hand wait for one another no longer than this, as a rule, while waking a thread that sleeps takes longer on a machine
-/// that is idle, and much longer on a virtual one. Whoever shares a processor with the other one lets it go first.
+/// that is idle, and much longer on a virtual one. No longer than that: on a busy machine it is the thread that sleeps which is given a processor first.
 pub fn spin_until(happened: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
-        for _ in 0..LOOKS_A_SPIN {
-            if happened() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        std::thread::yield_now();
-        false
+        std::hint::spin_loop();
+        happened()
     })
 }
 
-const SPINS: u32 = 20;
-const LOOKS_A_SPIN: u32 = 100;
+const SPINS: u32 = 1000;
 /// Before shorter pauses there is no time to lose.
 const SPIN_WORTHWHILE: Duration = Duration::from_millis(1);
 
