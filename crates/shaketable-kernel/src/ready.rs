@@ -13,10 +13,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Wake, Waker};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 /// How urgent a task is: among ready tasks the highest priority runs first, equals run in the order they
@@ -108,10 +107,7 @@ impl Inbox {
 
     /// Whether the caller stands on the thread that runs the kernel, where waiting for it would be waiting for ever.
     pub fn is_kernel_thread(&self) -> bool {
-        self.0
-            .home
-            .get()
-            .is_some_and(|home| home.thread == std::thread::current().id())
+        self.0.queues(|_| ()).is_some()
     }
 }
 
@@ -182,14 +178,8 @@ impl Ready {
             here[place] = Some(queues.clone());
             place as u32
         });
-        let home = Home {
-            thread: std::thread::current().id(),
-            place,
-        };
-        assert!(
-            shared.home.set(home).is_ok(),
-            "an inbox belongs to one kernel"
-        );
+        let before = shared.place.swap(place, Ordering::AcqRel);
+        assert_eq!(before, NOWHERE, "an inbox belongs to one kernel");
         Ready { queues, shared }
     }
 
@@ -203,7 +193,7 @@ impl Ready {
         let local = Local {
             id,
             level: priority.level(),
-            place: self.shared.home.get().map_or(0, |home| home.place),
+            place: self.shared.place.load(Ordering::Relaxed),
             kernel: self.queues.kernel,
         };
         let waker = TaskWaker {
@@ -242,11 +232,11 @@ impl Ready {
 
     /// Drops what waits and whatever will be pushed from now on.
     pub(crate) fn close(&self) {
-        let home = self.shared.home.get().expect("a kernel is at home");
+        let place = self.shared.place.load(Ordering::Relaxed) as usize;
         // At the end of a thread there may be nothing left to leave.
         let _ = HERE.try_with(|here| {
             let own = |queues: &mut Rc<Queues>| Rc::ptr_eq(queues, &self.queues);
-            here.borrow_mut()[home.place as usize].take_if(own)
+            here.borrow_mut()[place].take_if(own)
         });
         let posted = self.shared.close();
         let waiting = self.queues.levels.take();
@@ -385,19 +375,16 @@ impl Levels {
 
 /// The part of a kernel that other threads may touch.
 pub(crate) struct Shared {
-    home: OnceLock<Home>,
+    /// Where the kernel's queues are among those of its thread.
+    place: AtomicU32,
     /// Whether `state` holds anything.
     posted: AtomicBool,
     state: Mutex<State>,
     arrived: Condvar,
 }
 
-/// Where a kernel lives.
-struct Home {
-    thread: ThreadId,
-    /// Its place among the kernels of that thread.
-    place: u32,
-}
+/// The place of a kernel that does not exist yet.
+const NOWHERE: u32 = u32::MAX;
 
 /// What another thread wants.
 enum Posted {
@@ -414,7 +401,7 @@ struct State {
 impl Shared {
     fn new() -> Shared {
         Shared {
-            home: OnceLock::new(),
+            place: AtomicU32::new(NOWHERE),
             posted: AtomicBool::new(false),
             state: Mutex::new(State {
                 items: Vec::new(),
@@ -432,7 +419,7 @@ impl Shared {
     /// The kernel's queues, if this is its thread and it is not closed.
     #[inline]
     fn queues<T>(&self, look: impl FnOnce(&Queues) -> T) -> Option<T> {
-        let place = self.home.get()?.place;
+        let place = self.place.load(Ordering::Acquire);
         let look = |here: &RefCell<Vec<Option<Rc<Queues>>>>| {
             let here = here.borrow();
             let queues = here.get(place as usize)?.as_ref()?;
