@@ -230,6 +230,11 @@ knobs! {
     max_prior_modification_delay: f64 = 1.0, buggify |_| 10.0;
     /// Each ordered pair of addresses has a latency of its own up to this, in seconds.
     max_clogging_latency: f64 = 0.0, buggify |s| 0.1 * s.uniform();
+
+    // Data distribution.
+
+    /// How long a storage server may be away before its shards are copied to others, in seconds.
+    data_distribution_failure_reaction_time: f64 = 60.0, buggify |_| 1.0;
 }
 
 #[cfg(test)]

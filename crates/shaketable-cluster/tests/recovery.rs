@@ -9,10 +9,13 @@ use shaketable_cluster::error::Error;
 use shaketable_cluster::kill::Target;
 use shaketable_cluster::proto::{
     ClientDbInfo, Commit, CommitOutcome, CommitTransaction, GetKeyLocations, GetReadVersion,
-    KeyRange, Mutation, MutationKind, OpenDatabase, TransactionPriority, Version,
+    KeyRange, Mutation, MutationKind, OpenDatabase, StorageError, StorageInterface,
+    TransactionPriority, Version, WatchValue,
 };
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessId, ProcessSpec, Task};
+use shaketable_kernel::{
+    Address, Disconnected, Kernel, KillKind, Priority, ProcessId, ProcessSpec, Task,
+};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -110,8 +113,8 @@ impl World {
         answer.expect("the controller answers")
     }
 
-    /// Where the replicas of a key are.
-    fn replicas(&self, name: &str) -> Vec<IpAddr> {
+    /// Who holds a key.
+    fn storage_servers(&self, name: &str) -> Vec<StorageInterface> {
         let question = GetKeyLocations {
             range: single(name),
             limit: 1,
@@ -120,14 +123,14 @@ impl World {
         let proxy = &self.client_info().commit_proxies[0];
         let answer = self.run(proxy.get_key_locations.request(self.client, question));
         let shards = answer.expect("a proxy answers").expect("it knows");
-        let addresses = shards[0].servers.iter().map(|server| &server.address);
-        let process = |address: &str| {
-            let mut servers = self.cluster.servers().iter();
-            let found = servers
-                .find(|process| self.kernel.process(**process).address.to_string() == address);
-            *found.expect("the address of a server")
-        };
-        addresses.map(|address| self.ip(process(address))).collect()
+        shards[0].servers.to_vec()
+    }
+
+    /// Where the replicas of a key are.
+    fn replicas(&self, name: &str) -> Vec<IpAddr> {
+        let servers = self.storage_servers(name);
+        let processes = servers.iter().map(|server| server.get_value.process());
+        processes.map(|process| self.ip(process)).collect()
     }
 
     /// A cluster whose only log is on another machine than the only replica of a key.
@@ -211,6 +214,12 @@ async fn read_version(database: &Database) -> Version {
                 .expect("it is tried again"),
         }
     }
+}
+
+/// A version that can be read now.
+async fn version(database: &Database) -> Version {
+    let read = begun(database).await.get_read_version().await;
+    read.expect("it has one")
 }
 
 /// A transaction that has its read version, and nothing else yet.
@@ -426,6 +435,85 @@ fn storage_servers_that_come_back_catch_up_from_the_logs() {
 }
 
 #[test]
+fn a_storage_server_that_was_replaced_while_it_was_away_ends_when_it_comes_back() {
+    let world = World::new(11, "double");
+    // As a client knows it that does not look it up again. Without the coordinator nobody is replaced.
+    let coordinator = world.cluster.servers()[world.cluster.layout().coordinators[0]];
+    let mut replicas = world.storage_servers("first").into_iter();
+    let old = replicas.find(|server| server.get_value.process() != coordinator);
+    let old = old.expect("two replicas, one coordinator");
+    let replaced = old.get_value.process();
+    world
+        .kernel
+        .reboot(replaced, KillKind::RebootProcess, 200.0);
+    // Its shards are copied, and the logs forget what it would need to catch up.
+    for round in 0..20 {
+        world.sleep(8.0);
+        world.run(write(&world.database, "round", &round.to_string()));
+    }
+    assert!(!world.kernel.is_alive(replaced), "it came back too soon");
+    let servers = world.storage_servers("first");
+    assert!(servers.iter().all(|server| server.id != old.id));
+    world.sleep(60.0);
+    assert!(world.kernel.is_alive(replaced));
+    let version = world.run(version(&world.database));
+    let watch = WatchValue {
+        key: key("first"),
+        value: Some(key("1")),
+        version,
+    };
+    let answer = world.run(old.watch_value.request(world.client, watch));
+    assert_eq!(answer, Err(Disconnected::Refused));
+}
+
+#[test]
+fn a_watch_whose_version_is_late_is_asked_for_elsewhere() {
+    let world = World::with_replica_apart("late");
+    world.between_replicas_and_logs("late", Kernel::partition);
+    world.run(write(&world.database, "late", "1"));
+    let watch = WatchValue {
+        key: key("late"),
+        value: Some(key("1")),
+        version: world.run(version(&world.database)),
+    };
+    let server = &world.storage_servers("late")[0];
+    let asked = world.kernel.now();
+    let answer = world.run(server.watch_value.request(world.client, watch));
+    assert_eq!(
+        answer,
+        Ok(Err(StorageError::Code(Error::FUTURE_VERSION))),
+        "as any read"
+    );
+    let waited = world.kernel.now().since(asked);
+    assert!((1.0..2.0).contains(&waited), "{waited} s");
+}
+
+#[test]
+fn a_server_holds_a_watch_for_half_a_minute_and_the_client_asks_again() {
+    let world = World::new(12, "double");
+    let watch = WatchValue {
+        key: key("first"),
+        value: Some(key("1")),
+        version: world.run(version(&world.database)),
+    };
+    let server = &world.storage_servers("first")[0];
+    let asked = world.kernel.now();
+    let answer = world.run(server.watch_value.request(world.client, watch));
+    assert_eq!(answer, Ok(Err(StorageError::Code(Error::TIMED_OUT))));
+    let waited = world.kernel.now().since(asked);
+    assert!((30.0..31.0).contains(&waited), "{waited} s");
+
+    let transaction = world.database.create_transaction();
+    let watch = transaction.watch(key("first"));
+    world.run(transaction.commit()).expect("a watch alone");
+    let watch = world.spawn(watch);
+    world.sleep(100.0);
+    assert!(!watch.is_finished(), "nothing has changed");
+    world.run(write(&world.database, "first", "2"));
+    assert_eq!(world.run(watch), Ok(()));
+}
+
+#[test]
 fn a_replica_that_lags_makes_reads_wait_and_then_fail_with_1009() {
     let world = World::with_replica_apart("late");
     world.between_replicas_and_logs("late", Kernel::partition);
@@ -599,7 +687,7 @@ fn as_many_machines_can_be_lost_as_leave_a_replica_and_what_they_held_is_copied(
         let mut lost = 0;
         // All zones are asked for, some seconds apart, so that there is time to copy: none of them may take data with it.
         for zone in world.cluster.zones() {
-            world.sleep(40.0);
+            world.sleep(80.0);
             let killed = world
                 .cluster
                 .kill(&Target::Zone(zone), KillKind::KillInstantly);

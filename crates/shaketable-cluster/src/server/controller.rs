@@ -6,6 +6,7 @@
 
 use crate::client::shared::{First, first_of};
 use crate::client::{Connection, Database};
+use crate::knobs::Knobs;
 use crate::proto::{ClientDbInfo, OpenDatabase};
 use crate::server::coordinator::{Coordinators, CoreState, Outvoted};
 use crate::server::env::Env;
@@ -183,6 +184,11 @@ impl Controller {
     /// The process it runs on.
     pub fn process(&self) -> ProcessId {
         self.0.role.process()
+    }
+
+    /// The knobs that hold now.
+    pub fn knobs(&self) -> Rc<Knobs> {
+        self.0.around.env.knobs()
     }
 
     /// The server processes.

@@ -11,7 +11,7 @@ use crate::proto::{MutationKind, Version};
 use crate::server::disk_queue::DiskQueue;
 use crate::server::messages::{
     ConfirmEpochLive, Epoch, LockedLog, LogBatch, LogInterface, LogUpdate, Payload, PopLog,
-    PushBatch, SubscribeLog, Tag,
+    PushBatch, Removed, SubscribeLog, Tag,
 };
 use crate::server::metadata::{Metadata, SERVER_LIST_PREFIX, server_list_key};
 use crate::server::role::{Role, WaitFailure};
@@ -39,10 +39,15 @@ pub struct LogDisk {
     pub known_committed: Version,
     /// What some storage server may still need.
     pub batches: VecDeque<Rc<LogBatch>>,
+    /// The newest version that is no longer among `batches`.
+    pub discarded: Version,
     /// The metadata before the first of `batches`.
     pub metadata: Metadata,
     /// How far each storage server has its data on disk.
     pub popped: BTreeMap<Tag, Version>,
+    /// Storage servers that were taken off the list, and when. Until that version is known to be
+    /// committed a recovery may undo it, and the server needs everything after all.
+    pub delisted: BTreeMap<Tag, Version>,
 }
 
 impl LogDisk {
@@ -54,9 +59,11 @@ impl LogDisk {
             locked_by: epoch,
             durable: version,
             known_committed: version,
+            discarded: contents.discarded,
             batches: contents.batches.into(),
             metadata: contents.metadata,
             popped: contents.popped,
+            delisted: BTreeMap::new(),
         }
     }
 
@@ -88,18 +95,29 @@ impl LogDisk {
                     let key = server_list_key(tag);
                     mutation.param1 <= key && key < mutation.param2
                 };
-                self.popped.retain(|tag, _| !cleared(*tag));
+                let gone = self.popped.keys().filter(|tag| cleared(**tag));
+                self.delisted.extend(gone.map(|tag| (*tag, batch.version)));
             } else if let Ok(tag) = mutation.param1[SERVER_LIST_PREFIX.len()..].try_into() {
-                self.popped
-                    .entry(Tag::from_be_bytes(tag))
-                    .or_insert(batch.version);
+                let tag = Tag::from_be_bytes(tag);
+                self.delisted.remove(&tag);
+                self.popped.entry(tag).or_insert(batch.version);
             }
         }
+    }
+
+    /// Whether a storage server that has everything up to a version can still be sent the rest. A new
+    /// server has missed nothing.
+    fn can_serve_after(&self, version: Version) -> bool {
+        version == 0 || version >= self.discarded
     }
 
     fn pop(&mut self, tag: Tag, upto: Version) {
         if let Some(popped) = self.popped.get_mut(&tag) {
             *popped = upto.max(*popped);
+        }
+        let certain = self.known_committed;
+        for (tag, _) in self.delisted.extract_if(.., |_, since| *since <= certain) {
+            self.popped.remove(&tag);
         }
         let needed = self
             .popped
@@ -114,6 +132,8 @@ impl LogDisk {
             .is_some_and(|batch| batch.version <= upto)
         {
             let batch = self.batches.pop_front().expect("looked at above");
+            assert!(batch.version > self.discarded, "batches leave in order");
+            self.discarded = batch.version;
             self.metadata.apply_batch(&batch);
         }
     }
@@ -143,7 +163,7 @@ struct Subscriber {
     /// Whether it could not ask when that was looked at last.
     held: bool,
     /// Kept: when it goes, the storage server subscribes anew.
-    _lives: Reply<()>,
+    _lives: Reply<Removed>,
 }
 
 impl Subscriber {
@@ -284,11 +304,14 @@ impl Log {
         self.queue.borrow_mut().pop(needed);
     }
 
-    fn subscribe(&mut self, request: SubscribeLog, reply: Reply<()>) {
+    fn subscribe(&mut self, request: SubscribeLog, reply: Reply<Removed>) {
         if self.locked {
             return;
         }
         let SubscribeLog { tag, after, sink } = request;
+        if !self.disk.borrow().can_serve_after(after) {
+            return reply.send(Removed);
+        }
         let subscriber = Subscriber {
             sink,
             sent: after,
@@ -341,6 +364,7 @@ impl Log {
             durable: disk.durable,
             known_committed: disk.known_committed,
             batches: disk.batches.iter().cloned().collect(),
+            discarded: disk.discarded,
             metadata: disk.metadata.clone(),
             popped: disk.popped.clone(),
         })

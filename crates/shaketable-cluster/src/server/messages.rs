@@ -225,9 +225,14 @@ pub struct SubscribeLog {
     pub sink: Endpoint<LogUpdate>,
 }
 impl Request for SubscribeLog {
-    /// Never answered: the subscription lasts as long as the request is outstanding.
-    type Reply = ();
+    /// The subscription lasts as long as the request is outstanding.
+    type Reply = Removed;
 }
+
+/// A storage server is told that the logs no longer have what it needs. That happens only to one that
+/// was taken off the list of storage servers: there is nothing left for it to do.
+#[derive(Debug)]
+pub struct Removed;
 
 /// Versions for a storage server, in order.
 #[derive(Debug)]
@@ -274,6 +279,8 @@ pub struct LockedLog {
     pub durable: Version,
     /// A version it knows to be on all logs.
     pub known_committed: Version,
+    /// The newest version that is no longer among `batches`.
+    pub discarded: Version,
     /// Versions that some storage server may still need.
     pub batches: Vec<Rc<LogBatch>>,
     /// The metadata before the first of `batches`.

@@ -91,6 +91,12 @@ pub fn server_list_key(tag: Tag) -> Key {
     [SERVER_LIST_PREFIX, &tag.to_be_bytes()].concat().into()
 }
 
+/// The storage server whose row has such a key.
+pub fn server_list_tag(key: &[u8]) -> Option<Tag> {
+    let tag = key.strip_prefix(SERVER_LIST_PREFIX)?;
+    Some(Tag::from_be_bytes(tag.try_into().ok()?))
+}
+
 /// Whether a mutation changes metadata.
 pub fn touches_metadata(mutation: &Mutation) -> bool {
     match mutation.kind {

@@ -12,10 +12,12 @@ use crate::client::{Database, RangeLimits, Transaction};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Version};
 use crate::server::controller::Controller;
+use crate::server::coordinator::CoreState;
 use crate::server::layout::Fitness;
 use crate::server::messages::{CommitEmptyBatch, Tag, WaitShardsHeld};
 use crate::server::metadata::{
-    ALL_KEYS_END, KEY_SERVERS_PREFIX, Team, key_servers_key, server_list_key,
+    ALL_KEYS_END, KEY_SERVERS_PREFIX, SERVER_LIST_PREFIX, Team, key_servers_key, server_list_key,
+    server_list_tag,
 };
 use crate::server::storage;
 use crate::server::worker::{
@@ -27,8 +29,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// How long a storage server may be away before its shards are copied, in seconds.
-const STORAGE_FAILURE: f64 = 20.0;
 /// The pause after something went wrong, in seconds.
 const RETRY: f64 = 1.0;
 /// Where that pause stops growing, in seconds.
@@ -135,21 +135,21 @@ impl Mover {
                 }
             }
             let changed = self.changed.notified();
-            let wait = match self.repair().await {
+            let next = match self.repair().await {
                 Ok(next) => {
                     pause = RETRY;
                     next
                 }
                 Err(Interrupted) => {
                     pause = (pause * 2.0).min(RETRY_MAX);
-                    Some(pause)
+                    Some(self.kernel.now().after(pause))
                 }
             };
-            let Some(seconds) = wait else {
+            let Some(next) = next else {
                 changed.await;
                 continue;
             };
-            let _ = first_of(changed, self.kernel.sleep(seconds)).await;
+            let _ = first_of(changed, self.kernel.sleep_until(next)).await;
         }
     }
 
@@ -165,7 +165,7 @@ impl Mover {
     }
 
     /// Moves shards away from servers that are gone. Says when to look again, if nothing happens before.
-    async fn repair(&self) -> Result<Option<f64>, Interrupted> {
+    async fn repair(&self) -> Result<Option<Time>, Interrupted> {
         let (gone, next) = self.gone().await;
         if gone.is_empty() && self.checked.get() {
             return Ok(next);
@@ -195,29 +195,32 @@ impl Mover {
             }
             self.move_range(&shard.range, &team).await?;
         }
-        for tag in gone {
-            self.remove_storage(tag).await?;
-        }
+        self.remove_storages(&gone).await?;
         self.checked.set(true);
         self.controller.set_replicated(true);
         Ok(next)
     }
 
-    /// The storage servers that are gone for good, or as good as.
-    async fn gone(&self) -> (BTreeSet<Tag>, Option<f64>) {
+    /// The storage servers that are gone for good, or as good as; and when to look again, if one may be soon.
+    async fn gone(&self) -> (BTreeSet<Tag>, Option<Time>) {
         let mut gone = BTreeSet::new();
-        let mut next: Option<f64> = None;
+        let mut next: Option<Time> = None;
         let core = self.controller.core();
+        let patience = self
+            .controller
+            .knobs()
+            .data_distribution_failure_reaction_time;
         for (tag, process) in &core.storages {
             let away = *process != self.process && self.kernel.is_failed(self.process, *process);
             if away {
                 let now = self.kernel.now();
                 let since = *self.failed_since.borrow_mut().entry(*tag).or_insert(now);
-                let left = STORAGE_FAILURE - now.since(since);
-                if left <= 0.0 {
+                // A time, not a rest of seconds: a rest shorter than the clock's tick would never pass.
+                let due = since.after(patience);
+                if due <= now {
                     gone.insert(*tag);
                 } else {
-                    next = Some(next.map_or(left, |next| next.min(left)));
+                    next = Some(next.map_or(due, |next| next.min(due)));
                 }
                 continue;
             }
@@ -298,42 +301,52 @@ impl Mover {
             )
         });
         let process = *candidates.first().ok_or(Interrupted)?;
+        // The tag is taken before it is given: if the answer is lost, no other server gets the same.
+        let tag = core.next_tag;
+        self.write_core(|core| core.next_tag = tag + 1).await?;
         let recruit = recruit_endpoint(&self.kernel, process);
-        let asked = recruit
-            .request(self.process, Recruit::Storage(core.next_tag))
-            .await;
+        let asked = recruit.request(self.process, Recruit::Storage(tag)).await;
         let Ok(Recruited::Storage(tag)) = asked else {
             return Err(Interrupted);
         };
-        let mut core = (*core).clone();
-        core.next_tag = core.next_tag.max(tag) + 1;
-        core.storages.retain(|(other, _)| *other != tag);
-        core.storages.push((tag, process));
-        self.controller
-            .write_core(core)
-            .await
-            .map_err(|_| Interrupted)?;
+        // Listed before it can be given a shard: the logs keep only what listed servers need.
         let address = Bytes::from(self.kernel.process(process).address.to_string());
         self.transact(async |transaction| {
             transaction.set(server_list_key(tag), address.clone());
+            Ok(())
+        })
+        .await?;
+        self.write_core(|core| {
+            core.storages.retain(|(other, _)| *other != tag);
+            core.storages.push((tag, process));
+        })
+        .await
+    }
+
+    /// Takes storage servers that hold nothing any more out of the cluster.
+    async fn remove_storages(&self, gone: &BTreeSet<Tag>) -> Result<(), Interrupted> {
+        self.write_core(|core| core.storages.retain(|(tag, _)| !gone.contains(tag)))
+            .await?;
+        let core = self.controller.core();
+        // Off the list only when they can no longer be given a shard. Others may be there too, whose
+        // recruiting or removal was interrupted.
+        self.transact(async |transaction| {
+            for tag in read_server_list(transaction).await? {
+                if core.storages.iter().all(|(known, _)| *known != tag) {
+                    transaction.clear(server_list_key(tag));
+                }
+            }
             Ok(())
         })
         .await
         .map(drop)
     }
 
-    async fn remove_storage(&self, tag: Tag) -> Result<(), Interrupted> {
-        self.transact(async |transaction| {
-            transaction.clear(server_list_key(tag));
-            Ok(())
-        })
-        .await?;
+    async fn write_core(&self, change: impl FnOnce(&mut CoreState)) -> Result<(), Interrupted> {
         let mut core = (*self.controller.core()).clone();
-        core.storages.retain(|(other, _)| *other != tag);
-        self.controller
-            .write_core(core)
-            .await
-            .map_err(|_| Interrupted)
+        change(&mut core);
+        let written = self.controller.write_core(core).await;
+        written.map_err(|_| Interrupted)
     }
 
     /// Moves a range to a team. Nothing happens if it is there.
@@ -460,14 +473,18 @@ fn overlapping<'a>(shards: &'a [Shard], range: &'a KeyRange) -> impl Iterator<It
         .filter(|shard| shard.range.begin < range.end && range.begin < shard.range.end)
 }
 
-async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
+/// All rows of a range.
+async fn read_rows(
+    transaction: &Transaction,
+    begin: Key,
+    end: Key,
+) -> Result<Vec<KeyValue>, Error> {
     let at = |key: Key| KeySelector {
         key,
         or_equal: false,
         offset: 1,
     };
-    let end: Key = [KEY_SERVERS_PREFIX, ALL_KEYS_END].concat().into();
-    let mut begin = at(Bytes::from_static(KEY_SERVERS_PREFIX));
+    let mut begin = at(begin);
     let mut rows: Vec<KeyValue> = Vec::new();
     loop {
         let limits = RangeLimits::rows(ROWS_AT_ONCE);
@@ -477,13 +494,28 @@ async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
         rows.extend(part.rows);
         // A shard that is missing here would seem to belong to the one before it.
         let Some(last) = rows.last().filter(|_| part.more) else {
-            break;
+            return Ok(rows);
         };
         begin = KeySelector {
             or_equal: true,
             ..at(last.key.clone())
         };
     }
+}
+
+/// The storage servers on the list.
+async fn read_server_list(transaction: &Transaction) -> Result<Vec<Tag>, Error> {
+    let begin = Bytes::from_static(SERVER_LIST_PREFIX);
+    let end = server_list_key(Tag::MAX);
+    let rows = read_rows(transaction, begin, end).await?;
+    let tags = rows.iter().filter_map(|row| server_list_tag(&row.key));
+    Ok(tags.collect())
+}
+
+async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
+    let begin = Bytes::from_static(KEY_SERVERS_PREFIX);
+    let end: Key = [KEY_SERVERS_PREFIX, ALL_KEYS_END].concat().into();
+    let rows = read_rows(transaction, begin, end).await?;
     let begins: Vec<Key> = rows
         .iter()
         .map(|row| row.key.slice(KEY_SERVERS_PREFIX.len()..))

@@ -262,6 +262,7 @@ impl Recovery<'_> {
             durable: first.version,
             known_committed: first.version,
             id: 0,
+            discarded: 0,
             metadata: Metadata::default(),
             popped: storages.iter().map(|(tag, _)| (*tag, 0)).collect(),
             batches: vec![Rc::new(first)],

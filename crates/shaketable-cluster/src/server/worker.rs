@@ -120,7 +120,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
     });
     let role = Role::new(env, process, Priority::DefaultEndpoint);
     let disk = env.kernel().disk(process);
-    if let Some(storage) = disk.get::<RefCell<StorageDisk>>("storage") {
+    if let Some(storage) = disk.get::<RefCell<StorageDisk>>(storage::DISK_NAME) {
         storage.borrow_mut().lose_memory();
         worker.start_storage(storage);
     }
@@ -144,7 +144,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
     });
     let storage_disk = disk.clone();
     role.serve_well_known("worker storage tag", move |GetStorageTag, reply| {
-        let storage = storage_disk.get::<RefCell<StorageDisk>>("storage");
+        let storage = storage_disk.get::<RefCell<StorageDisk>>(storage::DISK_NAME);
         reply.send(storage.map(|storage| storage.borrow().tag));
     });
     let for_lead = around.clone();
@@ -194,10 +194,12 @@ impl Worker {
             }
             Recruit::Storage(tag) => {
                 let disk = self.env.kernel().disk(self.process);
-                if let Some(storage) = disk.get::<RefCell<StorageDisk>>("storage") {
+                if let Some(storage) = disk.get::<RefCell<StorageDisk>>(storage::DISK_NAME) {
                     return Recruited::Storage(storage.borrow().tag);
                 }
-                self.start_storage(disk.open("storage", || RefCell::new(StorageDisk::new(tag))));
+                self.start_storage(
+                    disk.open(storage::DISK_NAME, || RefCell::new(StorageDisk::new(tag))),
+                );
                 Recruited::Storage(tag)
             }
         }

@@ -4,9 +4,9 @@
 //! * nothing that was acknowledged is lost, nothing that was refused is there;
 //! * nothing happened twice that was not done twice;
 //! * after 1021 a commit has happened or never will, and both occur;
-//! * when the faults stop, every client gets on.
+//! * when the faults stop, every client gets on, whatever it was waiting for.
 //!
-//! Six workloads share the seeds. All are proved by the checkers of `shaketable_cluster::checker` from the true order of commits, and each
+//! Eight workloads share the seeds. All are proved by the checkers of `shaketable_cluster::checker` from the true order of commits, and each
 //! also by what it knows of its own data. A sweep that was too quiet fails: what happened is counted, and there are floors.
 //!
 //! `SHAKETABLE_SEEDS=50000` runs as many seeds of each workload, `SHAKETABLE_SEEDS=10000..20000` these, `SHAKETABLE_SEED=7` only that one.
@@ -16,7 +16,7 @@ mod trouble;
 mod workloads;
 
 use harness::{fingerprint, prove};
-use workloads::{Anything, Baton, Claims, Queue, Ring, Transfers};
+use workloads::{Anything, Baton, Claims, Queue, Ring, Signals, Transfers, Waits};
 
 const ANYTHING: u64 = 3_000;
 const TRANSFERS: u64 = 1_500;
@@ -24,6 +24,8 @@ const RING: u64 = 1_500;
 const QUEUE: u64 = 1_500;
 const CLAIMS: u64 = 1_500;
 const BATON: u64 = 1_000;
+const SIGNALS: u64 = 1_000;
+const WAITS: u64 = 10_000;
 const _: () = assert!(ANYTHING + TRANSFERS + RING + QUEUE + CLAIMS + BATON >= 10_000);
 
 #[test]
@@ -54,6 +56,16 @@ fn a_name_has_one_owner_and_the_index_agrees_while_the_cluster_breaks() {
 #[test]
 fn no_watch_is_forgotten_while_the_cluster_breaks() {
     prove::<Baton>(BATON);
+}
+
+#[test]
+fn no_watch_trusts_a_write_that_was_undone() {
+    prove::<Signals>(SIGNALS);
+}
+
+#[test]
+fn whatever_a_client_waits_for_comes_once_the_faults_stop() {
+    prove::<Waits>(WAITS);
 }
 
 #[test]

@@ -47,6 +47,10 @@ pub fn cluster(kernel: &Kernel, random: &Stream) -> ClusterConfig {
     if impatient {
         (config.knobs.min_reboot_time, config.knobs.max_reboot_time) = (0.1, 2.0);
     }
+    // In a third of them a server that is away is replaced at once, and comes back to find that it was.
+    if random.chance(0.33) {
+        config.knobs.data_distribution_failure_reaction_time = random.range(0.1, 3.0);
+    }
     // A fifth of them worse than production.
     if random.chance(0.2) {
         config = config.under_stress();

@@ -23,7 +23,7 @@ use crate::proto::{
     StorageInterface, Value, Version, WatchValue,
 };
 use crate::server::messages::{
-    Epoch, LogUpdate, Payload, PopLog, ServerDbInfo, SubscribeLog, Tag, WaitShardsHeld,
+    Epoch, LogUpdate, Payload, PopLog, Removed, ServerDbInfo, SubscribeLog, Tag, WaitShardsHeld,
 };
 use crate::server::role::Role;
 use crate::stress;
@@ -39,6 +39,9 @@ const WINDOW_SLACK: Version = 5_000_000;
 
 /// How long a server must be far behind before it says so: two checks, two seconds apart.
 const BEHIND_CHECKS_SECONDS: f64 = 4.0;
+
+/// The name of a storage server on the disk of its process.
+pub const DISK_NAME: &str = "storage";
 
 type Answer<T> = Reply<Result<T, StorageError>>;
 
@@ -61,6 +64,7 @@ struct Storage {
     next_wait: Cell<u64>,
     deadline_set: Notify,
     watches: RefCell<Watches>,
+    watch_added: Notify,
     sink: RefCell<Option<Endpoint<LogUpdate>>>,
     resubscribe: Notify,
     advanced: Notify,
@@ -125,6 +129,7 @@ pub fn start(
         next_wait: Cell::new(0),
         deadline_set: Notify::new(),
         watches: RefCell::default(),
+        watch_added: Notify::new(),
         sink: RefCell::default(),
         resubscribe: Notify::new(),
         advanced: Notify::new(),
@@ -156,7 +161,8 @@ pub fn start(
     storage.serve(
         "storage watch value",
         |storage, request: WatchValue, reply| {
-            storage.watch(request, reply);
+            let version = request.version;
+            storage.at_version(version, Waiting::Watch(request, reply));
         },
     );
     storage.serve(
@@ -202,6 +208,7 @@ pub fn start(
     *storage.sink.borrow_mut() = Some(sink);
     role.spawn(storage.clone().subscribe_for_ever());
     role.spawn(storage.clone().give_up_reads());
+    role.spawn(storage.clone().expire_watches());
     storage.start_fetches();
 }
 
@@ -385,19 +392,6 @@ impl Storage {
 
     // Watches.
 
-    fn watch(self: &Rc<Self>, request: WatchValue, reply: Answer<Version>) {
-        let version = request.version;
-        if version <= self.disk.borrow().version {
-            return self.arm(request, reply);
-        }
-        // A watch has time: it does not give up when its version is late.
-        let number = self.next_wait.get();
-        self.next_wait.set(number + 1);
-        self.waiting
-            .borrow_mut()
-            .insert((version, number), Waiting::Watch(request, reply));
-    }
-
     fn arm(&self, request: WatchValue, reply: Answer<Version>) {
         let WatchValue { key, value, .. } = request;
         let disk = self.disk.borrow();
@@ -412,7 +406,33 @@ impl Storage {
         if watches.bytes() as i64 > most {
             return reply.send(Err(StorageError::Code(Error::WATCH_CANCELLED)));
         }
-        watches.add(key, Watch { value, reply });
+        let now = self.role.env().kernel().now();
+        let deadline = now.after(self.role.env().knobs().watch_timeout);
+        let first = watches.is_empty();
+        watches.add(
+            key,
+            Watch {
+                value,
+                reply,
+                deadline,
+            },
+        );
+        if first {
+            self.watch_added.notify_all();
+        }
+    }
+
+    /// Ends watches that have waited for as long as a server holds them.
+    async fn expire_watches(self: Rc<Self>) {
+        let kernel = self.role.env().kernel().clone();
+        loop {
+            let added = self.watch_added.notified();
+            let next = self.watches.borrow_mut().expire(kernel.now());
+            match next {
+                None => added.await,
+                Some(deadline) => kernel.sleep_until(deadline).await,
+            }
+        }
     }
 
     fn tell_change(&self, watch: Watch, version: Version) {
@@ -463,6 +483,7 @@ impl Storage {
             let broken = first_of(subscription, self.resubscribe.notified());
             match first_of(changed, broken).await {
                 First::Left(()) => {}
+                First::Right(First::Left(Ok(Removed))) => return self.retire(),
                 First::Right(_) => {
                     // Perhaps the generation is over, perhaps only this log or the way to it.
                     let changed = self.info.on_change();
@@ -472,6 +493,15 @@ impl Storage {
                 }
             }
         }
+    }
+
+    /// Ends this server, which was taken off the list while it was away. A client that still knows it
+    /// is refused from now on and looks its shards up again; before, it would have waited here for
+    /// versions that never come.
+    fn retire(&self) {
+        let process = self.role.process();
+        self.role.env().kernel().disk(process).remove(DISK_NAME);
+        self.role.stop();
     }
 
     fn begin_generation(self: &Rc<Self>, info: &ServerDbInfo) {
@@ -484,6 +514,9 @@ impl Storage {
         if let Some(kept) = kept.filter(|kept| *kept < disk.version) {
             disk.rollback(kept);
             drop(disk);
+            // A watch may have been compared with a value that is undone now: it asks again.
+            let undone = self.watches.take();
+            drop(undone);
             self.fetches.borrow_mut().clear();
             self.start_fetches();
         }

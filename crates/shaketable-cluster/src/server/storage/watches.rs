@@ -1,8 +1,13 @@
-//! Watches: who waits for which value to change.
+//! The watches that wait at a storage server.
+//!
+//! A watch ends in one of four ways: its key is written and has another value, its shard moves away, its
+//! time is up, or the server itself ends. Each of them is an answer, or the loss of one, and after all but
+//! the first the client asks again. So nothing that goes wrong here can cost more than the time limit.
 
+use crate::error::Error;
 use crate::proto::{Key, StorageError, Value, Version};
-use shaketable_kernel::Reply;
-use std::collections::BTreeMap;
+use shaketable_kernel::{Reply, Time};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 /// What a watch costs beside its key and value.
@@ -15,6 +20,8 @@ pub struct Watch {
     pub value: Option<Value>,
     /// Who waits.
     pub reply: Reply<Result<Version, StorageError>>,
+    /// When its time is up.
+    pub deadline: Time,
 }
 
 /// The watches of a storage server.
@@ -24,6 +31,8 @@ pub struct Watches {
     bytes: usize,
     /// Keys with watches that were written since the last look.
     touched: Vec<Key>,
+    /// The keys of watches in the order in which they were added, with the time when each is up.
+    deadlines: VecDeque<(Time, Key)>,
 }
 
 impl Watches {
@@ -40,6 +49,7 @@ impl Watches {
     /// Adds a watch. Those on the same key that nobody waits for any more go.
     pub fn add(&mut self, key: Key, watch: Watch) {
         self.bytes += cost(&key, &watch);
+        self.deadlines.push_back((watch.deadline, key.clone()));
         let watches = self.by_key.entry(key.clone()).or_default();
         let bytes = &mut self.bytes;
         watches.retain(|old| {
@@ -95,6 +105,26 @@ impl Watches {
                 &key,
                 |_| true,
                 |watch| watch.reply.send(Err(StorageError::WrongShardServer)),
+            );
+        }
+    }
+
+    /// Ends the watches whose time is up. Returns when to look again, if any are left.
+    pub fn expire(&mut self, now: Time) -> Option<Time> {
+        loop {
+            let (deadline, key) = self.deadlines.front()?.clone();
+            let still_there = self.by_key.get(&key).is_some_and(|watches| {
+                let mut deadlines = watches.iter().map(|watch| watch.deadline);
+                deadlines.any(|waiting| waiting <= deadline)
+            });
+            if still_there && deadline > now {
+                return Some(deadline);
+            }
+            self.deadlines.pop_front();
+            self.take(
+                &key,
+                |watch| watch.deadline <= now,
+                |watch| watch.reply.send(Err(StorageError::Code(Error::TIMED_OUT))),
             );
         }
     }

@@ -5,14 +5,18 @@ mod baton;
 mod claims;
 mod queue;
 mod ring;
+mod signals;
 mod transfers;
+mod waits;
 
 pub use anything::Anything;
 pub use baton::Baton;
 pub use claims::Claims;
 pub use queue::Queue;
 pub use ring::Ring;
+pub use signals::Signals;
 pub use transfers::Transfers;
+pub use waits::Waits;
 
 use bytes::Bytes;
 
