@@ -6,10 +6,10 @@
 use crate::protocol::{Job, RawResponse, Ready, Request};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use shaketable_host::library::beacon::Beacon;
-use shaketable_host::library::heap;
-use shaketable_host::library::last_words;
-use shaketable_host::library::process::{self, Child, End};
+use shaketable_host::heap;
+use shaketable_host::isolation::beacon::Beacon;
+use shaketable_host::isolation::last_words;
+use shaketable_host::isolation::process::{self, Child, End};
 use shaketable_host::plan::{Plan, Recording};
 use shaketable_host::testfile::TestFile;
 use shaketable_host::verdict::{Failure, FailureKind, Outcome, Phase};

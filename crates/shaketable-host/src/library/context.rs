@@ -88,7 +88,7 @@ unsafe fn host<'a>(inner: *mut OpaqueWorkloadContext, call: &str) -> &'a dyn Hos
     // SAFETY: by the caller's promise the pointer is the one `as_abi` gave away, and the box is alive.
     let inner = unsafe { &*inner.cast::<Inner>() };
     if std::thread::current().id() != inner.thread {
-        super::beacon::refuse(&format!(
+        crate::isolation::beacon::refuse(&format!(
             "`{call}` of the context was called from a thread that the workload started; a simulation has one thread"
         ));
     }

@@ -5,8 +5,9 @@
 //! a library, the functions it will call, and each of them says what is wrong and ends the process; and there is room for the larger
 //! structure it returns.
 
+use super::Library;
 use super::context::{Host, Inner};
-use super::{Library, beacon};
+use crate::isolation::beacon;
 use crate::verdict::Phase;
 use shaketable_abi::v1::{
     FDBMetrics, FDBMetricsVt, FDBPromise, FDBWorkload, FDBWorkloadContext, FDBWorkloadVt,

@@ -83,7 +83,7 @@ impl State {
     /// is stopped with a message, because the alternative is a data race.
     fn check_thread(&self, call: &str) {
         if std::thread::current().id() != self.thread {
-            super::beacon::refuse(&format!(
+            crate::isolation::beacon::refuse(&format!(
                 "{call} of a promise was called from a thread that the workload started; phases end on the simulator's thread"
             ));
         }

@@ -23,8 +23,8 @@ mod run;
 mod sites;
 mod stage;
 
-use crate::library::beacon::Beacon;
-use crate::library::hermetic;
+use crate::hermetic;
+use crate::isolation::beacon::Beacon;
 use crate::plan::{Plan, Recording, Settings};
 use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Outcome};

@@ -1,6 +1,6 @@
 //! What the parts of one run share: its log, its failures, and where it is.
 
-use crate::library::beacon::Beacon;
+use crate::isolation::beacon::Beacon;
 use crate::library::instance::Workload;
 use crate::library::promise::Promises;
 use crate::plan::{Plan, Settings};
@@ -353,7 +353,7 @@ impl Run {
             faults: recorder.faults(),
             notable: self.log.notable(),
             faults_around: around,
-            uncontrolled: crate::library::hermetic::take_uncontrolled(),
+            uncontrolled: crate::hermetic::take_uncontrolled(),
             console: self.console.borrow().clone(),
             stack: Vec::new(),
             printed: String::new(),

@@ -10,7 +10,7 @@
 )]
 
 use super::beacon::{Beacon, REFUSED};
-use super::heap::Ground;
+use crate::heap::{self, Ground};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
@@ -61,7 +61,7 @@ impl Child {
             }),
             ForkResult::Child => {
                 drop(reader);
-                super::heap::begin(ground.as_ref());
+                heap::begin(ground.as_ref());
                 // Nobody would read the report of an orphan.
                 let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
                 let mut report = work();

@@ -3,7 +3,7 @@
 //! A crash leaves no time for words. So the simulation writes down which phase of which client it is about to enter, before it enters, and
 //! each failure as soon as it is known; and whoever must stop the process leaves the reason here.
 
-use super::text::Text;
+use crate::shared_text::SharedText;
 use crate::verdict::{Failure, Phase};
 use shaketable_kernel::Time;
 use std::ffi::c_void;
@@ -21,9 +21,9 @@ pub struct Beacon {
     client: AtomicI32,
     phase: AtomicU8,
     time_nanos: AtomicU64,
-    message: Text<MESSAGE_BYTES>,
+    message: SharedText<MESSAGE_BYTES>,
     frames: [AtomicUsize; FRAMES_MAX],
-    failures: Text<FAILURES_BYTES>,
+    failures: SharedText<FAILURES_BYTES>,
 }
 
 /// Room for the last words of a process.
@@ -61,9 +61,9 @@ impl Beacon {
             client: AtomicI32::new(-1),
             phase: AtomicU8::new(0),
             time_nanos: AtomicU64::new(0),
-            message: Text::empty(),
+            message: SharedText::empty(),
             frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
-            failures: Text::empty(),
+            failures: SharedText::empty(),
         }
     }
 
@@ -189,7 +189,7 @@ impl Beacon {
 }
 
 /// Stops the process because the code under test did something that cannot be survived, and says what.
-pub(super) fn refuse(message: &str) -> ! {
+pub(crate) fn refuse(message: &str) -> ! {
     if SHARED.load(Ordering::Acquire).is_null() {
         eprintln!("shaketable: {message}");
         std::process::abort();

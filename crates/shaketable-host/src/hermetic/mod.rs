@@ -11,13 +11,13 @@
 
 pub mod symbols;
 
-use super::text::Text;
+use crate::shared_text::SharedText;
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The seed while a library is loaded: its constructors run before there is a run.
-pub(super) const LOADING_SEED: u64 = 0;
+pub(crate) const LOADING_SEED: u64 = 0;
 
 thread_local! {
     /// Whether a simulation runs on this thread. All three are plain words without destructors, because a thread may ask for the time
@@ -80,7 +80,7 @@ struct Deed {
     many: &'static str,
     count: AtomicU32,
     /// What was done first, if it has a name.
-    first: Text<NAME_BYTES>,
+    first: SharedText<NAME_BYTES>,
 }
 
 /// A longer path is cut.
@@ -101,7 +101,7 @@ impl Deed {
             one,
             many,
             count: AtomicU32::new(0),
-            first: Text::empty(),
+            first: SharedText::empty(),
         }
     }
 
@@ -133,11 +133,11 @@ impl Deed {
 }
 
 /// The path of this program.
-static PROGRAM: Text<PATH_BYTES> = Text::empty();
+static PROGRAM: SharedText<PATH_BYTES> = SharedText::empty();
 const PATH_BYTES: usize = 4096;
 
 /// Finds out where this program lies, before anything is simulated.
-pub(super) fn know_program() {
+pub(crate) fn know_program() {
     if PROGRAM.read().is_empty()
         && let Ok(path) = std::env::current_exe()
     {

@@ -59,11 +59,11 @@ pub fn prepare_ground() -> io::Result<()> {
 }
 
 /// The right of one fork to use the ground; whoever has it keeps it until that fork is gone.
-pub(super) struct Ground(());
+pub(crate) struct Ground(());
 
 impl Ground {
     /// The ground for the next fork, if there is one and no other fork has it.
-    pub(super) fn take() -> Option<Ground> {
+    pub(crate) fn take() -> Option<Ground> {
         let exists = !GROUND_START.load(Ordering::Relaxed).is_null();
         (exists && !GROUND_TAKEN.swap(true, Ordering::Relaxed)).then_some(Ground(()))
     }
@@ -72,13 +72,13 @@ impl Ground {
     ///
     /// # Safety
     /// The fork that used it has ended.
-    pub(super) unsafe fn give_back(self) {
+    pub(crate) unsafe fn give_back(self) {
         GROUND_TAKEN.store(false, Ordering::Relaxed);
     }
 }
 
 /// Leaves what this thread's lists hold, for ever, and uses the ground from now on: called once, by a new fork.
-pub(super) fn begin(ground: Option<&Ground>) {
+pub(crate) fn begin(ground: Option<&Ground>) {
     let mut fresh = Lists::EMPTY;
     if ground.is_some() {
         let start = GROUND_START.load(Ordering::Relaxed);
