@@ -28,7 +28,7 @@ pub enum Addresses {
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// The operating system refused.
-    #[error("cannot start a worker process: {0}")]
+    #[error("cannot start a worker process")]
     Start(#[from] io::Error),
     /// The worker refused its job; it says why.
     #[error("{0}")]

@@ -5,7 +5,7 @@ use crate::pool::{Answer, Pool};
 use crate::protocol::{Request, Response};
 use crate::seed::Seed;
 use shaketable_host::plan::Recording;
-use shaketable_host::verdict::{Failure, FailureKind, Outcome, Phase};
+use shaketable_host::verdict::Outcome;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -189,19 +189,10 @@ fn lost(request: &Request) -> Response {
         file: request.file,
         real_seconds: 0.0,
         printed: String::new(),
-        outcome: Outcome {
-            seed: request.seed,
-            failures: vec![Failure {
-                kind: FailureKind::HostFault,
-                test: String::new(),
-                workload: String::new(),
-                phase: Phase::Boot,
-                client: None,
-                time: 0.0,
-                message: "the worker process that should simulate this seed died".to_owned(),
-            }],
-            ..Outcome::default()
-        },
+        outcome: Outcome::simulator_fault(
+            request.seed,
+            "the worker process that should simulate this seed died",
+        ),
     }
 }
 

@@ -46,7 +46,7 @@ static GROUND_START: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static GROUND_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Gives this process ground for its forks.
-pub fn prepare_ground() -> io::Result<()> {
+pub(crate) fn prepare_ground() -> io::Result<()> {
     if GROUND_START.load(Ordering::Relaxed).is_null() {
         let room = map(GROUND + STRETCH, libc::MAP_SHARED | libc::MAP_NORESERVE);
         if room.is_null() {

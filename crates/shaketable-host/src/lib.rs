@@ -32,7 +32,7 @@ pub mod testfile;
 pub mod trace;
 pub mod verdict;
 
-pub use tester::{current_client, simulate};
+pub use tester::simulate;
 
 /// The name of one of FoundationDB's error codes.
 pub fn error_name(code: i32) -> &'static str {

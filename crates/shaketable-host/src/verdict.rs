@@ -62,6 +62,23 @@ impl Outcome {
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
+
+    /// The outcome of a seed that the simulator itself could not simulate.
+    pub fn simulator_fault(seed: u32, message: impl Into<String>) -> Outcome {
+        Outcome {
+            seed,
+            failures: vec![Failure {
+                kind: FailureKind::HostFault,
+                test: String::new(),
+                workload: String::new(),
+                phase: Phase::Boot,
+                client: None,
+                time: 0.0,
+                message: message.into(),
+            }],
+            ..Outcome::default()
+        }
+    }
 }
 
 /// What the seed drew before anything ran.

@@ -15,7 +15,7 @@ use std::sync::atomic::{
 
 /// Where a simulation is. Written by the process that simulates, read by its parent.
 #[repr(C)]
-pub struct Beacon {
+pub(crate) struct Beacon {
     test: AtomicU32,
     workload: AtomicU32,
     client: AtomicI32,
@@ -40,7 +40,7 @@ static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A copy of what the beacon said.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Position {
+pub(super) struct Position {
     /// The number of the test in the file.
     pub test: usize,
     /// The number of the workload in the test.
@@ -77,7 +77,7 @@ impl Beacon {
     }
 
     /// Puts the beacon where processes forked from now on share it with this one.
-    pub fn share() -> io::Result<()> {
+    pub(super) fn share() -> io::Result<()> {
         if !SHARED.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Beacon {
     }
 
     /// Says what runs now.
-    pub fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
+    pub(crate) fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
         let beacon = Beacon::current();
         beacon.test.store(test as u32, Ordering::Relaxed);
         beacon.workload.store(workload as u32, Ordering::Relaxed);
@@ -114,13 +114,13 @@ impl Beacon {
     }
 
     /// Says what simulated time it is. Called at every step, so that it leaves arithmetic to the reader.
-    pub fn set_time(now: Time) {
+    pub(crate) fn set_time(now: Time) {
         let beacon = Beacon::current();
         beacon.time_nanos.store(now.as_nanos(), Ordering::Relaxed);
     }
 
     /// What was said last.
-    pub fn position() -> Position {
+    pub(super) fn position() -> Position {
         let beacon = Beacon::current();
         let phase = beacon.phase.load(Ordering::Relaxed) as usize;
         Position {
@@ -179,7 +179,7 @@ impl Beacon {
     }
 
     /// What had failed.
-    pub fn failures() -> Vec<Failure> {
+    pub(super) fn failures() -> Vec<Failure> {
         let text = Beacon::current().failures.read();
         let lines = text.split(|byte| *byte == b'\n');
         lines

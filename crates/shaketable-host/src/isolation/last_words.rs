@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Installs the handlers. `probe` finds out which client's code runs; it may only look.
-pub fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
+pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
     PROBE.store(probe as *mut (), Ordering::Release);
     let here = 0_u8;
@@ -100,7 +100,7 @@ fn note_frames(frames: &mut [*mut c_void]) {
 
 /// Where the code under test was when the process ended, innermost first: what is the host's own is left out, and so is the way from
 /// the signal to its handler. Empty if that is not known.
-pub fn stack() -> Vec<String> {
+pub(super) fn stack() -> Vec<String> {
     let frames = Beacon::current().frames();
     let modules: Vec<String> = frames.iter().map(|address| module(*address)).collect();
     let Some(own) = modules.first() else {

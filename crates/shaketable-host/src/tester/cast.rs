@@ -2,7 +2,7 @@
 
 use super::client::ClientHost;
 use super::cycle::{self, Cycle, CycleOptions};
-use super::run::{Run, Waits, pack_owner, workload_name};
+use super::run::{Run, Waits, pack_owner};
 use super::stage::{Client, Stage};
 use crate::library::instance::{Reported, Workload};
 use crate::library::promise::Resolution;
@@ -137,7 +137,7 @@ pub(super) fn create_on(
                 Some(number),
                 format!(
                     "the workload {} did not read {}: options must be read while the workload is created",
-                    workload_name(spec, number),
+                    workload.display_name(),
                     names.join(", ")
                 ),
             );

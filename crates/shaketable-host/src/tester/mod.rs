@@ -30,7 +30,7 @@ use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Outcome};
 pub(crate) use cycle::{CycleOptions, NAME as CYCLE};
 use run::Run;
-pub use run::current_client;
+pub(crate) use run::current_client;
 use shaketable_kernel::{Kernel, Priority, Time};
 use std::rc::Rc;
 
@@ -71,7 +71,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     if let Err(error) = run.log.finish() {
         run.fail_host(format!("cannot write the trace: {error}"));
     }
-    let outcome = run.outcome(&recorder);
+    let outcome = run.outcome(&recorder, recording);
     kernel.shutdown();
     let instances = run.instances.take();
     drop(instances);

@@ -3,7 +3,7 @@
 use crate::isolation::beacon::Beacon;
 use crate::library::instance::Workload;
 use crate::library::promise::Promises;
-use crate::plan::{Plan, Settings};
+use crate::plan::{Plan, Recording, Settings};
 use crate::testfile::{Knob, TestFile, TestSpec};
 use crate::trace::{Event, Log, Severity};
 use crate::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase};
@@ -243,7 +243,9 @@ impl Run {
             let failure = Failure {
                 kind,
                 test: test.title.clone(),
-                workload: workload.map_or(String::new(), |workload| workload_name(test, workload)),
+                workload: workload.map_or(String::new(), |workload| {
+                    test.workloads[workload].display_name().to_owned()
+                }),
                 phase: self.phase.get(),
                 client,
                 time: self.now(),
@@ -330,7 +332,11 @@ impl Run {
         (self.kernel.fingerprint() % 100_001) as u32
     }
 
-    pub(super) fn outcome(&self, recorder: &super::recorder::Recorded) -> Outcome {
+    pub(super) fn outcome(
+        &self,
+        recorder: &super::recorder::Recorded,
+        recording: &Recording,
+    ) -> Outcome {
         let unseed = self.unseed();
         self.log.mix(self.kernel.fingerprint());
         let failures = self.failures.borrow().clone();
@@ -357,17 +363,8 @@ impl Run {
             console: self.console.borrow().clone(),
             stack: Vec::new(),
             printed: String::new(),
-            trace: None,
+            trace: recording.trace_path(),
         }
-    }
-}
-
-/// A workload's name for messages: of an External one the name it has in its library.
-pub(super) fn workload_name(test: &TestSpec, workload: usize) -> String {
-    let spec = &test.workloads[workload];
-    match spec.option("workloadName") {
-        Some(name) if !name.is_empty() => name.to_owned(),
-        _ => spec.name.clone(),
     }
 }
 
@@ -392,7 +389,7 @@ pub(super) fn set_current(run: Option<&Rc<Run>>) {
 }
 
 /// The client whose code runs on this thread, if any: asked when that code has just crashed.
-pub fn current_client() -> Option<u32> {
+pub(crate) fn current_client() -> Option<u32> {
     CURRENT.with(|current| {
         let run = current.try_borrow().ok()?;
         let run = run.as_ref()?;

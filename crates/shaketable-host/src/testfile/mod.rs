@@ -144,6 +144,14 @@ impl TestSpec {
 }
 
 impl WorkloadSpec {
+    /// The workload's name for messages: of an External one the name it has in its library.
+    pub fn display_name(&self) -> &str {
+        match self.option("workloadName") {
+            Some(name) if !name.is_empty() => name,
+            _ => &self.name,
+        }
+    }
+
     /// The text of an option, unread.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.options
