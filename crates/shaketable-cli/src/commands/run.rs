@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Failures beyond so many distinct ones are counted but not run again.
+/// More distinct failures than this are counted, but not run again.
 const RECORDED_GROUPS_MAX: usize = 10;
 
 /// `run`.
@@ -139,6 +139,9 @@ impl<'a> Campaign<'a> {
 
     fn run(&self) -> Result<u8, SessionError> {
         let mut pool = self.session.pool(self.jobs, Addresses::Fixed)?;
+        if self.traces == Traces::All {
+            self.make_trace_folder()?;
+        }
         self.announce();
         let start = Instant::now();
         let mut watcher = Watcher {
@@ -146,21 +149,17 @@ impl<'a> Campaign<'a> {
             summary: Summary::new(self.session.files.clone()),
             progress: Progress::new(self.schedule.runs(), self.schedule.duration),
         };
-        let ended = if self.traces == Traces::All {
-            watcher.run_recorded(&mut pool)?
-        } else {
-            let recording = match self.traces {
+        let ended = sweep(
+            &mut pool,
+            &self.schedule,
+            |file, seed| match self.traces {
+                Traces::All => self.trace_of(file, seed),
                 Traces::Counts => Recording::Counts,
-                _ => Recording::Nothing,
-            };
-            sweep(
-                &mut pool,
-                &self.schedule,
-                &recording,
-                &self.session.interrupted,
-                &mut watcher,
-            )
-        };
+                Traces::Failing => Recording::Nothing,
+            },
+            &self.session.interrupted,
+            &mut watcher,
+        );
         let elapsed = start.elapsed();
         if self.traces == Traces::Failing && ended != Ended::NoWorkers {
             watcher.record_failures(&mut pool)?;
@@ -250,12 +249,20 @@ impl<'a> Campaign<'a> {
         Ok(code)
     }
 
-    fn trace_path(&self, file: &Path, seed: u32) -> Result<PathBuf, SessionError> {
-        let folder = &self.output.trace_dir();
-        fs::create_dir_all(folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
-        let name = self.trace_name(file);
+    fn make_trace_folder(&self) -> Result<(), SessionError> {
+        let folder = self.output.trace_dir();
+        fs::create_dir_all(&folder).map_err(|error| SessionError::Write(folder, error))
+    }
+
+    /// A trace of a file's run with a seed.
+    fn trace_of(&self, file: usize, seed: Seed) -> Recording {
+        let name = self.trace_name(&self.session.files[file]);
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
-        Ok(folder.join(format!("{name}-{seed}.{}", format.extension())))
+        let name = format!("{name}-{seed}.{}", format.extension());
+        Recording::Trace {
+            path: self.output.trace_dir().join(name),
+            format,
+        }
     }
 
     /// The name of a file's traces: its own, with its folder's where two files have the same.
@@ -273,17 +280,6 @@ impl<'a> Campaign<'a> {
             _ => name,
         }
     }
-
-    fn recorded(&self, file: usize, seed: Seed) -> Result<Request, SessionError> {
-        Ok(Request {
-            file,
-            seed: seed.0,
-            recording: Recording::Trace {
-                path: self.trace_path(&self.session.files[file], seed.0)?,
-                format: self.output.trace_format.into(),
-            },
-        })
-    }
 }
 
 /// Watches the sweep of a campaign.
@@ -297,6 +293,13 @@ impl Observer for Watcher<'_> {
     fn finished(&mut self, response: Response) -> Flow {
         let campaign = self.campaign;
         let file = &campaign.session.files[response.file];
+        if campaign.traces == Traces::All
+            && !campaign.is_json()
+            && response.outcome.passed()
+            && let Some(trace) = &response.outcome.trace
+        {
+            self.progress.print(|| eprintln!("trace {trace}"));
+        }
         if campaign.is_json() {
             println!("{}", json::run(&response, file).line());
         } else if campaign.is_single() {
@@ -320,40 +323,12 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
-    /// Runs every seed with a trace of its own, one after another.
-    fn run_recorded(&mut self, pool: &mut Pool) -> Result<Ended, SessionError> {
-        let campaign = self.campaign;
-        let start = Instant::now();
-        for (file, seed) in campaign.schedule.iter() {
-            if campaign
-                .schedule
-                .duration
-                .is_some_and(|limit| start.elapsed() >= limit)
-            {
-                break;
-            }
-            let request = campaign.recorded(file, seed)?;
-            let Some(response) = run_one(pool, request, &campaign.session.interrupted) else {
-                return Ok(Ended::Interrupted);
-            };
-            if !campaign.is_json() && response.outcome.passed() {
-                self.progress.print(|| {
-                    if let Some(trace) = &response.outcome.trace {
-                        eprintln!("trace {trace}");
-                    }
-                });
-            }
-            if self.finished(response) == Flow::Stop {
-                return Ok(Ended::Stopped);
-            }
-            self.tick();
-        }
-        Ok(Ended::Complete)
-    }
-
     /// Runs the first seed of each group again, to have its trace and what led to the failure.
     fn record_failures(&mut self, pool: &mut Pool) -> Result<(), SessionError> {
         let campaign = self.campaign;
+        if !self.summary.groups.is_empty() {
+            campaign.make_trace_folder()?;
+        }
         for index in 0..self.summary.groups.len().min(RECORDED_GROUPS_MAX) {
             let Group {
                 file,
@@ -361,7 +336,11 @@ impl Watcher<'_> {
                 signature,
                 ..
             } = &self.summary.groups[index];
-            let request = campaign.recorded(*file, Seed(seeds[0]))?;
+            let request = Request {
+                file: *file,
+                seed: seeds[0],
+                recording: campaign.trace_of(*file, Seed(seeds[0])),
+            };
             let signature = signature.clone();
             // An interrupt that ended the sweep does not forbid to explain its failures; a second one does.
             let Some(response) = run_one(pool, request, &std::sync::atomic::AtomicBool::new(false))
