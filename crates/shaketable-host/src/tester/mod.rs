@@ -1,27 +1,27 @@
 //! The tester: one run of a test file with one seed.
 //!
-//! [`simulate`] builds a universe from the seed, boots a cluster in it, lets the orchestrator ([`orchestra`]) walk the clients through
+//! [`simulate`] builds a universe from the seed, boots a cluster in it, lets the orchestrator ([`phases`]) walk the clients through
 //! the phases of each test, and drives time until that is done, or until it is clear that it never will be. The order of calls, the
 //! barriers between phases and the waits are those of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
-//! * [`cast`]: the workloads of one client.
+//! * [`client_workloads`]: the workloads of one client.
 //! * [`cycle`]: the one workload that is played without a library.
-//! * [`client`]: the host's answers to one workload on one client.
-//! * [`stage`]: the cluster, and the databases that are lent to workloads.
+//! * [`client_host`]: the host's answers to one workload on one client.
+//! * [`testbed`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
-mod cast;
-mod client;
+mod client_host;
+mod client_workloads;
 mod cycle;
 mod metrics;
-mod orchestra;
+mod phases;
 mod recorder;
 mod run;
 mod sites;
-mod stage;
+mod testbed;
 
 use crate::hermetic;
 use crate::isolation::beacon::Beacon;
@@ -50,12 +50,12 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     }
     run::set_current(Some(&run));
 
-    match stage::Stage::boot(&run) {
+    match testbed::Stage::boot(&run) {
         Ok(stage) => {
             if matches!(recording, Recording::Trace { .. }) {
                 stage.observe_errors(&run, &recorder);
             }
-            let play = orchestra::play(run.clone(), stage.clone());
+            let play = phases::play(run.clone(), stage.clone());
             let orchestra = kernel.spawn(stage.test_system, Priority::DefaultDelay, play);
             drive(&run, &stage, &orchestra);
             stage.collect_breaches(&run);
@@ -81,7 +81,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
 }
 
 /// Runs what is ready, then lets time pass, until the orchestra has finished or cannot.
-fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::Task<T>) {
+fn drive<T>(run: &Rc<Run>, stage: &testbed::Stage, orchestra: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
     let limit = Time::from_secs(run.limit_seconds);
     loop {

@@ -10,9 +10,9 @@ mod ring;
 
 pub(crate) use options::CycleOptions;
 
-use super::client::message_of;
+use super::client_host::message_of;
 use super::run::Run;
-use super::stage::Client;
+use super::testbed::Client;
 use crate::library::instance::Reported;
 use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Phase};

@@ -1,7 +1,7 @@
 //! The host's answers to one workload on one client.
 
 use super::run::Run;
-use super::stage::{Client, Stage};
+use super::testbed::{Client, Stage};
 use crate::library::context::Host;
 use crate::options::Options;
 use crate::trace::{Event, Severity};

@@ -1,9 +1,9 @@
 //! The workloads of one client: created together, called together, judged one by one.
 
-use super::client::ClientHost;
+use super::client_host::ClientHost;
 use super::cycle::{self, Cycle, CycleOptions};
 use super::run::{Run, Waits, pack_owner};
-use super::stage::{Client, Stage};
+use super::testbed::{Client, Stage};
 use crate::library::instance::{Reported, Workload};
 use crate::library::promise::Resolution;
 use crate::options::Options;

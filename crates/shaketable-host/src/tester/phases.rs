@@ -4,10 +4,10 @@
 //! all clients are set up; all are started; when the last has finished, three seconds pass; all are checked; metrics are fetched;
 //! all are freed. Within a client the workloads of a test are called in the order of the file, in one go, and then run side by side.
 
-use super::cast::{Cast, End, create_on, perform};
+use super::client_workloads::{Cast, End, create_on, perform};
 use super::metrics;
 use super::run::Run;
-use super::stage::{Client, Stage};
+use super::testbed::{Client, Stage};
 use crate::library::instance::Reported;
 use crate::printf;
 use crate::trace::Severity;
