@@ -6,7 +6,7 @@
 //! structure it returns.
 
 use super::Library;
-use super::context::{Host, Inner};
+use super::context::{ContextState, Host};
 use crate::isolation::beacon;
 use crate::verdict::Phase;
 use shaketable_abi::v1::{
@@ -24,7 +24,7 @@ pub struct Workload {
     raw: FDBWorkload,
     table: FDBWorkloadVt,
     /// What the workload's context points to; must outlive `free`.
-    _context: Box<Inner>,
+    _context: Box<ContextState>,
 }
 
 /// Why a factory's workload cannot be used.
@@ -95,7 +95,7 @@ impl Workload {
         host: Rc<dyn Host>,
     ) -> Result<Workload, CreateError> {
         let c_name = CString::new(name).map_err(|_| CreateError::Name)?;
-        let context = Inner::new(host);
+        let context = ContextState::new(host);
         let wide = WideContext {
             context: context.as_abi(),
             traps: [older_abi; 7],

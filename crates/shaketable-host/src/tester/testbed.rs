@@ -1,4 +1,4 @@
-//! The stage: the machines of the testers, the cluster, and the databases that are lent to workloads.
+//! The testbed: the machines of the testers, the cluster, and the databases that are lent to workloads.
 
 use super::recorder::Recorded;
 use super::run::Run;
@@ -22,16 +22,27 @@ const API_VERSION: i32 = shaketable_fdbc::API_VERSION_MAX;
 
 /// Everything around the workloads. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Stage {
+pub(super) struct Testbed {
     kernel: Kernel,
-    /// The process of the orchestrator, which runs no workloads.
+    /// The process of the tester, which runs no workloads.
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
     border: Rc<RefCell<Option<Border>>>,
     lent: Rc<RefCell<Vec<Lent>>>,
     delays: Stream,
-    /// The cluster, and the orchestrator's own way to it.
+    /// The cluster, and the tester's own way to it.
     pub(super) cluster: Option<(Cluster, Database)>,
+}
+
+/// Why there is no cluster: the file asks for what cannot be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BootError {
+    /// `config` of `[configuration]` is not understood.
+    #[error("`config` of `[configuration]` has the word `{0}`, which is not known")]
+    UnknownWord(String),
+    /// A knob cannot have its value.
+    #[error(transparent)]
+    Knob(#[from] KnobError),
 }
 
 /// While this lives the knobs of a test hold.
@@ -62,11 +73,11 @@ pub(super) struct Client {
     pub(super) database: Option<Database>,
 }
 
-impl Stage {
-    /// Adds the testers and starts the cluster, if any test needs one. The reason if the file asks for what cannot be.
-    pub(super) fn boot(run: &Rc<Run>) -> Result<Stage, String> {
+impl Testbed {
+    /// Adds the testers and starts the cluster, if any test needs one.
+    pub(super) fn boot(run: &Rc<Run>) -> Result<Testbed, BootError> {
         let kernel = run.kernel.clone();
-        let needed = run.file.tests.iter().any(|test| test.use_db);
+        let needed = run.given.file.tests.iter().any(|test| test.use_db);
         let cluster = if needed {
             Some(start_cluster(run)?)
         } else {
@@ -86,7 +97,7 @@ impl Stage {
             let cluster = cluster.as_ref();
             cluster.map(|cluster| cluster.open_database(process, API_VERSION))
         };
-        let clients = (0..run.client_count)
+        let clients = (0..run.given.client_count)
             .map(|number| {
                 let address = Address::v4(3, 4, 3, number as u8 + 1, 1);
                 let process = kernel.add_process(tester(format!("tester {number}"), address));
@@ -102,7 +113,7 @@ impl Stage {
         let border = Border::new(&kernel);
         let delays = kernel.stream("delays");
         let own = open(test_system);
-        Ok(Stage {
+        Ok(Testbed {
             kernel,
             test_system,
             clients,
@@ -125,7 +136,7 @@ impl Stage {
         };
         let before = cluster.knobs();
         let mut knobs = Knobs::clone(&before);
-        set_knobs(&mut knobs, wished.iter().chain(&run.asked_knobs))?;
+        set_knobs(&mut knobs, wished.iter().chain(&run.given.asked_knobs))?;
         cluster.set_knobs(knobs);
         Ok(Some(TestKnobs {
             cluster: cluster.clone(),
@@ -133,7 +144,7 @@ impl Stage {
         }))
     }
 
-    /// Waits until the cluster has begun to serve.
+    /// WaitsFor until the cluster has begun to serve.
     pub(super) async fn await_cluster(&self) {
         self.transact(|transaction| async move { transaction.get_read_version().await.map(drop) })
             .await;
@@ -164,7 +175,7 @@ impl Stage {
         .await;
     }
 
-    /// Runs a transaction of the orchestrator until it succeeds.
+    /// Runs a transaction of the tester until it succeeds.
     async fn transact<F: Future<Output = Result<(), Error>>>(
         &self,
         body: impl Fn(Transaction) -> F,
@@ -307,21 +318,18 @@ impl Stage {
 }
 
 /// Draws a cluster and starts it.
-fn start_cluster(run: &Run) -> Result<Cluster, String> {
-    let options = layout_options(&run.file.configuration);
-    let mut config =
-        ClusterConfig::simulation(&run.kernel, &options, run.buggify).map_err(|word| {
-            format!("`config` of `[configuration]` has the word `{word}`, which is not known")
-        })?;
-    if run.stress {
+fn start_cluster(run: &Run) -> Result<Cluster, BootError> {
+    let options = layout_options(&run.given.file.configuration);
+    let mut config = ClusterConfig::simulation(&run.kernel, &options, run.given.buggify)
+        .map_err(BootError::UnknownWord)?;
+    if run.given.stress {
         config = config.under_stress();
     }
     set_knobs(
         &mut config.knobs,
-        run.file.knobs.iter().chain(&run.asked_knobs),
-    )
-    .map_err(|error| error.to_string())?;
-    let mut drawn = run.drawn.borrow_mut();
+        run.given.file.knobs.iter().chain(&run.given.asked_knobs),
+    )?;
+    let mut drawn = run.findings.drawn.borrow_mut();
     drawn.cluster = config.layout.to_string();
     drawn.knobs = config
         .knobs

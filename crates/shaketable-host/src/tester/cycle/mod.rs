@@ -130,7 +130,7 @@ impl Cycle {
         let (kernel, ring) = (&self.run.kernel, &self.options.ring);
         let smeared = kernel.sleep(self.random.uniform() * SETUP_SECONDS);
         smeared.await;
-        let of = |client: u32| ring.nodes * client as usize / self.run.client_count as usize;
+        let of = |client: u32| ring.nodes * client as usize / self.run.given.client_count as usize;
         let (first, last) = (of(self.client.number), of(self.client.number + 1));
         let each = (SETUP_BYTES / (ring.key(0).len() + ring.value(0).len())).max(1);
         let mut jobs: Vec<(usize, usize)> = (first..last)
