@@ -78,7 +78,7 @@ impl Library {
             help: help_for(&reason),
             reason,
         };
-        stand_in::load().map_err(&refused)?;
+        stand_in::load().map_err(|error| refused(error.to_string()))?;
         hermetic::know_program();
         // A name without a slash would be searched for in the system's folders.
         let absolute = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;

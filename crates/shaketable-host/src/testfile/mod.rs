@@ -12,9 +12,10 @@ mod parse;
 
 pub use diagnostic::{Finding, TestFileError};
 pub use known::EXTERNAL;
+pub use shaketable_cluster::knobs::KnobError;
 
 use crate::options::WorkloadOption;
-use shaketable_cluster::knobs::{KnobError, Knobs};
+use shaketable_cluster::knobs::Knobs;
 use std::path::{Path, PathBuf};
 
 /// A test file.
@@ -161,11 +162,12 @@ impl WorkloadSpec {
     }
 }
 
-/// Whether a text is a value of a knob; else what is wrong. Of a knob that does nothing here nobody can tell.
-pub fn check_knob_value(name: &str, value: &str) -> Result<(), String> {
+/// Whether a text is a value of a knob; else what is wrong. Of a knob that does nothing here every text
+/// is.
+pub fn check_knob_value(name: &str, value: &str) -> Result<(), KnobError> {
     match Knobs::default().set(name, value) {
         Ok(()) | Err(KnobError::Unknown { .. }) => Ok(()),
-        Err(bad) => Err(bad.to_string()),
+        Err(bad) => Err(bad),
     }
 }
 

@@ -131,7 +131,8 @@ impl Parser<'_> {
             } else if let Some(value) = self.value(key, item) {
                 let text = text_of(value);
                 if let Err(bad) = super::check_knob_value(&name, &text) {
-                    self.findings.push(Finding::at(value.span(), bad));
+                    self.findings
+                        .push(Finding::at(value.span(), bad.to_string()));
                 }
                 knobs.push(Knob { name, value: text });
             }
