@@ -178,6 +178,13 @@ impl Workload {
     }
 }
 
+/// How large the structures of the older ABI are: a context is nine functions and a pointer, a workload
+/// six functions and a pointer.
+const OLDER_CONTEXT_BYTES: usize = 10 * size_of::<usize>();
+const OLDER_WORKLOAD_BYTES: usize = 7 * size_of::<usize>();
+const _: () = assert!(size_of::<WideContext>() >= OLDER_CONTEXT_BYTES);
+const _: () = assert!(size_of::<WideWorkload>() >= OLDER_WORKLOAD_BYTES);
+
 #[repr(C)]
 struct WideContext {
     context: FDBWorkloadContext,
