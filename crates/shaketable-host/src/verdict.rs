@@ -51,8 +51,6 @@ pub struct Outcome {
     /// Where the code under test was when its process died, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// What the workload printed, when somebody asked to keep it.
-    pub printed: String,
     /// Where the trace was written.
     pub trace: Option<String>,
 }

@@ -259,7 +259,6 @@ impl Run {
             uncontrolled: crate::hermetic::take_uncontrolled(),
             console: self.findings.console.borrow().clone(),
             stack: Vec::new(),
-            printed: String::new(),
             trace: recording.trace_path(),
         }
     }
