@@ -122,7 +122,10 @@ pub(super) fn create(
         if !unread.is_empty() {
             let names: Vec<String> = unread
                 .iter()
-                .map(|option| format!("`{}` (line {})", option.key, option.line))
+                .map(|option| match option.line {
+                    0 => format!("`{}`", option.key),
+                    line => format!("`{}` (line {line})", option.key),
+                })
                 .collect();
             for option in &unread {
                 run.trace(
