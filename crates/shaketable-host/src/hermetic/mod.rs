@@ -70,12 +70,12 @@ pub fn set_now(nanos: u64) {
 pub fn take_uncontrolled() -> Vec<String> {
     [&THREADS, &SOCKETS, &FILES, &PROGRAMS, &SLEEPS]
         .into_iter()
-        .filter_map(Deed::take)
+        .filter_map(UncontrolledAct::take)
         .collect()
 }
 
 /// Something that no seed controls.
-struct Deed {
+struct UncontrolledAct {
     one: &'static str,
     many: &'static str,
     count: AtomicU32,
@@ -86,18 +86,18 @@ struct Deed {
 /// A longer path is cut.
 const NAME_BYTES: usize = 200;
 
-static THREADS: Deed = Deed::new("started a thread", "started threads");
-static SOCKETS: Deed = Deed::new("opened a socket", "opened sockets");
-static FILES: Deed = Deed::new("opened a file", "opened files");
-static PROGRAMS: Deed = Deed::new("started a program", "started programs");
-static SLEEPS: Deed = Deed::new(
+static THREADS: UncontrolledAct = UncontrolledAct::new("started a thread", "started threads");
+static SOCKETS: UncontrolledAct = UncontrolledAct::new("opened a socket", "opened sockets");
+static FILES: UncontrolledAct = UncontrolledAct::new("opened a file", "opened files");
+static PROGRAMS: UncontrolledAct = UncontrolledAct::new("started a program", "started programs");
+static SLEEPS: UncontrolledAct = UncontrolledAct::new(
     "slept in real time, which returned at once",
     "slept in real time, which returned at once",
 );
 
-impl Deed {
-    const fn new(one: &'static str, many: &'static str) -> Deed {
-        Deed {
+impl UncontrolledAct {
+    const fn new(one: &'static str, many: &'static str) -> UncontrolledAct {
+        UncontrolledAct {
             one,
             many,
             count: AtomicU32::new(0),
@@ -120,9 +120,9 @@ impl Deed {
         let count = self.count.swap(0, Ordering::Relaxed);
         let first = String::from_utf8_lossy(&self.first.read()).into_owned();
         self.first.clear();
-        let named = |deed: &str| match first.as_str() {
-            "" => deed.to_owned(),
-            name => format!("{deed}: {name}"),
+        let named = |act: &str| match first.as_str() {
+            "" => act.to_owned(),
+            name => format!("{act}: {name}"),
         };
         match count {
             0 => None,

@@ -1,7 +1,9 @@
-//! The beacon: a page of memory in which a process that simulates says where it is, and its parent reads it.
+//! The beacon: a page of memory in which a process that simulates says where it is, and its parent
+//! reads it.
 //!
-//! A crash leaves no time for words. So the simulation writes down which phase of which client it is about to enter, before it enters, and
-//! each failure as soon as it is known; and whoever must stop the process leaves the reason here.
+//! A crash leaves no time for words. So the simulation writes down which phase of which client it is
+//! about to enter, before it enters, and each failure as soon as it is known. Code that must stop the
+//! process leaves the reason here.
 
 use crate::shared_text::SharedText;
 use crate::verdict::{Failure, Phase};
@@ -92,7 +94,7 @@ impl Beacon {
             )
         }?;
         let page = page.cast::<Beacon>();
-        // SAFETY: the mapping is large enough, aligned to a page, and nobody else knows it yet.
+        // SAFETY: the mapping is large enough, aligned to a page, and not known anywhere else yet.
         unsafe { page.as_ptr().write(Beacon::dark()) };
         SHARED.store(page.as_ptr(), Ordering::Release);
         Ok(())
@@ -170,7 +172,8 @@ impl Beacon {
         String::from_utf8_lossy(&self.message.read()).into_owned()
     }
 
-    /// Writes down what has failed, in case the process does not live to report it. What there is no room for is left out.
+    /// Writes down what has failed, in case the process does not live to report it. What there is no
+    /// room for is left out.
     pub(crate) fn note_failure(failure: &Failure) {
         if let Ok(mut line) = serde_json::to_vec(failure) {
             line.push(b'\n');

@@ -1,8 +1,9 @@
-//! The last words of a process that crashes, exits or is stopped: on which client that happened, and where in the code.
+//! The last words of a process that crashes, exits or is stopped: on which client that happened, and
+//! where in the code.
 //!
-//! A handler runs wherever the process was interrupted, so it only looks and writes: the client and the addresses on the stack go to the
-//! [`Beacon`]. Then the signal takes its course. The parent, which has loaded the same code at the same place, finds names and lines for the
-//! addresses ([`stack`]).
+//! A handler runs wherever the process was interrupted, so it only looks and writes: the client and the
+//! addresses on the stack go to the [`Beacon`]. Then the signal takes its course. The parent, which has
+//! loaded the same code at the same place, finds names and lines for the addresses ([`stack`]).
 
 use super::beacon::{Beacon, FRAMES_MAX};
 use nix::sys::signal::Signal;
@@ -25,7 +26,7 @@ pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
         ss_flags: 0,
         ss_size: stack.len(),
     };
-    // SAFETY: the memory is leaked, hence valid for ever and nobody else's.
+    // SAFETY: the memory is leaked, hence always valid and used for nothing else.
     if unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -119,7 +120,7 @@ pub(super) fn stack() -> Vec<String> {
         .collect()
 }
 
-/// More than this is in the core dump of whoever needs it.
+/// More than this helps no reader.
 const STACK_LINES_MAX: usize = 12;
 
 /// The file that an address belongs to, without its folder.

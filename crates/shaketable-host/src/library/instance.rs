@@ -53,14 +53,15 @@ pub enum CreateError {
 pub struct LentDatabase(*mut FDBDatabase);
 
 impl LentDatabase {
-    /// A fresh handle. It is valid as long as the border, which the host keeps until no code of a workload can run any more.
-    pub fn new(border: &mut Border, database: Database) -> LentDatabase {
-        LentDatabase(border.lend_database(database).cast())
+    /// A fresh handle. It is valid as long as the [`Border`], which the host keeps until no code of a
+    /// workload can run any more.
+    pub fn new(c_api: &mut Border, database: Database) -> LentDatabase {
+        LentDatabase(c_api.lend_database(database).cast())
     }
 
     /// The phase it was lent for is over.
-    pub fn take_back(self, border: &Border) {
-        border.take_back(self.0.cast());
+    pub fn take_back(self, c_api: &Border) {
+        c_api.take_back(self.0.cast());
     }
 
     /// Whether it is the one of this handle.

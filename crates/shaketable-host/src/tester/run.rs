@@ -195,12 +195,12 @@ impl Run {
         }
     }
 
-    /// An error reached a workload that the border does not see.
+    /// An error reached a workload that does not use the C API.
     pub(super) fn count_error(&self, code: i32) {
         *self.findings.errors.borrow_mut().entry(code).or_default() += 1;
     }
 
-    /// Adds the errors that the border saw.
+    /// Adds the errors that the C API returned.
     pub(super) fn add_errors(&self, errors: BTreeMap<i32, u64>) {
         let mut all = self.findings.errors.borrow_mut();
         for (code, count) in errors {

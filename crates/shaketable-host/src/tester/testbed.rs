@@ -27,7 +27,8 @@ pub(super) struct Testbed {
     /// The process of the tester, which runs no workloads.
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
-    border: Rc<RefCell<Option<Border>>>,
+    /// The C API as the workloads see it, until they are cut off from it.
+    c_api: Rc<RefCell<Option<Border>>>,
     lent: Rc<RefCell<Vec<Lent>>>,
     delays: Stream,
     /// The cluster, and the tester's own way to it.
@@ -110,14 +111,14 @@ impl Testbed {
                 })
             })
             .collect();
-        let border = Border::new(&kernel);
+        let c_api = Border::new(&kernel);
         let delays = kernel.stream("delays");
         let own = open(test_system);
         Ok(Testbed {
             kernel,
             test_system,
             clients,
-            border: Rc::new(RefCell::new(Some(border))),
+            c_api: Rc::new(RefCell::new(Some(c_api))),
             lent: Rc::default(),
             delays,
             cluster: cluster.zip(own),
@@ -199,12 +200,11 @@ impl Testbed {
         phase: Phase,
         use_db: bool,
     ) -> LentDatabase {
-        let mut border = self.border.borrow_mut();
-        let (Some(border), Some(database), true) = (border.as_mut(), &client.database, use_db)
-        else {
+        let mut c_api = self.c_api.borrow_mut();
+        let (Some(c_api), Some(database), true) = (c_api.as_mut(), &client.database, use_db) else {
             return LentDatabase::none();
         };
-        let handle = LentDatabase::new(border, database.clone());
+        let handle = LentDatabase::new(c_api, database.clone());
         self.lent.borrow_mut().push(Lent {
             handle,
             client: client.number,
@@ -216,15 +216,15 @@ impl Testbed {
 
     /// A phase is over, and with it the use of its database.
     pub(super) fn take_back(&self, handle: LentDatabase) {
-        if let Some(border) = self.border.borrow().as_ref() {
-            handle.take_back(border);
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            handle.take_back(c_api);
         }
     }
 
     /// Turns what was done with lent databases, and must not be, into failures.
     pub(super) fn collect_breaches(&self, run: &Run) {
-        let breaches = match self.border.borrow().as_ref() {
-            Some(border) => border.take_breaches(),
+        let breaches = match self.c_api.borrow().as_ref() {
+            Some(c_api) => c_api.take_breaches(),
             None => return,
         };
         for (handle, breach) in breaches {
@@ -255,12 +255,12 @@ impl Testbed {
     pub(super) fn delay(&self, process: ProcessId, seconds: f64) -> *mut FDBFuture {
         /// FoundationDB forgives this much, for sums of floating-point numbers.
         const FORGIVEN_SECONDS: f64 = -0.0001;
-        let border = self.border.borrow();
-        let Some(border) = border.as_ref() else {
+        let c_api = self.c_api.borrow();
+        let Some(c_api) = c_api.as_ref() else {
             return std::ptr::null_mut();
         };
         let sleep = self.kernel.sleep(seconds + self.buggified_delay(seconds));
-        let future = border.future(process, async move {
+        let future = c_api.future(process, async move {
             if seconds.is_nan() || seconds < FORGIVEN_SECONDS {
                 return Err(Error::INTERNAL_ERROR);
             }
@@ -286,17 +286,17 @@ impl Testbed {
         }
     }
 
-    /// How many futures of the database and delays somebody could be waiting for.
+    /// How many futures of the database and delays a workload could be waiting for.
     pub(super) fn pending_operations(&self) -> usize {
-        let border = self.border.borrow();
-        border.as_ref().map_or(0, Border::pending_operations)
+        let c_api = self.c_api.borrow();
+        c_api.as_ref().map_or(0, Border::pending_operations)
     }
 
     /// Traces each error that reaches a workload.
     pub(super) fn observe_errors(&self, run: &Rc<Run>, recorder: &Recorded) {
         let (run, recorder) = (Rc::downgrade(run), recorder.clone());
-        if let Some(border) = self.border.borrow().as_ref() {
-            border.observe_errors(move |error| {
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.observe_errors(move |error| {
                 if let Some(run) = run.upgrade() {
                     recorder.error(&run, error);
                 }
@@ -306,14 +306,14 @@ impl Testbed {
 
     /// How often each error reached a workload.
     pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
-        let border = self.border.borrow();
-        border.as_ref().map(Border::errors).unwrap_or_default()
+        let c_api = self.c_api.borrow();
+        c_api.as_ref().map(Border::errors).unwrap_or_default()
     }
 
     /// Cuts the code under test off from everything it still holds.
     pub(super) fn close(&self) {
-        let border = self.border.borrow_mut().take();
-        drop(border);
+        let c_api = self.c_api.borrow_mut().take();
+        drop(c_api);
     }
 }
 
