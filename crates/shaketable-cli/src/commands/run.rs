@@ -10,6 +10,7 @@ use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
 use shaketable_host::plan::Recording;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -95,6 +96,8 @@ struct Campaign<'a> {
     schedule: Schedule,
     jobs: usize,
     traces: Traces,
+    /// What the traces of each file are called.
+    trace_names: Vec<String>,
     fail_fast: bool,
     require_sometimes: bool,
 }
@@ -114,6 +117,7 @@ impl<'a> Campaign<'a> {
             schedule,
             jobs,
             traces,
+            trace_names: trace_names(&session.files),
             fail_fast: false,
             require_sometimes: false,
         }
@@ -256,7 +260,7 @@ impl<'a> Campaign<'a> {
 
     /// A trace of a file's run with a seed.
     fn trace_of(&self, file: usize, seed: Seed) -> Recording {
-        let name = self.trace_name(&self.session.files[file]);
+        let name = &self.trace_names[file];
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
         let name = format!("{name}-{seed}.{}", format.extension());
         Recording::Trace {
@@ -264,22 +268,35 @@ impl<'a> Campaign<'a> {
             format,
         }
     }
+}
 
-    /// The name of a file's traces: its own, with its folder's where two files have the same.
-    fn trace_name(&self, file: &Path) -> String {
-        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_owned();
-        let name = stem(file).to_string_lossy().into_owned();
-        let namesakes = self
-            .session
-            .files
-            .iter()
-            .filter(|other| stem(other) == stem(file));
-        let folder = file.parent().and_then(Path::file_name);
-        match folder {
-            Some(folder) if namesakes.count() > 1 => format!("{}-{name}", folder.to_string_lossy()),
-            _ => name,
+/// What the traces of each file are called: as the file, with its folder's name where two have the same,
+/// and with a number where that is not enough. Workers write side by side, each to a file of its own.
+fn trace_names(files: &[PathBuf]) -> Vec<String> {
+    let text = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let stems: Vec<String> = files.iter().map(|file| text(file.file_stem())).collect();
+    let is_shared = |names: &[String], name: &String| {
+        let same = names.iter().filter(|other| *other == name);
+        same.count() > 1
+    };
+    let in_folders: Vec<String> = files
+        .iter()
+        .zip(&stems)
+        .map(
+            |(file, stem)| match file.parent().and_then(Path::file_name) {
+                Some(folder) if is_shared(&stems, stem) => format!("{}-{stem}", text(Some(folder))),
+                _ => stem.clone(),
+            },
+        )
+        .collect();
+    let numbered = in_folders.iter().enumerate().map(|(number, name)| {
+        if is_shared(&in_folders, name) {
+            format!("{name}-{}", number + 1)
+        } else {
+            name.clone()
         }
-    }
+    });
+    numbered.collect()
 }
 
 /// Watches the sweep of a campaign.
@@ -368,5 +385,24 @@ impl Watcher<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_files_share_the_name_of_their_traces() {
+        let names = |files: &[&str]| {
+            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            trace_names(&files)
+        };
+        assert_eq!(names(&["tests/a.toml", "tests/b.toml"]), ["a", "b"]);
+        assert_eq!(
+            names(&["x/a.toml", "y/a.toml", "b.toml"]),
+            ["x-a", "y-a", "b"]
+        );
+        assert_eq!(names(&["1/x/a.toml", "2/x/a.toml"]), ["x-a-1", "x-a-2"]);
     }
 }
