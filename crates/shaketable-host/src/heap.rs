@@ -7,7 +7,7 @@
 //! off a larger piece.
 //!
 //! A fork begins afresh (`begin`): what its parent has given back would have to be copied page by page, the moment it is written to. And it does
-//! not ask the machine for new pages, which takes a tenth of a seed's time, most of it in counting them in and out: it has its parent's [ground](prepare_ground), which all
+//! not ask the machine for new pages, which takes a tenth of a seed's time, most of it in counting them in and out: it has its parent's ground (`prepare_ground`), which all
 //! forks of one parent use, one after the other (`Ground`). Each finds it empty: what it takes of it, it clears first. And its own children, should the code
 //! under test fork, do not have it at all, so that they cannot write to it. Beyond the ground, and without one, pieces come from the system with
 //! their pages in place, because a machine hands out a hundred pages at once in the time of a few that it is asked for one by one.

@@ -1,10 +1,10 @@
 //! A process of its own for each seed, and a verdict whatever happens to it.
 //!
-//! Code under test may crash, loop without end or call `exit`. So a seed is simulated in a fork: the
-//! parent has loaded the library already, and the child starts with everything in place
-//! ([`fork`]). The child reports its [`Outcome`] through a pipe. When it dies without a report, the
-//! parent reads where it was from the [`Beacon`], a page of memory that both share, and from the
-//! [last words](last_words) of its signal handlers, and makes an outcome of that ([`death`]).
+//! Code under test may crash, loop without end or call `exit`. So a seed is simulated in a fork
+//! (`fork.rs`): the parent has loaded the library already, and the child starts with everything in place.
+//! The child reports its [`Outcome`] through a pipe. When it dies without a report, the parent reads
+//! where it was from a page of memory that both share (`beacon.rs`), where its signal handlers have left
+//! their last words too (`last_words.rs`), and makes an outcome of that (`death.rs`).
 //!
 //! What this promises: [`Isolation::run_seed`] returns an outcome for every seed, and nothing that
 //! the code under test does to its process reaches the next seed. It is the only place where the

@@ -1,8 +1,8 @@
 //! The tester: one run of a test file with one seed.
 //!
-//! [`simulate`] builds a universe from the seed, boots a cluster in it, lets the tester ([`phases`]) walk the clients through
-//! the phases of each test, and drives time until that is done, or until it is clear that it never will be. The order of calls, the
-//! barriers between phases and the waits are those of fdbserver.
+//! [`simulate`] builds a universe from the seed, boots a cluster in it, walks the clients through the
+//! phases of each test ([`phases`]), and drives time until that is done, or until it is clear that it
+//! never will be. The order of calls, the barriers between phases and the waits are those of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
 //! * [`conditions`]: what holds for a run from beginning to end; [`progress`]: where it is.
@@ -64,7 +64,8 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             testbed.collect_breaches(&run);
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
-            // The order matters: the code under test may still be called while tasks and futures are dropped.
+            // The order matters: the code under test may still be called while tasks and futures are
+            // dropped.
             drop(tests);
             testbed.close();
         }
@@ -83,7 +84,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     outcome
 }
 
-/// Runs what is ready, then lets time pass, until the tests has finished or cannot.
+/// Runs what is ready, then lets time pass, until the tests have ended or never will.
 fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
     let limit = Time::from_secs(run.given.limit_seconds);
@@ -93,7 +94,7 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
             run.fail_spinning(&spinning);
             return;
         }
-        // At most moments a message arrives at a server and no task runs: then nothing has changed for workloads.
+        // Mostly a message arrives at a server and no task runs: then nothing has changed for workloads.
         let tasks_ran = kernel.events() != before;
         if tasks_ran {
             run.collect_misuse();
