@@ -11,8 +11,8 @@
 //!
 //! * [`v1`], spoken by FoundationDB 7.4.6 and later: handles are `{ inner, vtable }` and the two
 //!   structures that open the conversation start with a small integer, `api_version`.
-//! * [`v0`], spoken by 7.4.0 to 7.4.5: function pointers are inline and the first word of every
-//!   structure is a pointer.
+//! * An older one, spoken by 7.4.0 to 7.4.5: function pointers are inline and the first word of every
+//!   structure is a pointer. Shaketable does not speak it, and only recognises it.
 //!
 //! The first word of a context is therefore enough to know the host; see
 //! [`looks_like_v1`].
@@ -23,7 +23,6 @@
 
 use core::ffi::{c_char, c_int};
 
-pub mod v0;
 pub mod v1;
 
 /// The symbol a host looks up when a test file says `useCAPI = true`.
@@ -88,7 +87,7 @@ pub struct FDBMetric {
 /// Whether the first word of a context belongs to a [`v1`] host.
 ///
 /// A v1 context opens with `api_version`, a small integer followed by four bytes of padding (which
-/// may hold anything); a [`v0`] context opens with the address of a heap object, whose low half is
+/// may hold anything); an older context opens with the address of a heap object, whose low half is
 /// practically never that small. Some C++ shims write FoundationDB's own API version (710, 730,
 /// 740) instead of 1, so every small positive number counts.
 ///

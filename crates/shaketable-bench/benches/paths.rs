@@ -10,7 +10,7 @@ use shaketable_bench::{executor, kernel, storage};
 
 // The allocator of the program, under which all of this runs.
 #[global_allocator]
-static HEAP: shaketable_host::library::heap::Heap = shaketable_host::library::heap::Heap;
+static HEAP: shaketable_host::heap::Heap = shaketable_host::heap::Heap;
 
 fn main() {
     divan::main();

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 
 /// The allocator that the program has.
 #[global_allocator]
-static HEAP: shaketable_host::library::heap::Heap = shaketable_host::library::heap::Heap;
+static HEAP: shaketable_host::heap::Heap = shaketable_host::heap::Heap;
 
 const PARTS: [(&str, &str, fn()); 8] = [
     (

@@ -2,6 +2,7 @@
 
 use crate::seed::Seed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shaketable_host::testfile::{KnobError, check_knob, check_knob_value};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -127,9 +128,26 @@ pub struct SweepArgs {
     pub shard: Option<Shard>,
 }
 
-fn parse_time(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|_| "expected a time with its unit, such as 30s, 10m or 2h".to_owned())
+/// Why the text of an argument is refused.
+#[derive(Debug, thiserror::Error)]
+enum ArgumentError {
+    #[error("expected a time with its unit, such as 30s, 10m or 2h")]
+    Time(#[source] humantime::DurationError),
+    #[error("expected I/N with 1 <= I <= N, such as 2/4")]
+    Shard,
+    #[error("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")]
+    KnobWithoutValue,
+    #[error("unknown knob `{name}`{}", .nearest.map_or(String::new(), |nearest| format!(": did you mean `{nearest}`?")))]
+    UnknownKnob {
+        name: String,
+        nearest: Option<&'static str>,
+    },
+    #[error(transparent)]
+    KnobValue(#[from] KnobError),
+}
+
+fn parse_time(text: &str) -> Result<Duration, ArgumentError> {
+    humantime::parse_duration(text).map_err(ArgumentError::Time)
 }
 
 /// One part of several.
@@ -141,13 +159,13 @@ pub struct Shard {
     pub count: u64,
 }
 
-fn parse_shard(text: &str) -> Result<Shard, String> {
+fn parse_shard(text: &str) -> Result<Shard, ArgumentError> {
     let parsed = text
         .split_once('/')
         .and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
     match parsed {
         Some((index, count)) if index >= 1 && index <= count => Ok(Shard { index, count }),
-        _ => Err("expected I/N with 1 <= I <= N, such as 2/4".to_owned()),
+        _ => Err(ArgumentError::Shard),
     }
 }
 
@@ -195,19 +213,16 @@ impl OnOff {
     }
 }
 
-fn parse_knob(text: &str) -> Result<(String, String), String> {
+fn parse_knob(text: &str) -> Result<(String, String), ArgumentError> {
     let (name, value) = text
         .split_once('=')
-        .ok_or("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")?;
+        .ok_or(ArgumentError::KnobWithoutValue)?;
     let name = name.trim_start_matches("knob_").to_lowercase();
-    match shaketable_host::testfile::check_knob(&name) {
-        Ok(()) => {
-            shaketable_host::testfile::check_knob_value(&name, value)?;
-            Ok((name, value.to_owned()))
-        }
-        Err(Some(nearest)) => Err(format!("unknown knob `{name}`: did you mean `{nearest}`?")),
-        Err(None) => Err(format!("unknown knob `{name}`")),
+    if let Err(nearest) = check_knob(&name) {
+        return Err(ArgumentError::UnknownKnob { name, nearest });
     }
+    check_knob_value(&name, value)?;
+    Ok((name, value.to_owned()))
 }
 
 /// What is written where.
@@ -408,7 +423,7 @@ mod tests {
 
     #[test]
     fn shards_are_counted_from_one() {
-        assert_eq!(parse_shard("2/4"), Ok(Shard { index: 2, count: 4 }));
+        assert_eq!(parse_shard("2/4").unwrap(), Shard { index: 2, count: 4 });
         for text in ["0/4", "5/4", "4", "a/b", "1/0"] {
             assert!(parse_shard(text).is_err(), "{text}");
         }
@@ -417,12 +432,12 @@ mod tests {
     #[test]
     fn a_misspelt_knob_is_refused_with_the_nearest_name() {
         assert_eq!(
-            parse_knob("default_backof=1"),
-            Err("unknown knob `default_backof`: did you mean `default_backoff`?".into())
+            parse_knob("default_backof=1").unwrap_err().to_string(),
+            "unknown knob `default_backof`: did you mean `default_backoff`?"
         );
         assert_eq!(
-            parse_knob("knob_DEFAULT_BACKOFF=0.5"),
-            Ok(("default_backoff".into(), "0.5".into()))
+            parse_knob("knob_DEFAULT_BACKOFF=0.5").unwrap(),
+            ("default_backoff".into(), "0.5".into())
         );
     }
 }

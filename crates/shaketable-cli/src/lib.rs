@@ -28,6 +28,19 @@ use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+/// An error in one line, with the causes that it does not name itself.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.ends_with(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}
+
 /// Runs the program with these arguments, the first of which is its name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = Cli::parse_from(arguments);
@@ -41,13 +54,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {
-        let text = error.to_string();
-        let prefix = if text.starts_with("error") {
-            ""
-        } else {
-            "error: "
-        };
-        anstream::eprintln!("{prefix}{text}");
+        anstream::eprintln!("{}", error.report());
         error.exit_code()
     });
     ExitCode::from(code)

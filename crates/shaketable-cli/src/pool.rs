@@ -28,7 +28,7 @@ pub enum Addresses {
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// The operating system refused.
-    #[error("cannot start a worker process: {0}")]
+    #[error("cannot start a worker process")]
     Start(#[from] io::Error),
     /// The worker refused its job; it says why.
     #[error("{0}")]
@@ -43,6 +43,7 @@ pub enum PoolError {
 /// Worker processes that are ready.
 pub struct Pool {
     workers: Vec<Worker>,
+    next_ticket: u64,
     events: Receiver<(usize, Event)>,
     /// Kept so that the queue never closes.
     _events: Sender<(usize, Event)>,
@@ -51,8 +52,8 @@ pub struct Pool {
 struct Worker {
     process: Child,
     socket: UnixStream,
-    /// What it has been asked and has not answered.
-    asked: VecDeque<Request>,
+    /// What it has been asked and has not answered; it answers in this order.
+    asked: VecDeque<Asked>,
     alive: bool,
 }
 
@@ -61,12 +62,25 @@ enum Event {
     Gone,
 }
 
+/// The number of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// A request that a worker has.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The number that [`Pool::ask`] gave it.
+    pub ticket: Ticket,
+    /// What was asked.
+    pub request: Request,
+}
+
 /// What came out of a pool.
 pub enum Answer {
-    /// A worker answered; it has room for another request.
-    Response(usize, Box<Response>),
+    /// A worker answered the request of this number, and has room for another.
+    Response(Ticket, Box<Response>),
     /// A worker died over these requests.
-    Lost(usize, Vec<Request>),
+    Lost(Vec<Asked>),
     /// Nothing yet.
     Nothing,
 }
@@ -87,6 +101,7 @@ impl Pool {
         }
         Ok(Pool {
             workers,
+            next_ticket: 0,
             events,
             _events: sender,
         })
@@ -111,27 +126,31 @@ impl Pool {
         self.workers.iter().map(|worker| worker.asked.len()).sum()
     }
 
-    /// Asks a worker.
-    pub fn ask(&mut self, worker: usize, request: Request) {
+    /// Asks a worker. Its answer has the number that is returned.
+    pub fn ask(&mut self, worker: usize, request: Request) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
         let worker = &mut self.workers[worker];
         let mut line = serde_json::to_vec(&request).expect("a request can be written");
         line.push(b'\n');
-        worker.asked.push_back(request);
+        worker.asked.push_back(Asked { ticket, request });
         // If the worker is gone, its thread reports so.
         let _ = worker.socket.write_all(&line);
+        ticket
     }
 
     /// Waits for an answer, but not longer than this.
     pub fn wait(&mut self, limit: Duration) -> Answer {
         match self.events.recv_timeout(limit) {
             Ok((index, Event::Response(response))) => {
-                self.workers[index].asked.pop_front();
-                Answer::Response(index, response)
+                let asked = self.workers[index].asked.pop_front();
+                let asked = asked.expect("a worker answers only what it was asked");
+                Answer::Response(asked.ticket, response)
             }
             Ok((index, Event::Gone)) => {
                 let worker = &mut self.workers[index];
                 worker.alive = false;
-                Answer::Lost(index, worker.asked.drain(..).collect())
+                Answer::Lost(worker.asked.drain(..).collect())
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Answer::Nothing,
         }

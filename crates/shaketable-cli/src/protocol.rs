@@ -4,7 +4,6 @@
 //! when the socket closes.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use shaketable_host::plan::{Recording, Settings};
 use shaketable_host::verdict::Outcome;
 use std::collections::BTreeMap;
@@ -51,7 +50,7 @@ pub struct Request {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Response {
     /// The number of the file in the job.
     pub file: usize,
@@ -61,17 +60,4 @@ pub struct Response {
     pub printed: String,
     /// The result.
     pub outcome: Outcome,
-}
-
-/// A [`Response`] whose outcome is passed on as it came.
-#[derive(Debug, Serialize)]
-pub struct RawResponse<'a> {
-    /// As in [`Response`].
-    pub file: usize,
-    /// As in [`Response`].
-    pub real_seconds: f64,
-    /// As in [`Response`].
-    pub printed: String,
-    /// As in [`Response`].
-    pub outcome: &'a RawValue,
 }

@@ -37,20 +37,32 @@ pub enum SessionError {
     #[error("no test file found below {}: a test file is TOML with `[[test]]` tables", list::show(.0))]
     NoneFound(Vec<PathBuf>),
     /// Test files are wrong.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n"))]
+    #[error("test files are wrong")]
     TestFiles(Vec<TestFileError>),
     /// A library is not built.
-    #[error("{0}")]
+    #[error(transparent)]
     Build(#[from] BuildError),
     /// No worker started.
-    #[error("{0}")]
+    #[error(transparent)]
     Pool(#[from] PoolError),
     /// Something that must be written cannot be.
-    #[error("cannot write {0}: {1}")]
-    Write(PathBuf, std::io::Error),
+    #[error("cannot write {}", .0.display())]
+    Write(PathBuf, #[source] std::io::Error),
 }
 
 impl SessionError {
+    /// What the user reads about it.
+    pub fn report(&self) -> String {
+        match self {
+            // Each of these is a report of its own, with the place in the file.
+            SessionError::TestFiles(wrong) => {
+                let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+                wrong.join("\n\n")
+            }
+            other => format!("error: {}", crate::with_causes(other)),
+        }
+    }
+
     /// The exit status for it.
     pub fn exit_code(&self) -> u8 {
         match self {

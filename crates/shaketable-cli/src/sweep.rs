@@ -1,11 +1,12 @@
-//! A sweep: many seeds over many workers, until they are done, time is up, somebody interrupts, or it is enough.
+//! A sweep: many seeds over many workers, until all are done, time is up, the user interrupts, or the
+//! observer has seen enough. How much of a run is kept makes no difference to the way it is run.
 
 use crate::args::{Shard, SweepArgs};
 use crate::pool::{Answer, Pool};
 use crate::protocol::{Request, Response};
 use crate::seed::Seed;
 use shaketable_host::plan::Recording;
-use shaketable_host::verdict::{Failure, FailureKind, Outcome, Phase};
+use shaketable_host::verdict::Outcome;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,8 +52,15 @@ impl Schedule {
         Some(shard * self.files as u64)
     }
 
-    /// The runs in order: all files with a seed, then the next seed.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, Seed)> + use<> {
+    /// The runs from now on, in order, until there are no more or the time is up.
+    pub fn begin(&self) -> impl Iterator<Item = (usize, Seed)> + use<> {
+        let (start, limit) = (Instant::now(), self.duration);
+        self.iter()
+            .take_while(move |_| limit.is_none_or(|limit| start.elapsed() < limit))
+    }
+
+    /// The runs in order, however long they take: all files with a seed, then the next seed.
+    fn iter(&self) -> impl Iterator<Item = (usize, Seed)> + use<> {
         let Schedule {
             first,
             count,
@@ -82,7 +90,7 @@ pub enum Ended {
     Complete,
     /// The observer had seen enough.
     Stopped,
-    /// Somebody interrupted.
+    /// The user interrupted.
     Interrupted,
     /// No worker is left.
     NoWorkers,
@@ -96,31 +104,27 @@ pub trait Observer {
     fn tick(&mut self) {}
 }
 
-/// Runs a schedule.
+/// Runs a schedule; `recording` says how much is kept of the run of a file with a seed.
 pub fn sweep(
     pool: &mut Pool,
     schedule: &Schedule,
-    recording: &Recording,
+    recording: impl Fn(usize, Seed) -> Recording,
     interrupted: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Ended {
-    let start = Instant::now();
-    let mut runs = schedule.iter();
+    let mut requests = schedule.begin().map(|(file, seed)| Request {
+        file,
+        seed: seed.0,
+        recording: recording(file, seed),
+    });
     let mut ended = Ended::Complete;
     let mut accepting = true;
     loop {
         if accepting && interrupted.load(Ordering::Relaxed) {
             return Ended::Interrupted;
         }
-        if accepting
-            && schedule
-                .duration
-                .is_some_and(|limit| start.elapsed() >= limit)
-        {
-            accepting = false;
-        }
         if accepting {
-            hand_out(pool, &mut runs, recording);
+            hand_out(pool, &mut requests);
         }
         if pool.open() == 0 {
             return ended;
@@ -132,9 +136,9 @@ pub fn sweep(
                     ended = Ended::Stopped;
                 }
             }
-            Answer::Lost(_, requests) => {
-                for request in requests {
-                    observer.finished(lost(&request));
+            Answer::Lost(requests) => {
+                for asked in requests {
+                    observer.finished(lost(&asked.request));
                 }
                 if !pool.is_alive() {
                     return Ended::NoWorkers;
@@ -147,20 +151,11 @@ pub fn sweep(
 }
 
 /// Gives every worker with room as many runs as it has room for.
-fn hand_out(
-    pool: &mut Pool,
-    runs: &mut impl Iterator<Item = (usize, Seed)>,
-    recording: &Recording,
-) {
+fn hand_out(pool: &mut Pool, requests: &mut impl Iterator<Item = Request>) {
     loop {
         let mut asked = false;
-        for (worker, (file, seed)) in pool.idle().into_iter().zip(runs.by_ref()) {
+        for (worker, request) in pool.idle().into_iter().zip(requests.by_ref()) {
             asked = true;
-            let request = Request {
-                file,
-                seed: seed.0,
-                recording: recording.clone(),
-            };
             pool.ask(worker, request);
         }
         if !asked {
@@ -169,15 +164,22 @@ fn hand_out(
     }
 }
 
-/// Runs one seed and waits for it.
+/// Runs one seed and waits for it; `None` if the user interrupts, or no worker is left. Answers to what
+/// an interrupted sweep had asked before are dropped.
 pub fn run_one(pool: &mut Pool, request: Request, interrupted: &AtomicBool) -> Option<Response> {
-    let worker = *pool.idle().first()?;
-    pool.ask(worker, request);
-    while !interrupted.load(Ordering::Relaxed) {
+    let mut ticket = None;
+    while !interrupted.load(Ordering::Relaxed) && pool.is_alive() {
+        if ticket.is_none()
+            && let Some(worker) = pool.idle().first()
+        {
+            ticket = Some(pool.ask(*worker, request.clone()));
+        }
         match pool.wait(Duration::from_millis(100)) {
-            Answer::Response(_, response) => return Some(*response),
-            Answer::Lost(_, requests) => return requests.first().map(lost),
-            Answer::Nothing => {}
+            Answer::Response(of, response) if Some(of) == ticket => return Some(*response),
+            Answer::Lost(asked) if asked.iter().any(|asked| Some(asked.ticket) == ticket) => {
+                return Some(lost(&request));
+            }
+            Answer::Response(..) | Answer::Lost(_) | Answer::Nothing => {}
         }
     }
     None
@@ -189,19 +191,10 @@ fn lost(request: &Request) -> Response {
         file: request.file,
         real_seconds: 0.0,
         printed: String::new(),
-        outcome: Outcome {
-            seed: request.seed,
-            failures: vec![Failure {
-                kind: FailureKind::HostFault,
-                test: String::new(),
-                workload: String::new(),
-                phase: Phase::Boot,
-                client: None,
-                time: 0.0,
-                message: "the worker process that should simulate this seed died".to_owned(),
-            }],
-            ..Outcome::default()
-        },
+        outcome: Outcome::simulator_fault(
+            request.seed,
+            "the worker process that should simulate this seed died",
+        ),
     }
 }
 

@@ -1,43 +1,22 @@
 //! The calendar of a simulation.
 //!
-//! Simulated time starts at zero; where somebody wants a date (a trace file, `SystemTime::now` in a
+//! Simulated time starts at zero. Where a date is wanted (in a trace file, by `SystemTime::now` in a
 //! workload) it starts at a fixed moment, so that two runs of one seed agree to the last byte.
+
+use std::time::{Duration, SystemTime};
 
 /// Seconds since 1970 at which every simulation starts: 2026-01-01T00:00:00Z.
 pub const EPOCH_UNIX_SECONDS: u64 = 1_767_225_600;
 
+/// The last second that a date with four digits for the year can name: 9999-12-31T23:59:59Z. A timer
+/// may be set to any time, and a simulation in which nothing else happens jumps there.
+const LAST_UNIX_SECONDS: u64 = 253_402_300_799;
+
 /// The date and time of a simulated moment, to the second, in UTC.
 pub fn utc(simulated_seconds: f64) -> String {
-    let total = EPOCH_UNIX_SECONDS + simulated_seconds.max(0.0) as u64;
-    let (days, seconds) = (total / 86_400, total % 86_400);
-    let (year, month, day) = civil(days);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
-}
-
-/// The date of a day counted from 1970-01-01.
-fn civil(mut days: u64) -> (u64, u64, u64) {
-    let leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let mut year = 1970;
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days + 1)
+    let seconds = EPOCH_UNIX_SECONDS.saturating_add(simulated_seconds.max(0.0) as u64);
+    let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_UNIX_SECONDS));
+    humantime::format_rfc3339_seconds(moment).to_string()
 }
 
 #[cfg(test)]
@@ -54,8 +33,13 @@ mod tests {
 
     #[test]
     fn leap_years_are_counted() {
-        assert_eq!(civil(59), (1970, 3, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(20_513), (2026, 3, 1));
+        assert_eq!(utc(789.0 * 86_400.0), "2028-02-29T00:00:00Z");
+        assert_eq!(utc(790.0 * 86_400.0), "2028-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn what_is_later_than_any_date_has_the_last_one() {
+        assert_eq!(utc(f64::INFINITY), "9999-12-31T23:59:59Z");
+        assert_eq!(utc(1e15), "9999-12-31T23:59:59Z");
     }
 }

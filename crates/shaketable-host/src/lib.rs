@@ -1,23 +1,38 @@
 //! Plays the tester of `fdbserver -r simulation`.
 //!
-//! A run starts with a test file ([`testfile`]) and ends with an [`verdict::Outcome`]. In between stand the things that
-//! FoundationDB's tester does for a workload: its library is loaded and called ([`library`]), options are handed
-//! over ([`options`]), events are traced ([`trace`]), numbers are written as C writes them ([`printf`]).
+//! A run starts with a test file ([`testfile`]) and ends with a [`verdict::Outcome`]. In between come
+//! the things that FoundationDB's tester does for a workload: its library is loaded and called
+//! ([`library`]), options are handed over ([`options`]), events are traced ([`trace`]), numbers are
+//! written as C writes them ([`printf`]).
+//!
+//! Three rooms keep code under test from harming more than its own seed: [`isolation`] gives each seed
+//! a process, [`hermetic`] answers its questions about time and chance, [`heap`] is where the program's
+//! own objects live. Together with [`library`] they hold all unsafe code of the host.
 
 #![deny(unsafe_code)]
 
 pub mod clock;
+#[allow(unsafe_code, reason = "an allocator; see the module")]
+pub mod heap;
+#[allow(
+    unsafe_code,
+    reason = "functions of the C library, under their own names"
+)]
+pub mod hermetic;
+#[allow(unsafe_code, reason = "fork, signals and memory that processes share")]
+pub mod isolation;
 #[allow(unsafe_code, reason = "the border to code under test; see the module")]
 pub mod library;
 pub mod options;
 pub mod plan;
 pub mod printf;
+mod shared_text;
 mod tester;
 pub mod testfile;
 pub mod trace;
 pub mod verdict;
 
-pub use tester::{current_client, simulate};
+pub use tester::simulate;
 
 /// The name of one of FoundationDB's error codes.
 pub fn error_name(code: i32) -> &'static str {

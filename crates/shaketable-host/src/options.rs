@@ -20,7 +20,7 @@ pub struct WorkloadOption {
     pub key: String,
     /// The text a workload reads.
     pub text: String,
-    /// The line of the test file it stands on.
+    /// The line of the test file it stands on; 0 if it stands in no file.
     pub line: usize,
 }
 

@@ -50,6 +50,16 @@ pub enum Recording {
     },
 }
 
+impl Recording {
+    /// The file the trace goes to, as outcomes name it.
+    pub(crate) fn trace_path(&self) -> Option<String> {
+        match self {
+            Recording::Trace { path, .. } => Some(path.display().to_string()),
+            Recording::Nothing | Recording::Counts => None,
+        }
+    }
+}
+
 impl Plan {
     /// Loads the libraries a file names. `built` says where libraries lie that were built for this run, by their name.
     pub fn load(file: TestFile, built: &BTreeMap<String, PathBuf>) -> Result<Plan, LoadError> {

@@ -1,8 +1,14 @@
 //! What a run has shown: an [`Outcome`], and in it every [`Failure`] with its kind, phase and client.
 //!
-//! The exit code of fdbserver ignores failed checks, and its log must be searched for errors. Here a
-//! run passes if, and only if, it has no failure; and a failure says which promise was broken, by whom, and when.
-//! An outcome travels as JSON from the process that simulated a seed to the program that reports it.
+//! The exit code of fdbserver ignores failed checks, and its log must be searched for errors. Here a run
+//! passes if, and only if, it has no failure; and a failure says which promise was broken, by whom, and
+//! when. An outcome travels as JSON from the process that simulated a seed to the program that reports
+//! it.
+//!
+//! Verdicts are built in two places. While a seed is simulated, `tester` notes failures as they happen
+//! and makes the outcome at the end ([`simulate`](crate::simulate)). When its process dies before that,
+//! `isolation::death` makes one of what is known about it. Whatever takes outcomes, such as the program,
+//! only reads them.
 
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -51,8 +57,6 @@ pub struct Outcome {
     /// Where the code under test was when its process died, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// What the workload printed, when somebody asked to keep it.
-    pub printed: String,
     /// Where the trace was written.
     pub trace: Option<String>,
 }
@@ -61,6 +65,23 @@ impl Outcome {
     /// Whether nothing went wrong.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
+    }
+
+    /// The outcome of a seed that the simulator itself could not simulate.
+    pub fn simulator_fault(seed: u32, message: impl Into<String>) -> Outcome {
+        Outcome {
+            seed,
+            failures: vec![Failure {
+                kind: FailureKind::HostFault,
+                test: String::new(),
+                workload: String::new(),
+                phase: Phase::Boot,
+                client: None,
+                time: 0.0,
+                message: message.into(),
+            }],
+            ..Outcome::default()
+        }
     }
 }
 

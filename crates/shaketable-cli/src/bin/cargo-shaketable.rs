@@ -3,7 +3,7 @@
 shaketable_host::export_hermetic_symbols!();
 
 #[global_allocator]
-static HEAP: shaketable_host::library::heap::Heap = shaketable_host::library::heap::Heap;
+static HEAP: shaketable_host::heap::Heap = shaketable_host::heap::Heap;
 
 fn main() -> std::process::ExitCode {
     let mut arguments: Vec<_> = std::env::args_os().collect();

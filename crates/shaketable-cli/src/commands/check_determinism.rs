@@ -16,7 +16,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// How many seeds are compared if nobody says.
+/// How many seeds are compared by default.
 const SEEDS_DEFAULT: u64 = 10;
 
 /// Runs the check.
@@ -42,13 +42,7 @@ pub fn check_determinism(args: &CheckArgs) -> Result<u8, SessionError> {
     let start = Instant::now();
     let progress = Progress::new(schedule.runs(), schedule.duration);
     let mut summary = Summary::new(session.files.clone());
-    for (_, seed) in schedule.iter() {
-        if schedule
-            .duration
-            .is_some_and(|limit| start.elapsed() >= limit)
-        {
-            break;
-        }
+    for (_, seed) in schedule.begin() {
         let Some([first, second]) = run_twice(
             &mut pools,
             &session,

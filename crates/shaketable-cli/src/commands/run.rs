@@ -10,11 +10,12 @@ use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
 use shaketable_host::plan::Recording;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Failures beyond so many distinct ones are counted but not run again.
+/// More distinct failures than this are counted, but not run again.
 const RECORDED_GROUPS_MAX: usize = 10;
 
 /// `run`.
@@ -95,6 +96,8 @@ struct Campaign<'a> {
     schedule: Schedule,
     jobs: usize,
     traces: Traces,
+    /// What the traces of each file are called.
+    trace_names: Vec<String>,
     fail_fast: bool,
     require_sometimes: bool,
 }
@@ -114,6 +117,7 @@ impl<'a> Campaign<'a> {
             schedule,
             jobs,
             traces,
+            trace_names: trace_names(&session.files),
             fail_fast: false,
             require_sometimes: false,
         }
@@ -139,6 +143,9 @@ impl<'a> Campaign<'a> {
 
     fn run(&self) -> Result<u8, SessionError> {
         let mut pool = self.session.pool(self.jobs, Addresses::Fixed)?;
+        if self.traces == Traces::All {
+            self.make_trace_folder()?;
+        }
         self.announce();
         let start = Instant::now();
         let mut watcher = Watcher {
@@ -146,21 +153,17 @@ impl<'a> Campaign<'a> {
             summary: Summary::new(self.session.files.clone()),
             progress: Progress::new(self.schedule.runs(), self.schedule.duration),
         };
-        let ended = if self.traces == Traces::All {
-            watcher.run_recorded(&mut pool)?
-        } else {
-            let recording = match self.traces {
+        let ended = sweep(
+            &mut pool,
+            &self.schedule,
+            |file, seed| match self.traces {
+                Traces::All => self.trace_of(file, seed),
                 Traces::Counts => Recording::Counts,
-                _ => Recording::Nothing,
-            };
-            sweep(
-                &mut pool,
-                &self.schedule,
-                &recording,
-                &self.session.interrupted,
-                &mut watcher,
-            )
-        };
+                Traces::Failing => Recording::Nothing,
+            },
+            &self.session.interrupted,
+            &mut watcher,
+        );
         let elapsed = start.elapsed();
         if self.traces == Traces::Failing && ended != Ended::NoWorkers {
             watcher.record_failures(&mut pool)?;
@@ -250,40 +253,50 @@ impl<'a> Campaign<'a> {
         Ok(code)
     }
 
-    fn trace_path(&self, file: &Path, seed: u32) -> Result<PathBuf, SessionError> {
-        let folder = &self.output.trace_dir();
-        fs::create_dir_all(folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
-        let name = self.trace_name(file);
-        let format: shaketable_host::trace::Format = self.output.trace_format.into();
-        Ok(folder.join(format!("{name}-{seed}.{}", format.extension())))
+    fn make_trace_folder(&self) -> Result<(), SessionError> {
+        let folder = self.output.trace_dir();
+        fs::create_dir_all(&folder).map_err(|error| SessionError::Write(folder, error))
     }
 
-    /// The name of a file's traces: its own, with its folder's where two files have the same.
-    fn trace_name(&self, file: &Path) -> String {
-        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_owned();
-        let name = stem(file).to_string_lossy().into_owned();
-        let namesakes = self
-            .session
-            .files
-            .iter()
-            .filter(|other| stem(other) == stem(file));
-        let folder = file.parent().and_then(Path::file_name);
-        match folder {
-            Some(folder) if namesakes.count() > 1 => format!("{}-{name}", folder.to_string_lossy()),
-            _ => name,
+    /// A trace of a file's run with a seed.
+    fn trace_of(&self, file: usize, seed: Seed) -> Recording {
+        let name = &self.trace_names[file];
+        let format: shaketable_host::trace::Format = self.output.trace_format.into();
+        let name = format!("{name}-{seed}.{}", format.extension());
+        Recording::Trace {
+            path: self.output.trace_dir().join(name),
+            format,
         }
     }
+}
 
-    fn recorded(&self, file: usize, seed: Seed) -> Result<Request, SessionError> {
-        Ok(Request {
-            file,
-            seed: seed.0,
-            recording: Recording::Trace {
-                path: self.trace_path(&self.session.files[file], seed.0)?,
-                format: self.output.trace_format.into(),
+/// What the traces of each file are called: as the file, with its folder's name where two have the same,
+/// and with a number where that is not enough. Workers write side by side, each to a file of its own.
+fn trace_names(files: &[PathBuf]) -> Vec<String> {
+    let text = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let stems: Vec<String> = files.iter().map(|file| text(file.file_stem())).collect();
+    let is_shared = |names: &[String], name: &String| {
+        let same = names.iter().filter(|other| *other == name);
+        same.count() > 1
+    };
+    let in_folders: Vec<String> = files
+        .iter()
+        .zip(&stems)
+        .map(
+            |(file, stem)| match file.parent().and_then(Path::file_name) {
+                Some(folder) if is_shared(&stems, stem) => format!("{}-{stem}", text(Some(folder))),
+                _ => stem.clone(),
             },
-        })
-    }
+        )
+        .collect();
+    let numbered = in_folders.iter().enumerate().map(|(number, name)| {
+        if is_shared(&in_folders, name) {
+            format!("{name}-{}", number + 1)
+        } else {
+            name.clone()
+        }
+    });
+    numbered.collect()
 }
 
 /// Watches the sweep of a campaign.
@@ -297,6 +310,13 @@ impl Observer for Watcher<'_> {
     fn finished(&mut self, response: Response) -> Flow {
         let campaign = self.campaign;
         let file = &campaign.session.files[response.file];
+        if campaign.traces == Traces::All
+            && !campaign.is_json()
+            && response.outcome.passed()
+            && let Some(trace) = &response.outcome.trace
+        {
+            self.progress.print(|| eprintln!("trace {trace}"));
+        }
         if campaign.is_json() {
             println!("{}", json::run(&response, file).line());
         } else if campaign.is_single() {
@@ -320,40 +340,12 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
-    /// Runs every seed with a trace of its own, one after another.
-    fn run_recorded(&mut self, pool: &mut Pool) -> Result<Ended, SessionError> {
-        let campaign = self.campaign;
-        let start = Instant::now();
-        for (file, seed) in campaign.schedule.iter() {
-            if campaign
-                .schedule
-                .duration
-                .is_some_and(|limit| start.elapsed() >= limit)
-            {
-                break;
-            }
-            let request = campaign.recorded(file, seed)?;
-            let Some(response) = run_one(pool, request, &campaign.session.interrupted) else {
-                return Ok(Ended::Interrupted);
-            };
-            if !campaign.is_json() && response.outcome.passed() {
-                self.progress.print(|| {
-                    if let Some(trace) = &response.outcome.trace {
-                        eprintln!("trace {trace}");
-                    }
-                });
-            }
-            if self.finished(response) == Flow::Stop {
-                return Ok(Ended::Stopped);
-            }
-            self.tick();
-        }
-        Ok(Ended::Complete)
-    }
-
     /// Runs the first seed of each group again, to have its trace and what led to the failure.
     fn record_failures(&mut self, pool: &mut Pool) -> Result<(), SessionError> {
         let campaign = self.campaign;
+        if !self.summary.groups.is_empty() {
+            campaign.make_trace_folder()?;
+        }
         for index in 0..self.summary.groups.len().min(RECORDED_GROUPS_MAX) {
             let Group {
                 file,
@@ -361,7 +353,11 @@ impl Watcher<'_> {
                 signature,
                 ..
             } = &self.summary.groups[index];
-            let request = campaign.recorded(*file, Seed(seeds[0]))?;
+            let request = Request {
+                file: *file,
+                seed: seeds[0],
+                recording: campaign.trace_of(*file, Seed(seeds[0])),
+            };
             let signature = signature.clone();
             // An interrupt that ended the sweep does not forbid to explain its failures; a second one does.
             let Some(response) = run_one(pool, request, &std::sync::atomic::AtomicBool::new(false))
@@ -389,5 +385,24 @@ impl Watcher<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_files_share_the_name_of_their_traces() {
+        let names = |files: &[&str]| {
+            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            trace_names(&files)
+        };
+        assert_eq!(names(&["tests/a.toml", "tests/b.toml"]), ["a", "b"]);
+        assert_eq!(
+            names(&["x/a.toml", "y/a.toml", "b.toml"]),
+            ["x-a", "y-a", "b"]
+        );
+        assert_eq!(names(&["1/x/a.toml", "2/x/a.toml"]), ["x-a-1", "x-a-2"]);
     }
 }

@@ -91,8 +91,8 @@ impl Summary {
         }
     }
 
-    /// Adds a run; answers with the number of its group if it is the first of a new one.
-    pub fn add(&mut self, response: &Response) -> Option<usize> {
+    /// Adds a run.
+    pub fn add(&mut self, response: &Response) {
         let outcome = &response.outcome;
         self.simulated_seconds += outcome.simulated_seconds;
         self.busy_seconds += response.real_seconds;
@@ -108,7 +108,7 @@ impl Summary {
         Assertion::merge(&mut self.assertions, &outcome.assertions);
         let Some(failure) = outcome.failures.first() else {
             self.passed[response.file] += 1;
-            return None;
+            return;
         };
         self.failed[response.file] += 1;
         let signature = failure.signature();
@@ -118,7 +118,7 @@ impl Summary {
             .find(|group| group.file == response.file && group.signature == signature);
         if let Some(group) = known {
             group.add(response);
-            return None;
+            return;
         }
         self.groups.push(Group {
             file: response.file,
@@ -128,7 +128,6 @@ impl Summary {
             example: outcome.clone(),
             printed: response.printed.clone(),
         });
-        Some(self.groups.len() - 1)
     }
 
     /// Assertions that should have held once, and never did.

@@ -143,9 +143,9 @@ fn seeds_are_run_until_the_time_is_over() {
     assert!(summary["passed"].as_u64() > Some(0), "{summary}");
 }
 
-#[test]
-fn an_interrupt_ends_a_sweep_with_a_summary() {
-    let bench = Bench::misbehaving("interrupted", "nothing", "start");
+/// Sweeps without end, interrupts when a message contains a text, and returns the messages and the exit
+/// status.
+fn interrupted_after(bench: &Bench, awaited: &str) -> (Vec<serde_json::Value>, Option<i32>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_shaketable"))
         .args("run bench.toml --seeds 100000000 --no-build --message-format json".split(' '))
         .current_dir(&bench.folder)
@@ -154,9 +154,9 @@ fn an_interrupt_ends_a_sweep_with_a_summary() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // The first run has ended: everything is under way.
+    // Everything is under way when the message has come.
     for line in lines.by_ref() {
-        if line.unwrap().contains("\"type\":\"run\"") {
+        if line.unwrap().contains(awaited) {
             break;
         }
     }
@@ -168,9 +168,61 @@ fn an_interrupt_ends_a_sweep_with_a_summary() {
             .unwrap()
             .success()
     );
-    let last = lines.map_while(Result::ok).last().unwrap();
-    assert!(last.contains("\"type\":\"summary\""), "{last}");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let messages = lines.map_while(Result::ok);
+    let messages = messages.map(|line| serde_json::from_str(&line).unwrap());
+    (messages.collect(), child.wait().unwrap().code())
+}
+
+#[test]
+fn an_interrupt_ends_a_sweep_with_a_summary() {
+    let bench = Bench::misbehaving("interrupted", "nothing", "start");
+    let (messages, code) = interrupted_after(&bench, "\"type\":\"run\"");
+    let last = messages.last().unwrap();
+    assert_eq!(last["type"], "summary", "{last}");
+    assert_eq!(code, Some(130));
+}
+
+#[test]
+fn a_failure_of_an_interrupted_sweep_is_explained_by_its_own_seed() {
+    // A client of this number is there in one seed out of five: the seeds under way when the interrupt
+    // comes, whose answers are still to arrive, mostly pass.
+    let options = "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'error'\nwhere = 'check'\nonClient = 7\n";
+    let bench = Bench::new("interrupted-failing", options);
+    let (messages, code) = interrupted_after(&bench, "\"passed\":false");
+    assert_eq!(code, Some(100));
+    let [failure] = &messages
+        .iter()
+        .filter(|message| message["type"] == "failure")
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("one cause: {messages:?}")
+    };
+    let outcome = &failure["outcome"];
+    assert_eq!(outcome["seed"], failure["seeds"][0], "{failure}");
+    assert_eq!(outcome["uncontrolled"], serde_json::json!([]), "{failure}");
+    let trace = outcome["trace"].as_str().unwrap();
+    assert!(trace.contains(&failure["seeds"][0].to_string()), "{trace}");
+    assert!(bench.folder.join(trace).is_file(), "{trace}");
+}
+
+#[test]
+fn a_sweep_with_traces_uses_all_workers_and_leaves_one_trace_per_seed() {
+    let bench = Bench::misbehaving("traced", "nothing", "start");
+    let _ = fs::remove_dir_all(bench.folder.join("traces"));
+    let arguments = "run bench.toml --seed 1 --seeds 6 --jobs 3 --no-build --trace --trace-dir traces --message-format json";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let start = text(&output.stdout);
+    assert!(
+        start.lines().next().unwrap().contains("\"jobs\":3"),
+        "{start}"
+    );
+    for seed in 1..=6 {
+        let trace = bench.folder.join(format!("traces/bench-{seed}.json"));
+        let trace = fs::read_to_string(trace).unwrap();
+        let own = format!("\"RandomSeed\": \"{seed}\"");
+        assert!(trace.contains(&own), "seed {seed}");
+    }
 }
 
 #[test]

@@ -39,14 +39,14 @@ pub trait Host {
 }
 
 /// What the context's pointer points to.
-pub(super) struct Inner {
+pub(super) struct ContextState {
     host: Rc<dyn Host>,
     thread: ThreadId,
 }
 
-impl Inner {
-    pub(super) fn new(host: Rc<dyn Host>) -> Box<Inner> {
-        Box::new(Inner {
+impl ContextState {
+    pub(super) fn new(host: Rc<dyn Host>) -> Box<ContextState> {
+        Box::new(ContextState {
             host,
             thread: std::thread::current().id(),
         })
@@ -86,9 +86,9 @@ static STRING_TABLE: FDBStringVt = FDBStringVt {
 /// `inner` is the pointer of a context whose workload has not been freed.
 unsafe fn host<'a>(inner: *mut OpaqueWorkloadContext, call: &str) -> &'a dyn Host {
     // SAFETY: by the caller's promise the pointer is the one `as_abi` gave away, and the box is alive.
-    let inner = unsafe { &*inner.cast::<Inner>() };
+    let inner = unsafe { &*inner.cast::<ContextState>() };
     if std::thread::current().id() != inner.thread {
-        super::beacon::refuse(&format!(
+        crate::isolation::beacon::refuse(&format!(
             "`{call}` of the context was called from a thread that the workload started; a simulation has one thread"
         ));
     }

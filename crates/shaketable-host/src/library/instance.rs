@@ -5,8 +5,9 @@
 //! a library, the functions it will call, and each of them says what is wrong and ends the process; and there is room for the larger
 //! structure it returns.
 
-use super::context::{Host, Inner};
-use super::{Library, beacon};
+use super::Library;
+use super::context::{ContextState, Host};
+use crate::isolation::beacon;
 use crate::verdict::Phase;
 use shaketable_abi::v1::{
     FDBMetrics, FDBMetricsVt, FDBPromise, FDBWorkload, FDBWorkloadContext, FDBWorkloadVt,
@@ -23,7 +24,7 @@ pub struct Workload {
     raw: FDBWorkload,
     table: FDBWorkloadVt,
     /// What the workload's context points to; must outlive `free`.
-    _context: Box<Inner>,
+    _context: Box<ContextState>,
 }
 
 /// Why a factory's workload cannot be used.
@@ -52,14 +53,15 @@ pub enum CreateError {
 pub struct LentDatabase(*mut FDBDatabase);
 
 impl LentDatabase {
-    /// A fresh handle. It is valid as long as the border, which the host keeps until no code of a workload can run any more.
-    pub fn new(border: &mut Border, database: Database) -> LentDatabase {
-        LentDatabase(border.lend_database(database).cast())
+    /// A fresh handle. It is valid as long as the [`Border`], which the host keeps until no code of a
+    /// workload can run any more.
+    pub fn new(c_api: &mut Border, database: Database) -> LentDatabase {
+        LentDatabase(c_api.lend_database(database).cast())
     }
 
     /// The phase it was lent for is over.
-    pub fn take_back(self, border: &Border) {
-        border.take_back(self.0.cast());
+    pub fn take_back(self, c_api: &Border) {
+        c_api.take_back(self.0.cast());
     }
 
     /// Whether it is the one of this handle.
@@ -94,7 +96,7 @@ impl Workload {
         host: Rc<dyn Host>,
     ) -> Result<Workload, CreateError> {
         let c_name = CString::new(name).map_err(|_| CreateError::Name)?;
-        let context = Inner::new(host);
+        let context = ContextState::new(host);
         let wide = WideContext {
             context: context.as_abi(),
             traps: [older_abi; 7],
@@ -176,6 +178,13 @@ impl Workload {
         }
     }
 }
+
+/// How large the structures of the older ABI are: a context is nine functions and a pointer, a workload
+/// six functions and a pointer.
+const OLDER_CONTEXT_BYTES: usize = 10 * size_of::<usize>();
+const OLDER_WORKLOAD_BYTES: usize = 7 * size_of::<usize>();
+const _: () = assert!(size_of::<WideContext>() >= OLDER_CONTEXT_BYTES);
+const _: () = assert!(size_of::<WideWorkload>() >= OLDER_WORKLOAD_BYTES);
 
 #[repr(C)]
 struct WideContext {

@@ -1,29 +1,25 @@
-//! Workload libraries: loading one, creating its workloads, calling their phases. The only unsafe code of the host.
+//! Workload libraries: loading one, creating its workloads, calling their phases.
 //!
-//! A workload is somebody else's machine code. What can be checked before it is called is checked here (that the file
-//! is a library, that it has the factory, that what the factory returns can be a workload), and everything
-//! it hands over is copied before the call returns. What cannot be checked, a wild pointer or an endless loop, ends the
-//! process; that is why a seed runs in a process of its own ([`process`]), which tells its parent where it is ([`beacon`], [`last_words`]).
+//! A workload is machine code from outside. What can be checked before it is called is checked here:
+//! that the file is a library, that it has the factory, that what the factory returns can be a
+//! workload. Everything it hands over is copied before the call returns. What cannot be checked, a
+//! wild pointer or an endless loop, ends the process; that is why a seed runs in a process of its own
+//! ([`isolation`](crate::isolation)).
 //!
-//! * [`Library`] is a factory: loaded from a file as fdbserver does, or given by a program that is its own host.
+//! * [`Library`] is a factory: loaded from a file as fdbserver does, or given by a program that is
+//!   its own host.
 //! * [`instance::Workload`] is one workload on one client.
 //! * [`context`] and [`promise`] are what the workload is given.
-//! * [`hermetic`] answers its questions about time and chance.
-//! * [`heap`] is where the program's own objects live.
 //!
-//! A library is never unloaded: code of it may still be referred to, by thread-local destructors for one.
+//! A library is never unloaded: code of it may still be referred to, for example by thread-local
+//! destructors.
 
-pub mod beacon;
 pub mod context;
-pub mod heap;
-pub mod hermetic;
 pub mod instance;
-pub mod last_words;
-pub mod process;
 pub mod promise;
 mod stand_in;
-mod text;
 
+use crate::hermetic;
 use shaketable_abi::v1::Factory;
 use shaketable_abi::{CPP_FACTORY_SYMBOL, FACTORY_SYMBOL};
 use std::path::{Path, PathBuf};
@@ -82,7 +78,7 @@ impl Library {
             help: help_for(&reason),
             reason,
         };
-        stand_in::load().map_err(&refused)?;
+        stand_in::load().map_err(|error| refused(error.to_string()))?;
         hermetic::know_program();
         // A name without a slash would be searched for in the system's folders.
         let absolute = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;

@@ -23,21 +23,30 @@ pub enum Resolution {
 /// All promises of a run; dropped when no code of a workload can run any more.
 #[derive(Default)]
 pub struct Promises {
-    all: RefCell<Vec<Rc<State>>>,
+    all: RefCell<Vec<Rc<PromiseState>>>,
     misused: Rc<RefCell<Vec<Misuse>>>,
+}
+
+/// The workload that a promise was given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// Its client.
+    pub client: u32,
+    /// Its number among the workloads of the test.
+    pub workload: usize,
 }
 
 /// A promise that was used against the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misuse {
-    /// Whose promise: whatever the host said when it made it.
-    pub owner: usize,
+    /// Whose promise.
+    pub owner: Owner,
     /// What was done.
     pub what: &'static str,
 }
 
-struct State {
-    owner: usize,
+struct PromiseState {
+    owner: Owner,
     thread: ThreadId,
     resolution: Cell<Option<Resolution>>,
     freed: Cell<bool>,
@@ -46,12 +55,12 @@ struct State {
 }
 
 /// The host's end: ready when the phase has ended.
-pub struct Resolved(Rc<State>);
+pub struct Resolved(Rc<PromiseState>);
 
 impl Promises {
-    /// A new promise, and the future that waits for it. `owner` is any number that tells the host whose it is.
-    pub fn make(&self, owner: usize) -> (FDBPromise, Resolved) {
-        let state = Rc::new(State {
+    /// A new promise, and the future that waits for it.
+    pub fn make(&self, owner: Owner) -> (FDBPromise, Resolved) {
+        let state = Rc::new(PromiseState {
             owner,
             thread: std::thread::current().id(),
             resolution: Cell::new(None),
@@ -78,12 +87,12 @@ impl Promises {
     }
 }
 
-impl State {
+impl PromiseState {
     /// Whether the call comes from the simulation's thread. From another one nothing may be touched: the process
     /// is stopped with a message, because the alternative is a data race.
     fn check_thread(&self, call: &str) {
         if std::thread::current().id() != self.thread {
-            super::beacon::refuse(&format!(
+            crate::isolation::beacon::refuse(&format!(
                 "{call} of a promise was called from a thread that the workload started; phases end on the simulator's thread"
             ));
         }
@@ -125,7 +134,7 @@ static TABLE: FDBPromiseVt = FDBPromiseVt {
 
 unsafe extern "C" fn send(inner: *mut OpaquePromise, value: bool) {
     // SAFETY: `inner` is what `make` put there; the state lives until the run is over, also after `free`.
-    let state = unsafe { &*inner.cast::<State>() };
+    let state = unsafe { &*inner.cast::<PromiseState>() };
     state.check_thread("send");
     if state.freed.get() {
         state.misuse("sent to a promise after freeing it");
@@ -138,7 +147,7 @@ unsafe extern "C" fn send(inner: *mut OpaquePromise, value: bool) {
 
 unsafe extern "C" fn free(inner: *mut OpaquePromise) {
     // SAFETY: as in `send`.
-    let state = unsafe { &*inner.cast::<State>() };
+    let state = unsafe { &*inner.cast::<PromiseState>() };
     state.check_thread("free");
     if state.freed.replace(true) {
         state.misuse("freed a promise twice");
@@ -150,6 +159,11 @@ unsafe extern "C" fn free(inner: *mut OpaquePromise) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const OWNER: Owner = Owner {
+        client: 7,
+        workload: 1,
+    };
 
     fn call(promise: FDBPromise, steps: &str) {
         for step in steps.chars() {
@@ -172,7 +186,7 @@ mod tests {
     fn a_promise_resolves_with_what_was_sent() {
         let promises = Promises::default();
         for (steps, value) in [("t-", true), ("f-", false), ("t", true)] {
-            let (promise, mut future) = promises.make(0);
+            let (promise, mut future) = promises.make(OWNER);
             assert_eq!(resolved(&mut future), Poll::Pending);
             call(promise, steps);
             assert_eq!(resolved(&mut future), Poll::Ready(Resolution::Sent(value)));
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn a_promise_freed_without_an_answer_is_broken() {
         let promises = Promises::default();
-        let (promise, mut future) = promises.make(0);
+        let (promise, mut future) = promises.make(OWNER);
         call(promise, "-");
         assert_eq!(resolved(&mut future), Poll::Ready(Resolution::Broken));
     }
@@ -196,11 +210,11 @@ mod tests {
             ("t-t", "sent to a promise after freeing it"),
             ("t--", "freed a promise twice"),
         ] {
-            let (promise, mut future) = promises.make(7);
+            let (promise, mut future) = promises.make(OWNER);
             call(promise, steps);
             assert_eq!(
                 promises.take_misuses(),
-                [Misuse { owner: 7, what }],
+                [Misuse { owner: OWNER, what }],
                 "{steps}"
             );
             assert_eq!(resolved(&mut future), Poll::Ready(Resolution::Sent(true)));

@@ -5,27 +5,26 @@
 //! program first, which exports all of `fdb_*`; and a real libfdb_c on the machine stays out of the process.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
-static STAND_IN: OnceLock<Result<(), String>> = OnceLock::new();
+static STAND_IN: OnceLock<io::Result<()>> = OnceLock::new();
 
 /// Loads the empty object, once.
-pub(super) fn load() -> Result<(), String> {
-    STAND_IN.get_or_init(load_now).clone()
+pub(super) fn load() -> Result<(), &'static io::Error> {
+    STAND_IN.get_or_init(load_now).as_ref().copied()
 }
 
-fn load_now() -> Result<(), String> {
+fn load_now() -> io::Result<()> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stand_in.so"));
     let file =
-        nix::sys::memfd::memfd_create(c"libfdb_c.so", nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
-            .map_err(|error| error.to_string())?;
+        nix::sys::memfd::memfd_create(c"libfdb_c.so", nix::sys::memfd::MFdFlags::MFD_CLOEXEC)?;
     let mut file = File::from(file);
-    file.write_all(OBJECT).map_err(|error| error.to_string())?;
+    file.write_all(OBJECT)?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     // SAFETY: the object is empty: it has no constructors, and nothing it defines can be called.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+    let library = unsafe { libloading::Library::new(path) }.map_err(io::Error::other)?;
     // Unloading it would forget the name.
     std::mem::forget(library);
     Ok(())

@@ -1,36 +1,39 @@
 //! The tester: one run of a test file with one seed.
 //!
-//! [`simulate`] builds a universe from the seed, boots a cluster in it, lets the orchestrator ([`orchestra`]) walk the clients through
-//! the phases of each test, and drives time until that is done, or until it is clear that it never will be. The order of calls, the
-//! barriers between phases and the waits are those of fdbserver.
+//! [`simulate`] builds a universe from the seed, boots a cluster in it, walks the clients through the
+//! phases of each test ([`phases`]), and drives time until that is done, or until it is clear that it
+//! never will be. The order of calls, the barriers between phases and the waits are those of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
-//! * [`cast`]: the workloads of one client.
+//! * [`conditions`]: what holds for a run from beginning to end; [`progress`]: where it is.
+//! * [`phases`]: the order of calls; [`client_workloads`]: the workloads of one client.
 //! * [`cycle`]: the one workload that is played without a library.
-//! * [`client`]: the host's answers to one workload on one client.
-//! * [`stage`]: the cluster, and the databases that are lent to workloads.
+//! * [`client_host`]: the host's answers to one workload on one client.
+//! * [`testbed`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
-mod cast;
-mod client;
+mod client_host;
+mod client_workloads;
+mod conditions;
 mod cycle;
 mod metrics;
-mod orchestra;
+mod phases;
+mod progress;
 mod recorder;
 mod run;
 mod sites;
-mod stage;
+mod testbed;
 
-use crate::library::beacon::Beacon;
-use crate::library::hermetic;
+use crate::hermetic;
+use crate::isolation::beacon::Beacon;
 use crate::plan::{Plan, Recording, Settings};
 use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Outcome};
 pub(crate) use cycle::{CycleOptions, NAME as CYCLE};
 use run::Run;
-pub use run::current_client;
+pub(crate) use run::current_client;
 use shaketable_kernel::{Kernel, Priority, Time};
 use std::rc::Rc;
 
@@ -50,28 +53,29 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     }
     run::set_current(Some(&run));
 
-    match stage::Stage::boot(&run) {
-        Ok(stage) => {
+    match testbed::Testbed::boot(&run) {
+        Ok(testbed) => {
             if matches!(recording, Recording::Trace { .. }) {
-                stage.observe_errors(&run, &recorder);
+                testbed.observe_errors(&run, &recorder);
             }
-            let play = orchestra::play(run.clone(), stage.clone());
-            let orchestra = kernel.spawn(stage.test_system, Priority::DefaultDelay, play);
-            drive(&run, &stage, &orchestra);
-            stage.collect_breaches(&run);
-            run.note_buggified(stage.cluster.as_ref().map(|(cluster, _)| cluster));
-            run.add_errors(stage.errors());
-            // The order matters: the code under test may still be called while tasks and futures are dropped.
-            drop(orchestra);
-            stage.close();
+            let tests = phases::run_tests(run.clone(), testbed.clone());
+            let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
+            drive(&run, &testbed, &tests);
+            testbed.collect_breaches(&run);
+            run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
+            run.add_errors(testbed.errors());
+            // The order matters: the code under test may still be called while tasks and futures are
+            // dropped.
+            drop(tests);
+            testbed.close();
         }
-        Err(reason) => run.fail_host(reason),
+        Err(error) => run.fail_host(error.to_string()),
     }
     run.note_end();
     if let Err(error) = run.log.finish() {
         run.fail_host(format!("cannot write the trace: {error}"));
     }
-    let outcome = run.outcome(&recorder);
+    let outcome = run.outcome(&recorder, recording);
     kernel.shutdown();
     let instances = run.instances.take();
     drop(instances);
@@ -80,25 +84,25 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     outcome
 }
 
-/// Runs what is ready, then lets time pass, until the orchestra has finished or cannot.
-fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::Task<T>) {
+/// Runs what is ready, then lets time pass, until the tests have ended or never will.
+fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
-    let limit = Time::from_secs(run.limit_seconds);
+    let limit = Time::from_secs(run.given.limit_seconds);
     loop {
         let before = kernel.events();
         if let Err(spinning) = kernel.run_ready() {
             run.fail_spinning(&spinning);
             return;
         }
-        // At most moments a message arrives at a server and no task runs: then nothing has changed for workloads.
+        // Mostly a message arrives at a server and no task runs: then nothing has changed for workloads.
         let tasks_ran = kernel.events() != before;
         if tasks_ran {
             run.collect_misuse();
-            if orchestra.is_finished() || run.is_over() {
+            if tests.is_finished() || run.is_over() {
                 return;
             }
         }
-        if tasks_ran && run.waits_for_libraries() && stage.pending_operations() == 0 {
+        if tasks_ran && run.progress.waits_for_libraries() && testbed.pending_operations() == 0 {
             run.fail_pending(
                 FailureKind::DeadLock,
                 "the phase is pending, and no future of the database and no delay is: nothing can wake the workload",
@@ -108,7 +112,7 @@ fn drive<T>(run: &Rc<Run>, stage: &stage::Stage, orchestra: &shaketable_kernel::
         if kernel.now() > limit {
             let message = format!(
                 "the run took more than {} simulated seconds",
-                run.limit_seconds
+                run.given.limit_seconds
             );
             run.trace(
                 Event::new(Severity::Error, kernel.now().as_secs(), "SetupAndRunError")

@@ -1,15 +1,17 @@
 //! What the parts of one run share: its log, its failures, and where it is.
 
-use crate::library::beacon::Beacon;
+use super::conditions::Conditions;
+use super::progress::Progress;
+use crate::isolation::beacon::Beacon;
 use crate::library::instance::Workload;
-use crate::library::promise::Promises;
-use crate::plan::{Plan, Settings};
-use crate::testfile::{Knob, TestFile, TestSpec};
+use crate::library::promise::{Owner, Promises};
+use crate::plan::{Plan, Recording, Settings};
+use crate::testfile::TestSpec;
 use crate::trace::{Event, Log, Severity};
 use crate::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase};
 use shaketable_cluster::cluster::Cluster;
 use shaketable_kernel::{Kernel, ProcessId, Spinning};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
@@ -18,112 +20,47 @@ use std::rc::Rc;
 pub(super) struct Run {
     pub(super) kernel: Kernel,
     pub(super) log: Log,
-    pub(super) seed: u32,
-    pub(super) file: TestFile,
-    pub(super) libraries: Vec<Vec<Option<crate::library::Library>>>,
-    pub(super) buggify: bool,
-    pub(super) stress: bool,
-    pub(super) fault_injection: bool,
-    /// Knobs that were asked for beside the file, and win over those in it.
-    pub(super) asked_knobs: Vec<Knob>,
-    pub(super) client_count: u32,
-    pub(super) limit_seconds: f64,
+    pub(super) given: Conditions,
+    pub(super) progress: Progress,
+    pub(super) findings: Findings,
     pub(super) promises: Promises,
     /// Every workload there was. What their contexts point to must outlive the last call of their code.
     pub(super) instances: RefCell<Vec<Rc<RefCell<Workload>>>>,
-    pub(super) drawn: RefCell<Drawn>,
-    pub(super) metrics: RefCell<Vec<Metric>>,
-    /// How often each error reached a workload.
-    errors: RefCell<BTreeMap<i32, u64>>,
-    pub(super) sites: super::sites::Sites,
-    console: RefCell<Vec<String>>,
-    failures: RefCell<Vec<Failure>>,
     /// The clients, by their process.
     clients: RefCell<BTreeMap<ProcessId, u32>>,
-    test: Cell<usize>,
-    phase: Cell<Phase>,
-    /// Workloads in a phase: (client, workload).
-    pending: RefCell<Vec<(u32, usize, Waits)>>,
-    /// How many of them can only be woken through the border.
-    pending_on_the_border: Cell<usize>,
-    over: Cell<bool>,
-    tests_passed: Cell<u32>,
-    tests_failed: Cell<u32>,
 }
 
-/// What a workload in a phase may wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
-    /// Futures that the border has lent to a library: without one nothing can wake it.
-    OnTheBorder,
-    /// Anything in the simulation.
-    Elsewhere,
+/// What a run has shown so far: the parts of its outcome.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub(super) drawn: RefCell<Drawn>,
+    pub(super) metrics: RefCell<Vec<Metric>>,
+    pub(super) sites: super::sites::Sites,
+    /// How often each error reached a workload.
+    errors: RefCell<BTreeMap<i32, u64>>,
+    console: RefCell<Vec<String>>,
+    failures: RefCell<Vec<Failure>>,
 }
+
+/// The run ends here, because nothing after it would mean anything: as in fdbserver after a broken
+/// promise, a check that takes too long, or a workload that cannot be created. The failure that says
+/// why has been noted.
+#[derive(Debug)]
+pub(super) struct EndRun;
 
 /// More failures than this say nothing new.
 const FAILURES_MAX: usize = 32;
-/// FoundationDB's limits for a whole run, in simulated seconds.
-const LIMIT_NORMAL_SECONDS: f64 = 5_400.0;
-const LIMIT_BUGGIFY_SECONDS: f64 = 36_000.0;
-
 impl Run {
     pub(super) fn new(plan: &Plan, settings: &Settings, seed: u32, kernel: &Kernel) -> Rc<Run> {
-        let configuration = &plan.file.configuration;
-        let buggify = settings.buggify.or(configuration.buggify).unwrap_or(false);
-        let limit_seconds = if configuration.long_running_test {
-            f64::INFINITY
-        } else if buggify {
-            let limit = configuration.buggify_timeout_seconds;
-            limit.map_or(LIMIT_BUGGIFY_SECONDS, |limit| limit as f64)
-        } else {
-            let limit = configuration.normal_timeout_seconds;
-            limit.map_or(LIMIT_NORMAL_SECONDS, |limit| limit as f64)
-        };
-        let drawn_clients = kernel.stream("testers").range(4_u32, 9);
-        let asked_knobs = settings.knobs.iter().cloned();
-        let asked_knobs = asked_knobs.map(|(name, value)| Knob { name, value });
-        let libraries = plan
-            .file
-            .tests
-            .iter()
-            .enumerate()
-            .map(|(test, spec)| {
-                (0..spec.workloads.len())
-                    .map(|workload| plan.library(test, workload).cloned())
-                    .collect()
-            })
-            .collect();
         Rc::new(Run {
             kernel: kernel.clone(),
             log: Log::default(),
-            seed,
-            file: plan.file.clone(),
-            libraries,
-            buggify,
-            stress: settings.stress,
-            fault_injection: settings
-                .fault_injection
-                .or(configuration.fault_injection)
-                .unwrap_or(true),
-            asked_knobs: asked_knobs.collect(),
-            client_count: settings.clients.unwrap_or(drawn_clients),
-            limit_seconds,
+            given: Conditions::new(plan, settings, seed, kernel),
+            progress: Progress::default(),
+            findings: Findings::default(),
             promises: Promises::default(),
             instances: RefCell::default(),
-            drawn: RefCell::default(),
-            metrics: RefCell::default(),
-            errors: RefCell::default(),
-            sites: super::sites::Sites::default(),
-            console: RefCell::default(),
-            failures: RefCell::default(),
             clients: RefCell::default(),
-            test: Cell::new(0),
-            phase: Cell::new(Phase::Boot),
-            pending: RefCell::default(),
-            pending_on_the_border: Cell::new(0),
-            over: Cell::new(false),
-            tests_passed: Cell::new(0),
-            tests_failed: Cell::new(0),
         })
     }
 
@@ -135,98 +72,57 @@ impl Run {
         self.log.trace(event)
     }
 
-    /// An event of the orchestrator, now.
+    /// An event of the tester, now.
     pub(super) fn event(&self, severity: Severity, kind: &str) -> Event {
         Event::new(severity, self.now(), kind)
     }
 
     /// A line fdbserver would print.
     pub(super) fn print(&self, line: impl Into<String>) {
-        self.console.borrow_mut().push(line.into());
+        self.findings.console.borrow_mut().push(line.into());
     }
 
     pub(super) fn spec(&self, test: usize) -> &TestSpec {
-        &self.file.tests[test]
+        &self.given.file.tests[test]
     }
 
     pub(super) fn add_client(&self, process: ProcessId, client: u32) {
         self.clients.borrow_mut().insert(process, client);
     }
 
-    /// Says which test and phase everybody is in.
+    /// Says which test and phase the run is in.
     pub(super) fn enter(&self, test: usize, phase: Phase) {
-        self.test.set(test);
-        self.phase.set(phase);
+        self.progress.test.set(test);
+        self.progress.phase.set(phase);
         Beacon::enter(test, 0, None, phase);
     }
 
     /// Says that code of a workload is about to be called.
     pub(super) fn call(&self, client: u32, workload: usize) {
-        Beacon::enter(self.test.get(), workload, Some(client), self.phase.get());
+        Beacon::enter(
+            self.progress.test.get(),
+            workload,
+            Some(client),
+            self.progress.phase.get(),
+        );
     }
 
-    /// The phase everybody is in.
+    /// The phase the run is in.
     pub(super) fn phase(&self) -> Phase {
-        self.phase.get()
-    }
-
-    /// A phase of a workload has begun.
-    pub(super) fn begin(&self, client: u32, workload: usize, waits: Waits) {
-        self.pending.borrow_mut().push((client, workload, waits));
-        self.count_pending();
-    }
-
-    /// It has ended.
-    pub(super) fn end(&self, client: u32, workload: usize) {
-        self.pending
-            .borrow_mut()
-            .retain(|(of, number, _)| (*of, *number) != (client, workload));
-        self.count_pending();
-    }
-
-    /// Whatever was under way is no longer waited for.
-    pub(super) fn forget_pending(&self) {
-        self.pending.borrow_mut().clear();
-        self.count_pending();
-    }
-
-    fn count_pending(&self) {
-        let pending = self.pending.borrow();
-        let on_the_border = pending
-            .iter()
-            .filter(|(_, _, waits)| *waits == Waits::OnTheBorder);
-        self.pending_on_the_border.set(on_the_border.count());
-    }
-
-    /// Whether a workload of a library is in a phase.
-    pub(super) fn waits_for_libraries(&self) -> bool {
-        self.pending_on_the_border.get() > 0
+        self.progress.phase.get()
     }
 
     /// Ends the run after what is happening now.
     pub(super) fn stop(&self) {
-        self.over.set(true);
+        self.progress.over.set(true);
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.over.get()
+        self.progress.over.get()
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        !self.failures.borrow().is_empty()
-    }
-
-    pub(super) fn count_test(&self, passed: bool) {
-        let counter = if passed {
-            &self.tests_passed
-        } else {
-            &self.tests_failed
-        };
-        counter.set(counter.get() + 1);
-    }
-
-    pub(super) fn tests(&self) -> (u32, u32) {
-        (self.tests_passed.get(), self.tests_failed.get())
+        !self.findings.failures.borrow().is_empty()
     }
 
     /// Remembers a failure in the present phase.
@@ -237,14 +133,16 @@ impl Run {
         workload: Option<usize>,
         message: impl Into<String>,
     ) {
-        let mut failures = self.failures.borrow_mut();
+        let mut failures = self.findings.failures.borrow_mut();
         if failures.len() < FAILURES_MAX {
-            let test = self.spec(self.test.get());
+            let test = self.spec(self.progress.test.get());
             let failure = Failure {
                 kind,
                 test: test.title.clone(),
-                workload: workload.map_or(String::new(), |workload| workload_name(test, workload)),
-                phase: self.phase.get(),
+                workload: workload.map_or(String::new(), |workload| {
+                    test.workloads[workload].display_name().to_owned()
+                }),
+                phase: self.progress.phase.get(),
                 client,
                 time: self.now(),
                 message: message.into(),
@@ -254,10 +152,10 @@ impl Run {
         }
     }
 
-    /// Remembers one failure for everybody who is still pending; they share the cause.
+    /// Remembers one failure for all workloads that are still pending; they share the cause.
     pub(super) fn fail_pending(&self, kind: FailureKind, message: &str) {
-        let pending = self.pending.borrow().clone();
-        let Some((client, workload, _)) = pending.first().copied() else {
+        let pending = self.progress.pending();
+        let Some(first) = pending.first() else {
             self.fail(kind, None, None, message);
             return;
         };
@@ -267,7 +165,7 @@ impl Run {
             1 => format!("{message} (and one more client)"),
             _ => format!("{message} (and {others} more clients)"),
         };
-        self.fail(kind, Some(client), Some(workload), message);
+        self.fail(kind, Some(first.client), Some(first.workload), message);
     }
 
     pub(super) fn fail_spinning(&self, spinning: &Spinning) {
@@ -287,7 +185,7 @@ impl Run {
             return;
         }
         for misuse in self.promises.take_misuses() {
-            let (client, workload) = unpack_owner(misuse.owner);
+            let Owner { client, workload } = misuse.owner;
             self.fail(
                 FailureKind::PromiseMisused,
                 Some(client),
@@ -297,14 +195,14 @@ impl Run {
         }
     }
 
-    /// An error reached a workload that the border does not see.
+    /// An error reached a workload that does not use the C API.
     pub(super) fn count_error(&self, code: i32) {
-        *self.errors.borrow_mut().entry(code).or_default() += 1;
+        *self.findings.errors.borrow_mut().entry(code).or_default() += 1;
     }
 
-    /// Adds the errors that the border saw.
+    /// Adds the errors that the C API returned.
     pub(super) fn add_errors(&self, errors: BTreeMap<i32, u64>) {
-        let mut all = self.errors.borrow_mut();
+        let mut all = self.findings.errors.borrow_mut();
         for (code, count) in errors {
             *all.entry(code).or_default() += count;
         }
@@ -314,7 +212,8 @@ impl Run {
     pub(super) fn note_buggified(&self, cluster: Option<&Cluster>) {
         let sites = cluster.map_or(Vec::new(), Cluster::buggified_sites);
         let sites = sites.into_iter().map(str::to_owned);
-        self.drawn.borrow_mut().buggified = sites.chain(self.sites.buggified()).collect();
+        self.findings.drawn.borrow_mut().buggified =
+            sites.chain(self.findings.sites.buggified()).collect();
     }
 
     /// The last events and lines of a run.
@@ -330,54 +229,39 @@ impl Run {
         (self.kernel.fingerprint() % 100_001) as u32
     }
 
-    pub(super) fn outcome(&self, recorder: &super::recorder::Recorded) -> Outcome {
+    pub(super) fn outcome(
+        &self,
+        recorder: &super::recorder::Recorded,
+        recording: &Recording,
+    ) -> Outcome {
         let unseed = self.unseed();
         self.log.mix(self.kernel.fingerprint());
-        let failures = self.failures.borrow().clone();
+        let failures = self.findings.failures.borrow().clone();
         let around = failures
             .first()
             .map_or(Vec::new(), |failure| recorder.faults_around(failure.time));
         Outcome {
-            seed: self.seed,
+            seed: self.given.seed,
             failures,
-            tests_passed: self.tests_passed.get(),
-            tests_failed: self.tests_failed.get(),
+            tests_passed: self.progress.tests_passed.get(),
+            tests_failed: self.progress.tests_failed.get(),
             simulated_seconds: self.now(),
             unseed,
             fingerprint: self.log.fingerprint(),
             error_events: self.log.errors(),
-            drawn: self.drawn.borrow().clone(),
-            metrics: self.metrics.borrow().clone(),
-            assertions: self.sites.assertions(),
-            errors: self.errors.take(),
+            drawn: self.findings.drawn.borrow().clone(),
+            metrics: self.findings.metrics.borrow().clone(),
+            assertions: self.findings.sites.assertions(),
+            errors: self.findings.errors.take(),
             faults: recorder.faults(),
             notable: self.log.notable(),
             faults_around: around,
-            uncontrolled: crate::library::hermetic::take_uncontrolled(),
-            console: self.console.borrow().clone(),
+            uncontrolled: crate::hermetic::take_uncontrolled(),
+            console: self.findings.console.borrow().clone(),
             stack: Vec::new(),
-            printed: String::new(),
-            trace: None,
+            trace: recording.trace_path(),
         }
     }
-}
-
-/// A workload's name for messages: of an External one the name it has in its library.
-pub(super) fn workload_name(test: &TestSpec, workload: usize) -> String {
-    let spec = &test.workloads[workload];
-    match spec.option("workloadName") {
-        Some(name) if !name.is_empty() => name.to_owned(),
-        _ => spec.name.clone(),
-    }
-}
-
-/// Client and workload as one number, for [`Promises`].
-pub(super) fn pack_owner(client: u32, workload: usize) -> usize {
-    (workload << 32) | client as usize
-}
-
-fn unpack_owner(owner: usize) -> (u32, usize) {
-    (owner as u32, owner >> 32)
 }
 
 thread_local! {
@@ -392,7 +276,7 @@ pub(super) fn set_current(run: Option<&Rc<Run>>) {
 }
 
 /// The client whose code runs on this thread, if any: asked when that code has just crashed.
-pub fn current_client() -> Option<u32> {
+pub(crate) fn current_client() -> Option<u32> {
     CURRENT.with(|current| {
         let run = current.try_borrow().ok()?;
         let run = run.as_ref()?;

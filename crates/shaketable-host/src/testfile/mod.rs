@@ -12,9 +12,10 @@ mod parse;
 
 pub use diagnostic::{Finding, TestFileError};
 pub use known::EXTERNAL;
+pub use shaketable_cluster::knobs::KnobError;
 
-use crate::options::WorkloadOption;
-use shaketable_cluster::knobs::{KnobError, Knobs};
+use crate::options::{WorkloadOption, text_of};
+use shaketable_cluster::knobs::Knobs;
 use std::path::{Path, PathBuf};
 
 /// A test file.
@@ -69,7 +70,7 @@ pub struct Knob {
 pub struct TestSpec {
     /// `testTitle`.
     pub title: String,
-    /// The line the table starts on.
+    /// The line the table starts on; 0 if it stands in no file.
     pub line: usize,
     /// Simulated seconds the whole test may take.
     pub timeout_seconds: f64,
@@ -100,7 +101,7 @@ pub struct TestSpec {
 pub struct WorkloadSpec {
     /// `testName`.
     pub name: String,
-    /// The line the table starts on.
+    /// The line the table starts on; 0 if it stands in no file.
     pub line: usize,
     /// Its options, without `testName`.
     pub options: Vec<WorkloadOption>,
@@ -132,6 +133,27 @@ impl TestFile {
     }
 }
 
+/// A `[[test]]` that says nothing.
+impl Default for TestSpec {
+    fn default() -> Self {
+        TestSpec {
+            title: String::new(),
+            line: 0,
+            timeout_seconds: 15_000.0,
+            use_db: true,
+            run_setup: true,
+            check_only: false,
+            clear_after_test: true,
+            run_failure_workloads: true,
+            disabled_failure_workloads: Vec::new(),
+            database_ping_delay_seconds: 0.0,
+            connection_failures_disable_seconds: 0.0,
+            knobs: Vec::new(),
+            workloads: Vec::new(),
+        }
+    }
+}
+
 impl TestSpec {
     /// A test's title, or a name for one without.
     pub fn name(&self) -> &str {
@@ -144,6 +166,34 @@ impl TestSpec {
 }
 
 impl WorkloadSpec {
+    /// A workload without options, which stands in no file.
+    pub fn new(name: &str) -> WorkloadSpec {
+        WorkloadSpec {
+            name: name.to_owned(),
+            line: 0,
+            options: Vec::new(),
+        }
+    }
+
+    /// Adds an option, with the text that its value has in a file.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<toml_edit::Value>) -> WorkloadSpec {
+        self.options.push(WorkloadOption {
+            key: key.to_owned(),
+            text: text_of(&value.into()),
+            line: 0,
+        });
+        self
+    }
+
+    /// The workload's name for messages: of an External one the name it has in its library.
+    pub fn display_name(&self) -> &str {
+        match self.option("workloadName") {
+            Some(name) if !name.is_empty() => name,
+            _ => &self.name,
+        }
+    }
+
     /// The text of an option, unread.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.options
@@ -153,11 +203,12 @@ impl WorkloadSpec {
     }
 }
 
-/// Whether a text is a value of a knob; else what is wrong. Of a knob that does nothing here nobody can tell.
-pub fn check_knob_value(name: &str, value: &str) -> Result<(), String> {
+/// Whether a text is a value of a knob; else what is wrong. Of a knob that does nothing here every text
+/// is.
+pub fn check_knob_value(name: &str, value: &str) -> Result<(), KnobError> {
     match Knobs::default().set(name, value) {
         Ok(()) | Err(KnobError::Unknown { .. }) => Ok(()),
-        Err(bad) => Err(bad.to_string()),
+        Err(bad) => Err(bad),
     }
 }
 

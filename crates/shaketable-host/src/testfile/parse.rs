@@ -131,7 +131,8 @@ impl Parser<'_> {
             } else if let Some(value) = self.value(key, item) {
                 let text = text_of(value);
                 if let Err(bad) = super::check_knob_value(&name, &text) {
-                    self.findings.push(Finding::at(value.span(), bad));
+                    self.findings
+                        .push(Finding::at(value.span(), bad.to_string()));
                 }
                 knobs.push(Knob { name, value: text });
             }
@@ -141,19 +142,8 @@ impl Parser<'_> {
 
     fn test(&mut self, table: &Table) -> TestSpec {
         let mut test = TestSpec {
-            title: String::new(),
             line: self.line(table.span()),
-            timeout_seconds: 15_000.0,
-            use_db: true,
-            run_setup: true,
-            check_only: false,
-            clear_after_test: true,
-            run_failure_workloads: true,
-            disabled_failure_workloads: Vec::new(),
-            database_ping_delay_seconds: 0.0,
-            connection_failures_disable_seconds: 0.0,
-            knobs: Vec::new(),
-            workloads: Vec::new(),
+            ..TestSpec::default()
         };
         for (key, item) in entries(table) {
             match (key.get(), item) {

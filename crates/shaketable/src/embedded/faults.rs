@@ -1,6 +1,6 @@
 //! What happens to the cluster while a test runs.
 
-use std::fmt::Write;
+use shaketable_host::testfile::WorkloadSpec;
 
 /// What happens to the cluster while a test runs: the fault workloads of FoundationDB, by choice.
 ///
@@ -176,35 +176,29 @@ impl Faults {
             || self.stress
     }
 
-    /// The workloads of a test file.
-    pub(super) fn test_file(&self) -> String {
-        let mut text = String::new();
-        let mut add = |on: bool, name: &str, options: &str| {
-            if on {
-                write!(text, "[[test.workload]]\ntestName = '{name}'\n{options}\n")
-                    .expect("a string takes any text");
-            }
-        };
-        let duration = format!("testDuration = {:?}", self.seconds);
-        add(
-            self.clogging,
-            "RandomClogging",
-            &format!("{duration}\nswizzle = 1"),
-        );
-        add(
-            self.attrition,
-            "Attrition",
-            &format!("{duration}\nmachinesToKill = 10\nmachinesToLeave = 3\nreboot = true"),
-        );
-        add(self.rollback, "Rollback", &duration);
-        add(
-            self.configuration_changes,
-            "ChangeConfig",
-            &format!(
-                "maxDelayBeforeChange = {:?}\ncoordinators = 'auto'",
-                self.seconds
-            ),
-        );
-        text
+    /// The workloads of a test file that make these faults.
+    pub(super) fn workloads(&self) -> Vec<WorkloadSpec> {
+        let lasting = |name: &str| WorkloadSpec::new(name).with("testDuration", self.seconds);
+        let mut workloads = Vec::new();
+        if self.clogging {
+            workloads.push(lasting("RandomClogging").with("swizzle", 1));
+        }
+        if self.attrition {
+            let attrition = lasting("Attrition")
+                .with("machinesToKill", 10)
+                .with("machinesToLeave", 3)
+                .with("reboot", true);
+            workloads.push(attrition);
+        }
+        if self.rollback {
+            workloads.push(lasting("Rollback"));
+        }
+        if self.configuration_changes {
+            let change = WorkloadSpec::new("ChangeConfig")
+                .with("maxDelayBeforeChange", self.seconds)
+                .with("coordinators", "auto");
+            workloads.push(change);
+        }
+        workloads
     }
 }

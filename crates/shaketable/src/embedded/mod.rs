@@ -34,11 +34,12 @@ use regressions::Regressions;
 use shaketable_abi::v1::{FDBWorkload, FDBWorkloadContext, Factory};
 use shaketable_host::library::Library;
 use shaketable_host::plan::{Plan, Recording, Settings};
-use shaketable_host::testfile::TestFile;
+use shaketable_host::testfile::{Configuration, EXTERNAL, TestFile, TestSpec, WorkloadSpec};
 use shaketable_host::trace::Format;
 use shaketable_host::verdict::Outcome;
 use std::ffi::c_char;
-use std::fmt::{Display, Write};
+use std::fmt::Display;
+use std::iter;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -429,39 +430,42 @@ impl Simulation {
     }
 
     fn plan(&self, workload: &str, factory: Factory) -> Plan {
-        let text = self.test_file(workload);
-        let file = TestFile::parse(Path::new("(a simulation in cargo test)"), &text)
-            .unwrap_or_else(|error| {
-                panic!("a Simulation says something that no test file can say: {error}\n{text}")
-            });
         // SAFETY: `factory` is one of this module's, which serve the External-workload ABI.
         let library = unsafe { Library::in_process(&self.name, factory) };
-        Plan::in_process(file, library)
+        Plan::in_process(self.test_file(workload), library)
     }
 
-    /// The simulation in the words of a test file.
-    fn test_file(&self, workload: &str) -> String {
-        let mut text = String::new();
-        let mut line = |words: String| {
-            text.write_str(&(words + "\n"))
-                .expect("a string takes any text")
-        };
-        line("[[test]]".to_owned());
-        line(format!("testTitle = {}", quoted(&self.name)));
-        line(format!("runFailureWorkloads = {}", self.faults.are_drawn()));
-        if !self.faults.are_any() {
-            // A simulated connection breaks now and then, also where no fault was asked for.
-            line("connectionFailuresDisableDuration = 10000".to_owned());
-        }
-        line("[[test.workload]]".to_owned());
-        line("testName = 'External'".to_owned());
-        line("libraryName = 'this program'".to_owned());
-        line(format!("workloadName = {}", quoted(workload)));
+    /// The simulation as a test file would describe it.
+    fn test_file(&self, workload: &str) -> TestFile {
+        let mut external = WorkloadSpec::new(EXTERNAL)
+            .with("libraryName", "this program")
+            .with("workloadName", workload);
         for (name, value) in &self.options {
-            line(format!("{} = {}", quoted(name), quoted(value)));
+            assert!(
+                external.option(name).is_none(),
+                "the option `{name}` of a Simulation is given twice, or has a name of its own meaning"
+            );
+            external = external.with(name, value.as_str());
         }
-        line(self.faults.test_file());
-        text
+        let test = TestSpec {
+            title: self.name.clone(),
+            run_failure_workloads: self.faults.are_drawn(),
+            // A simulated connection breaks now and then, also where no fault was asked for.
+            connection_failures_disable_seconds: match self.faults.are_any() {
+                true => 0.0,
+                false => 10_000.0,
+            },
+            workloads: iter::once(external)
+                .chain(self.faults.workloads())
+                .collect(),
+            ..TestSpec::default()
+        };
+        TestFile {
+            path: "(a simulation in cargo test)".into(),
+            configuration: Configuration::default(),
+            knobs: Vec::new(),
+            tests: vec![test],
+        }
     }
 
     fn settings(&self) -> Settings {
@@ -560,34 +564,18 @@ fn short_name<T>() -> String {
     plain.rsplit("::").next().unwrap_or(plain).to_owned()
 }
 
-/// A text as TOML reads it back, whatever is in it.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            c if c.is_control() => {
-                write!(quoted, "\\u{:04x}", c as u32).expect("a string takes any text");
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn any_text_survives_the_way_through_a_test_file() {
+    fn any_text_reaches_the_workload_as_it_is() {
         let text = "a \"quoted\" \\ back\nslash\u{7f}€";
         let simulation = Simulation::new()
             .named(text)
             .option(text, text)
             .faults(Faults::default());
-        let file = TestFile::parse(Path::new("x"), &simulation.test_file(text)).unwrap();
+        let file = simulation.test_file(text);
         assert_eq!(file.tests[0].title, text);
         let workload = &file.tests[0].workloads[0];
         assert_eq!(workload.option("workloadName"), Some(text));
@@ -595,10 +583,51 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "the option `rounds` of a Simulation is given twice")]
+    fn an_option_has_one_value() {
+        let simulation = Simulation::new().option("rounds", 1).option("rounds", 2);
+        simulation.test_file("any");
+    }
+
+    #[test]
+    fn faults_are_those_of_a_test_file() {
+        let faults = Faults::default().configuration_changes(true).seconds(0.1);
+        let [test] = &Simulation::new().faults(faults).test_file("any").tests[..] else {
+            panic!("one test")
+        };
+        let text = "[[test]]
+            [[test.workload]]
+            testName = 'RandomClogging'
+            testDuration = 0.1
+            swizzle = 1
+            [[test.workload]]
+            testName = 'Attrition'
+            testDuration = 0.1
+            machinesToKill = 10
+            machinesToLeave = 3
+            reboot = true
+            [[test.workload]]
+            testName = 'Rollback'
+            testDuration = 0.1
+            [[test.workload]]
+            testName = 'ChangeConfig'
+            maxDelayBeforeChange = 0.1
+            coordinators = 'auto'";
+        let written = TestFile::parse(Path::new("x"), text).unwrap();
+        let plain = |workload: &WorkloadSpec| {
+            let options = workload.options.iter();
+            let options = options.map(|option| (option.key.clone(), option.text.clone()));
+            (workload.name.clone(), options.collect::<Vec<_>>())
+        };
+        let said: Vec<_> = test.workloads[1..].iter().map(plain).collect();
+        let written: Vec<_> = written.tests[0].workloads.iter().map(plain).collect();
+        assert_eq!(said, written);
+    }
+
+    #[test]
     fn connections_break_by_chance_only_where_faults_are_asked_for() {
         let lasts = |faults: Faults| {
-            let text = Simulation::new().faults(faults).test_file("any");
-            let file = TestFile::parse(Path::new("x"), &text).unwrap();
+            let file = Simulation::new().faults(faults).test_file("any");
             file.tests[0].connection_failures_disable_seconds > 0.0
         };
         assert!(lasts(Faults::none()));

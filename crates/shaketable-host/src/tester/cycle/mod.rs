@@ -10,9 +10,9 @@ mod ring;
 
 pub(crate) use options::CycleOptions;
 
-use super::client::message_of;
+use super::client_host::message_of;
 use super::run::Run;
-use super::stage::Client;
+use super::testbed::Client;
 use crate::library::instance::Reported;
 use crate::trace::{Event, Severity};
 use crate::verdict::{FailureKind, Phase};
@@ -130,7 +130,7 @@ impl Cycle {
         let (kernel, ring) = (&self.run.kernel, &self.options.ring);
         let smeared = kernel.sleep(self.random.uniform() * SETUP_SECONDS);
         smeared.await;
-        let of = |client: u32| ring.nodes * client as usize / self.run.client_count as usize;
+        let of = |client: u32| ring.nodes * client as usize / self.run.given.client_count as usize;
         let (first, last) = (of(self.client.number), of(self.client.number + 1));
         let each = (SETUP_BYTES / (ring.key(0).len() + ring.value(0).len())).max(1);
         let mut jobs: Vec<(usize, usize)> = (first..last)

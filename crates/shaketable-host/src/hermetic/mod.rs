@@ -11,13 +11,13 @@
 
 pub mod symbols;
 
-use super::text::Text;
+use crate::shared_text::SharedText;
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The seed while a library is loaded: its constructors run before there is a run.
-pub(super) const LOADING_SEED: u64 = 0;
+pub(crate) const LOADING_SEED: u64 = 0;
 
 thread_local! {
     /// Whether a simulation runs on this thread. All three are plain words without destructors, because a thread may ask for the time
@@ -70,38 +70,38 @@ pub fn set_now(nanos: u64) {
 pub fn take_uncontrolled() -> Vec<String> {
     [&THREADS, &SOCKETS, &FILES, &PROGRAMS, &SLEEPS]
         .into_iter()
-        .filter_map(Deed::take)
+        .filter_map(UncontrolledAct::take)
         .collect()
 }
 
 /// Something that no seed controls.
-struct Deed {
+struct UncontrolledAct {
     one: &'static str,
     many: &'static str,
     count: AtomicU32,
     /// What was done first, if it has a name.
-    first: Text<NAME_BYTES>,
+    first: SharedText<NAME_BYTES>,
 }
 
 /// A longer path is cut.
 const NAME_BYTES: usize = 200;
 
-static THREADS: Deed = Deed::new("started a thread", "started threads");
-static SOCKETS: Deed = Deed::new("opened a socket", "opened sockets");
-static FILES: Deed = Deed::new("opened a file", "opened files");
-static PROGRAMS: Deed = Deed::new("started a program", "started programs");
-static SLEEPS: Deed = Deed::new(
+static THREADS: UncontrolledAct = UncontrolledAct::new("started a thread", "started threads");
+static SOCKETS: UncontrolledAct = UncontrolledAct::new("opened a socket", "opened sockets");
+static FILES: UncontrolledAct = UncontrolledAct::new("opened a file", "opened files");
+static PROGRAMS: UncontrolledAct = UncontrolledAct::new("started a program", "started programs");
+static SLEEPS: UncontrolledAct = UncontrolledAct::new(
     "slept in real time, which returned at once",
     "slept in real time, which returned at once",
 );
 
-impl Deed {
-    const fn new(one: &'static str, many: &'static str) -> Deed {
-        Deed {
+impl UncontrolledAct {
+    const fn new(one: &'static str, many: &'static str) -> UncontrolledAct {
+        UncontrolledAct {
             one,
             many,
             count: AtomicU32::new(0),
-            first: Text::empty(),
+            first: SharedText::empty(),
         }
     }
 
@@ -120,9 +120,9 @@ impl Deed {
         let count = self.count.swap(0, Ordering::Relaxed);
         let first = String::from_utf8_lossy(&self.first.read()).into_owned();
         self.first.clear();
-        let named = |deed: &str| match first.as_str() {
-            "" => deed.to_owned(),
-            name => format!("{deed}: {name}"),
+        let named = |act: &str| match first.as_str() {
+            "" => act.to_owned(),
+            name => format!("{act}: {name}"),
         };
         match count {
             0 => None,
@@ -133,11 +133,11 @@ impl Deed {
 }
 
 /// The path of this program.
-static PROGRAM: Text<PATH_BYTES> = Text::empty();
+static PROGRAM: SharedText<PATH_BYTES> = SharedText::empty();
 const PATH_BYTES: usize = 4096;
 
 /// Finds out where this program lies, before anything is simulated.
-pub(super) fn know_program() {
+pub(crate) fn know_program() {
     if PROGRAM.read().is_empty()
         && let Ok(path) = std::env::current_exe()
     {

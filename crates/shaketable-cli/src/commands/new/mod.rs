@@ -79,15 +79,15 @@ fn files(name: &str, source: Option<&str>) -> Vec<(String, String)> {
     let mut files = vec![
         (
             "Cargo.toml".to_owned(),
-            fill(include_str!("new/Cargo.toml.template")),
+            fill(include_str!("Cargo.toml.template")),
         ),
         (
             "src/lib.rs".to_owned(),
-            fill(include_str!("new/lib.rs.template")),
+            fill(include_str!("lib.rs.template")),
         ),
         (
             format!("tests/{library}.toml"),
-            fill(include_str!("new/test.toml.template")),
+            fill(include_str!("test.toml.template")),
         ),
         (".gitignore".to_owned(), "/target\n".to_owned()),
     ];

@@ -21,12 +21,12 @@ pub use sys::FILES as SYS_FILES;
 pub enum BuildError {
     /// cargo cannot be run.
     #[error(
-        "cannot run cargo: {0}: install Rust (https://rustup.rs), or give --no-build and a library that is built"
+        "cannot run cargo: install Rust (https://rustup.rs), or give --no-build and a library that is built"
     )]
-    NoCargo(std::io::Error),
+    NoCargo(#[source] std::io::Error),
     /// The manifest cannot be read.
-    #[error("cannot read the cargo workspace: {0}")]
-    Metadata(String),
+    #[error("cannot read the cargo workspace")]
+    Metadata(#[source] cargo_metadata::Error),
     /// The package is not there.
     #[error("there is no package `{0}` in the workspace of {1}")]
     NoPackage(String, PathBuf),
@@ -44,8 +44,8 @@ pub enum BuildError {
         library: String,
     },
     /// The stand-in cannot be written.
-    #[error("cannot write the stand-in for foundationdb-sys to {0}: {1}")]
-    StandIn(PathBuf, std::io::Error),
+    #[error("cannot write the stand-in for foundationdb-sys to {}", .0.display())]
+    StandIn(PathBuf, #[source] std::io::Error),
 }
 
 /// A target that makes a shared library.
@@ -147,7 +147,7 @@ impl Workspace {
             .exec()
             .map_err(|error| match error {
                 cargo_metadata::Error::Io(error) => BuildError::NoCargo(error),
-                other => BuildError::Metadata(other.to_string()),
+                other => BuildError::Metadata(other),
             })?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let mut workspace = Workspace {

@@ -7,7 +7,7 @@
 //! off a larger piece.
 //!
 //! A fork begins afresh (`begin`): what its parent has given back would have to be copied page by page, the moment it is written to. And it does
-//! not ask the machine for new pages, which takes a tenth of a seed's time, most of it in counting them in and out: it has its parent's [ground](prepare_ground), which all
+//! not ask the machine for new pages, which takes a tenth of a seed's time, most of it in counting them in and out: it has its parent's ground (`prepare_ground`), which all
 //! forks of one parent use, one after the other (`Ground`). Each finds it empty: what it takes of it, it clears first. And its own children, should the code
 //! under test fork, do not have it at all, so that they cannot write to it. Beyond the ground, and without one, pieces come from the system with
 //! their pages in place, because a machine hands out a hundred pages at once in the time of a few that it is asked for one by one.
@@ -46,7 +46,7 @@ static GROUND_START: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static GROUND_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Gives this process ground for its forks.
-pub fn prepare_ground() -> io::Result<()> {
+pub(crate) fn prepare_ground() -> io::Result<()> {
     if GROUND_START.load(Ordering::Relaxed).is_null() {
         let room = map(GROUND + STRETCH, libc::MAP_SHARED | libc::MAP_NORESERVE);
         if room.is_null() {
@@ -59,11 +59,11 @@ pub fn prepare_ground() -> io::Result<()> {
 }
 
 /// The right of one fork to use the ground; whoever has it keeps it until that fork is gone.
-pub(super) struct Ground(());
+pub(crate) struct Ground(());
 
 impl Ground {
     /// The ground for the next fork, if there is one and no other fork has it.
-    pub(super) fn take() -> Option<Ground> {
+    pub(crate) fn take() -> Option<Ground> {
         let exists = !GROUND_START.load(Ordering::Relaxed).is_null();
         (exists && !GROUND_TAKEN.swap(true, Ordering::Relaxed)).then_some(Ground(()))
     }
@@ -72,13 +72,13 @@ impl Ground {
     ///
     /// # Safety
     /// The fork that used it has ended.
-    pub(super) unsafe fn give_back(self) {
+    pub(crate) unsafe fn give_back(self) {
         GROUND_TAKEN.store(false, Ordering::Relaxed);
     }
 }
 
 /// Leaves what this thread's lists hold, for ever, and uses the ground from now on: called once, by a new fork.
-pub(super) fn begin(ground: Option<&Ground>) {
+pub(crate) fn begin(ground: Option<&Ground>) {
     let mut fresh = Lists::EMPTY;
     if ground.is_some() {
         let start = GROUND_START.load(Ordering::Relaxed);

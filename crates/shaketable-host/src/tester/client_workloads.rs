@@ -1,11 +1,12 @@
 //! The workloads of one client: created together, called together, judged one by one.
 
-use super::client::ClientHost;
+use super::client_host::ClientHost;
 use super::cycle::{self, Cycle, CycleOptions};
-use super::run::{Run, Waits, pack_owner, workload_name};
-use super::stage::{Client, Stage};
+use super::progress::{Pending, WaitsFor};
+use super::run::{EndRun, Run};
+use super::testbed::{Client, Testbed};
 use crate::library::instance::{Reported, Workload};
-use crate::library::promise::Resolution;
+use crate::library::promise::{Owner, Resolution};
 use crate::options::Options;
 use crate::testfile::EXTERNAL;
 use crate::trace::Severity;
@@ -17,26 +18,26 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 /// The workloads of one client.
-pub(super) struct Cast {
+pub(super) struct ClientWorkloads {
     pub(super) client: Rc<Client>,
     /// Each with its number in the test. Fault workloads are not among them.
-    pub(super) actors: Vec<(usize, Actor)>,
+    pub(super) each: Vec<(usize, ClientWorkload)>,
 }
 
 /// A workload on one client.
-pub(super) enum Actor {
+pub(super) enum ClientWorkload {
     /// One from a library.
     External(Rc<RefCell<Workload>>),
     /// The one that needs none.
     Cycle(Rc<Cycle>),
 }
 
-impl Actor {
+impl ClientWorkload {
     /// Its numbers, under the names they have in traces.
     pub(super) fn metrics(&self) -> Vec<Reported> {
         let (name, mut metrics) = match self {
-            Actor::External(external) => (EXTERNAL, external.borrow().metrics()),
-            Actor::Cycle(cycle) => (cycle::NAME, cycle.metrics()),
+            ClientWorkload::External(external) => (EXTERNAL, external.borrow().metrics()),
+            ClientWorkload::Cycle(cycle) => (cycle::NAME, cycle.metrics()),
         };
         for metric in &mut metrics {
             metric.name.insert_str(0, &format!("{name}."));
@@ -46,26 +47,26 @@ impl Actor {
 
     /// Ends its life.
     pub(super) fn free(&self) {
-        if let Actor::External(external) = self {
+        if let ClientWorkload::External(external) = self {
             external.borrow_mut().free();
         }
     }
 }
 
 /// Creates the workloads of one client, in the order of the file.
-pub(super) fn create_on(
+pub(super) fn create(
     run: &Rc<Run>,
-    stage: &Stage,
+    testbed: &Testbed,
     test: usize,
     client: &Rc<Client>,
     shared_random_number: i64,
-) -> Option<Rc<Cast>> {
+) -> Result<Rc<ClientWorkloads>, EndRun> {
     let spec = run.spec(test);
-    let mut actors = Vec::new();
+    let mut each = Vec::new();
     for (number, workload) in spec.workloads.iter().enumerate() {
         if workload.name == cycle::NAME {
-            let cycle = create_cycle(run, stage, test, client, number)?;
-            actors.push((number, Actor::Cycle(Rc::new(cycle))));
+            let cycle = create_cycle(run, testbed, test, client, number)?;
+            each.push((number, ClientWorkload::Cycle(Rc::new(cycle))));
             continue;
         }
         if workload.name != EXTERNAL {
@@ -73,7 +74,7 @@ pub(super) fn create_on(
         }
         let host = Rc::new(ClientHost {
             run: run.clone(),
-            stage: stage.clone(),
+            testbed: testbed.clone(),
             client: client.clone(),
             workload: number,
             options: Options::new(&workload.options),
@@ -87,7 +88,7 @@ pub(super) fn create_on(
             host.options.take("enableDD", "");
         }
         let name = host.options.take("workloadName", "");
-        let library = run.libraries[test][number]
+        let library = run.given.libraries[test][number]
             .as_ref()
             .expect("an External workload has a library");
         run.trace(
@@ -105,7 +106,7 @@ pub(super) fn create_on(
             Ok(instance) => {
                 let instance = Rc::new(RefCell::new(instance));
                 run.instances.borrow_mut().push(instance.clone());
-                actors.push((number, Actor::External(instance)));
+                each.push((number, ClientWorkload::External(instance)));
             }
             Err(error) => {
                 run.fail(
@@ -114,14 +115,17 @@ pub(super) fn create_on(
                     Some(number),
                     error.to_string(),
                 );
-                return None;
+                return Err(EndRun);
             }
         }
         let unread = host.options.unread();
         if !unread.is_empty() {
             let names: Vec<String> = unread
                 .iter()
-                .map(|option| format!("`{}` (line {})", option.key, option.line))
+                .map(|option| match option.line {
+                    0 => format!("`{}`", option.key),
+                    line => format!("`{}` (line {line})", option.key),
+                })
                 .collect();
             for option in &unread {
                 run.trace(
@@ -137,64 +141,66 @@ pub(super) fn create_on(
                 Some(number),
                 format!(
                     "the workload {} did not read {}: options must be read while the workload is created",
-                    workload_name(spec, number),
+                    workload.display_name(),
                     names.join(", ")
                 ),
             );
-            return None;
+            return Err(EndRun);
         }
     }
-    Some(Rc::new(Cast {
+    Ok(Rc::new(ClientWorkloads {
         client: client.clone(),
-        actors,
+        each,
     }))
 }
 
 fn create_cycle(
     run: &Rc<Run>,
-    stage: &Stage,
+    testbed: &Testbed,
     test: usize,
     client: &Rc<Client>,
     number: usize,
-) -> Option<Cycle> {
+) -> Result<Cycle, EndRun> {
     let spec = run.spec(test);
     let mut take = |name: &str| spec.workloads[number].option(name).map(str::to_owned);
     let fail = |message: String| {
         let kind = FailureKind::NotCreated;
         run.fail(kind, Some(client.number), Some(number), message);
+        EndRun
     };
-    let options = CycleOptions::read(&mut TextOptions(&mut take), run.client_count);
-    let options = options.map_err(|bad| fail(bad.to_string())).ok()?;
+    let options = CycleOptions::read(&mut TextOptions(&mut take), run.given.client_count);
+    let options = options.map_err(|bad| fail(bad.to_string()))?;
     let name = format!("{} {test} {number} {}", cycle::NAME, client.number);
-    let cluster = stage.cluster.as_ref().filter(|_| spec.use_db);
+    let cluster = testbed.cluster.as_ref().filter(|_| spec.use_db);
     let cluster = cluster.map(|(cluster, _)| cluster);
     let random = run.kernel.stream(&name);
-    let cycle = Cycle::new(run, client, number, cluster, options, random);
-    if cycle.is_none() {
-        fail("it needs a database, and the test says `useDB = false`".to_owned());
-    }
-    cycle
+    Cycle::new(run, client, number, cluster, options, random)
+        .ok_or_else(|| fail("it needs a database, and the test says `useDB = false`".to_owned()))
 }
 
 /// The end of a workload's phase.
 type Ended = Pin<Box<dyn Future<Output = Resolution>>>;
 
-/// How a phase ended on a client.
-pub(super) enum End {
+/// How a phase ended on a client, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PhaseEnd {
+    /// Every workload answered true.
     Passed,
+    /// A workload answered false.
     Failed,
+    /// A workload gave no answer and never will: nothing after it would mean anything.
     Broken,
 }
 
 /// Runs a phase of all workloads of a client.
-pub(super) async fn perform(
+pub(super) async fn run_phase(
     run: Rc<Run>,
-    stage: Stage,
+    testbed: Testbed,
     test: usize,
     phase: Phase,
-    cast: Rc<Cast>,
-) -> End {
-    let client = &cast.client;
+    workloads: Rc<ClientWorkloads>,
+) -> PhaseEnd {
+    let client = &workloads.client;
     let (title, use_db) = (&run.spec(test).title, run.spec(test).use_db);
     let on_client = |kind: &str| {
         run.event(Severity::Info, kind)
@@ -206,26 +212,38 @@ pub(super) async fn perform(
     }
     let mut waiting: Vec<(usize, Ended)> = Vec::new();
     let mut timeout_seconds = 0.0_f64;
-    for (workload, actor) in &cast.actors {
-        let timeout = match actor {
-            Actor::External(external) => {
-                let (promise, resolved) = run.promises.make(pack_owner(client.number, *workload));
-                run.begin(client.number, *workload, Waits::OnTheBorder);
+    for (workload, instance) in &workloads.each {
+        let timeout = match instance {
+            ClientWorkload::External(external) => {
+                let owner = Owner {
+                    client: client.number,
+                    workload: *workload,
+                };
+                let (promise, resolved) = run.promises.make(owner);
+                run.progress.begin(Pending {
+                    client: client.number,
+                    workload: *workload,
+                    waits_for: WaitsFor::LentFutures,
+                });
                 run.call(client.number, *workload);
                 let external = external.borrow();
-                let database = stage.lend(client, *workload, phase, use_db);
+                let database = testbed.lend(client, *workload, phase, use_db);
                 external.begin(phase, database, promise);
-                let stage = stage.clone();
+                let testbed = testbed.clone();
                 let ended = async move {
                     let resolution = resolved.await;
-                    stage.take_back(database);
+                    testbed.take_back(database);
                     resolution
                 };
                 waiting.push((*workload, Box::pin(ended)));
                 (phase == Phase::Check).then(|| external.check_timeout())
             }
-            Actor::Cycle(cycle) => {
-                run.begin(client.number, *workload, Waits::Elsewhere);
+            ClientWorkload::Cycle(cycle) => {
+                run.progress.begin(Pending {
+                    client: client.number,
+                    workload: *workload,
+                    waits_for: WaitsFor::Anything,
+                });
                 let performed = cycle.clone().perform(phase);
                 let kernel = &run.kernel;
                 let task = kernel.spawn(client.process, Priority::DefaultDelay, performed);
@@ -237,17 +255,13 @@ pub(super) async fn perform(
         timeout_seconds = timeout_seconds.max(timeout.unwrap_or(0.0));
     }
     let all = async {
-        let mut end = End::Passed;
+        let mut worst = PhaseEnd::Passed;
         for (workload, resolved) in waiting {
             let resolution = resolved.await;
-            run.end(client.number, workload);
-            match judge(&run, phase, client, workload, resolution) {
-                End::Passed => {}
-                End::Failed if matches!(end, End::Broken) => {}
-                other => end = other,
-            }
+            run.progress.end(client.number, workload);
+            worst = worst.max(judge(&run, phase, client, workload, resolution));
         }
-        end
+        worst
     };
     let end = if phase == Phase::Check {
         let checked = run.kernel.timeout(timeout_seconds, all).await;
@@ -264,7 +278,7 @@ pub(super) async fn perform(
                     FailureKind::CheckTimedOut,
                     &format!("no answer within {timeout_seconds} simulated seconds, which is what the workload allows itself"),
                 );
-                return End::Broken;
+                return PhaseEnd::Broken;
             }
         }
     } else {
@@ -273,7 +287,7 @@ pub(super) async fn perform(
     let finished = match phase {
         Phase::Setup => Some(on_client("TestSetupComplete")),
         Phase::Start => {
-            Some(on_client("TestComplete").detail("OK", u8::from(matches!(end, End::Passed))))
+            Some(on_client("TestComplete").detail("OK", u8::from(end == PhaseEnd::Passed)))
         }
         _ => None,
     };
@@ -284,9 +298,15 @@ pub(super) async fn perform(
 }
 
 /// What the end of a promise means in a phase.
-fn judge(run: &Run, phase: Phase, client: &Client, workload: usize, resolution: Resolution) -> End {
+fn judge(
+    run: &Run,
+    phase: Phase,
+    client: &Client,
+    workload: usize,
+    resolution: Resolution,
+) -> PhaseEnd {
     match (resolution, phase) {
-        (Resolution::Sent(true), _) => End::Passed,
+        (Resolution::Sent(true), _) => PhaseEnd::Passed,
         (Resolution::Sent(false), Phase::Check) => {
             // The error that explains it was traced before, if the workload traced one.
             if !run.has_failed() {
@@ -297,7 +317,7 @@ fn judge(run: &Run, phase: Phase, client: &Client, workload: usize, resolution: 
                     "the workload answered false",
                 );
             }
-            End::Failed
+            PhaseEnd::Failed
         }
         (Resolution::Sent(false), _) => {
             run.trace(
@@ -313,7 +333,7 @@ fn judge(run: &Run, phase: Phase, client: &Client, workload: usize, resolution: 
                     "the workload answered false",
                 );
             }
-            End::Failed
+            PhaseEnd::Failed
         }
         (Resolution::Broken, _) => {
             run.trace(
@@ -327,7 +347,7 @@ fn judge(run: &Run, phase: Phase, client: &Client, workload: usize, resolution: 
                 Some(workload),
                 "the workload gave its promise up without an answer",
             );
-            End::Broken
+            PhaseEnd::Broken
         }
     }
 }

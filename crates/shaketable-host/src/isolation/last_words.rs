@@ -1,8 +1,9 @@
-//! The last words of a process that crashes, exits or is stopped: on which client that happened, and where in the code.
+//! The last words of a process that crashes, exits or is stopped: on which client that happened, and
+//! where in the code.
 //!
-//! A handler runs wherever the process was interrupted, so it only looks and writes: the client and the addresses on the stack go to the
-//! [`Beacon`]. Then the signal takes its course. The parent, which has loaded the same code at the same place, finds names and lines for the
-//! addresses ([`stack`]).
+//! A handler runs wherever the process was interrupted, so it only looks and writes: the client and the
+//! addresses on the stack go to the [`Beacon`]. Then the signal takes its course. The parent, which has
+//! loaded the same code at the same place, finds names and lines for the addresses ([`stack`]).
 
 use super::beacon::{Beacon, FRAMES_MAX};
 use nix::sys::signal::Signal;
@@ -11,7 +12,7 @@ use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Installs the handlers. `probe` finds out which client's code runs; it may only look.
-pub fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
+pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
     PROBE.store(probe as *mut (), Ordering::Release);
     let here = 0_u8;
@@ -25,7 +26,7 @@ pub fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
         ss_flags: 0,
         ss_size: stack.len(),
     };
-    // SAFETY: the memory is leaked, hence valid for ever and nobody else's.
+    // SAFETY: the memory is leaked, hence always valid and used for nothing else.
     if unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -100,7 +101,7 @@ fn note_frames(frames: &mut [*mut c_void]) {
 
 /// Where the code under test was when the process ended, innermost first: what is the host's own is left out, and so is the way from
 /// the signal to its handler. Empty if that is not known.
-pub fn stack() -> Vec<String> {
+pub(super) fn stack() -> Vec<String> {
     let frames = Beacon::current().frames();
     let modules: Vec<String> = frames.iter().map(|address| module(*address)).collect();
     let Some(own) = modules.first() else {
@@ -119,7 +120,7 @@ pub fn stack() -> Vec<String> {
         .collect()
 }
 
-/// More than this is in the core dump of whoever needs it.
+/// More than this helps no reader.
 const STACK_LINES_MAX: usize = 12;
 
 /// The file that an address belongs to, without its folder.

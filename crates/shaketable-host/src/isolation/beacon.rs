@@ -1,9 +1,11 @@
-//! The beacon: a page of memory in which a process that simulates says where it is, and its parent reads it.
+//! The beacon: a page of memory in which a process that simulates says where it is, and its parent
+//! reads it.
 //!
-//! A crash leaves no time for words. So the simulation writes down which phase of which client it is about to enter, before it enters, and
-//! each failure as soon as it is known; and whoever must stop the process leaves the reason here.
+//! A crash leaves no time for words. So the simulation writes down which phase of which client it is
+//! about to enter, before it enters, and each failure as soon as it is known. Code that must stop the
+//! process leaves the reason here.
 
-use super::text::Text;
+use crate::shared_text::SharedText;
 use crate::verdict::{Failure, Phase};
 use shaketable_kernel::Time;
 use std::ffi::c_void;
@@ -15,15 +17,15 @@ use std::sync::atomic::{
 
 /// Where a simulation is. Written by the process that simulates, read by its parent.
 #[repr(C)]
-pub struct Beacon {
+pub(crate) struct Beacon {
     test: AtomicU32,
     workload: AtomicU32,
     client: AtomicI32,
     phase: AtomicU8,
     time_nanos: AtomicU64,
-    message: Text<MESSAGE_BYTES>,
+    message: SharedText<MESSAGE_BYTES>,
     frames: [AtomicUsize; FRAMES_MAX],
-    failures: Text<FAILURES_BYTES>,
+    failures: SharedText<FAILURES_BYTES>,
 }
 
 /// Room for the last words of a process.
@@ -40,7 +42,7 @@ static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A copy of what the beacon said.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Position {
+pub(super) struct Position {
     /// The number of the test in the file.
     pub test: usize,
     /// The number of the workload in the test.
@@ -61,9 +63,9 @@ impl Beacon {
             client: AtomicI32::new(-1),
             phase: AtomicU8::new(0),
             time_nanos: AtomicU64::new(0),
-            message: Text::empty(),
+            message: SharedText::empty(),
             frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
-            failures: Text::empty(),
+            failures: SharedText::empty(),
         }
     }
 
@@ -77,7 +79,7 @@ impl Beacon {
     }
 
     /// Puts the beacon where processes forked from now on share it with this one.
-    pub fn share() -> io::Result<()> {
+    pub(super) fn share() -> io::Result<()> {
         if !SHARED.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
@@ -92,14 +94,14 @@ impl Beacon {
             )
         }?;
         let page = page.cast::<Beacon>();
-        // SAFETY: the mapping is large enough, aligned to a page, and nobody else knows it yet.
+        // SAFETY: the mapping is large enough, aligned to a page, and not known anywhere else yet.
         unsafe { page.as_ptr().write(Beacon::dark()) };
         SHARED.store(page.as_ptr(), Ordering::Release);
         Ok(())
     }
 
     /// Says what runs now.
-    pub fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
+    pub(crate) fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
         let beacon = Beacon::current();
         beacon.test.store(test as u32, Ordering::Relaxed);
         beacon.workload.store(workload as u32, Ordering::Relaxed);
@@ -114,13 +116,13 @@ impl Beacon {
     }
 
     /// Says what simulated time it is. Called at every step, so that it leaves arithmetic to the reader.
-    pub fn set_time(now: Time) {
+    pub(crate) fn set_time(now: Time) {
         let beacon = Beacon::current();
         beacon.time_nanos.store(now.as_nanos(), Ordering::Relaxed);
     }
 
     /// What was said last.
-    pub fn position() -> Position {
+    pub(super) fn position() -> Position {
         let beacon = Beacon::current();
         let phase = beacon.phase.load(Ordering::Relaxed) as usize;
         Position {
@@ -170,7 +172,8 @@ impl Beacon {
         String::from_utf8_lossy(&self.message.read()).into_owned()
     }
 
-    /// Writes down what has failed, in case the process does not live to report it. What there is no room for is left out.
+    /// Writes down what has failed, in case the process does not live to report it. What there is no
+    /// room for is left out.
     pub(crate) fn note_failure(failure: &Failure) {
         if let Ok(mut line) = serde_json::to_vec(failure) {
             line.push(b'\n');
@@ -179,7 +182,7 @@ impl Beacon {
     }
 
     /// What had failed.
-    pub fn failures() -> Vec<Failure> {
+    pub(super) fn failures() -> Vec<Failure> {
         let text = Beacon::current().failures.read();
         let lines = text.split(|byte| *byte == b'\n');
         lines
@@ -189,7 +192,7 @@ impl Beacon {
 }
 
 /// Stops the process because the code under test did something that cannot be survived, and says what.
-pub(super) fn refuse(message: &str) -> ! {
+pub(crate) fn refuse(message: &str) -> ! {
     if SHARED.load(Ordering::Acquire).is_null() {
         eprintln!("shaketable: {message}");
         std::process::abort();

@@ -1,28 +1,29 @@
-//! A text of bounded length in plain memory: written without allocating, from wherever code may be interrupted, and readable by another process.
+//! A text of bounded length in plain memory: written without allocating, wherever code was interrupted,
+//! and readable by another process.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// Bytes that one process writes and another reads.
 #[repr(C)]
-pub(super) struct Text<const ROOM: usize> {
+pub(crate) struct SharedText<const ROOM: usize> {
     length: AtomicU32,
     bytes: [AtomicU8; ROOM],
 }
 
-impl<const ROOM: usize> Text<ROOM> {
-    pub(super) const fn empty() -> Self {
-        Text {
+impl<const ROOM: usize> SharedText<ROOM> {
+    pub(crate) const fn empty() -> Self {
+        SharedText {
             length: AtomicU32::new(0),
             bytes: [const { AtomicU8::new(0) }; ROOM],
         }
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.length.store(0, Ordering::Relaxed);
     }
 
     /// Appends bytes if there is room for all of them.
-    pub(super) fn append(&self, more: &[u8]) {
+    pub(crate) fn append(&self, more: &[u8]) {
         let length = self.length.load(Ordering::Relaxed) as usize;
         if let Some(room) = self.bytes.get(length..length + more.len()) {
             for (cell, byte) in room.iter().zip(more) {
@@ -33,7 +34,7 @@ impl<const ROOM: usize> Text<ROOM> {
         }
     }
 
-    pub(super) fn read(&self) -> Vec<u8> {
+    pub(crate) fn read(&self) -> Vec<u8> {
         let length = (self.length.load(Ordering::Acquire) as usize).min(ROOM);
         let written = self.bytes[..length].iter();
         written.map(|cell| cell.load(Ordering::Relaxed)).collect()

@@ -1,4 +1,4 @@
-//! The stage: the machines of the testers, the cluster, and the databases that are lent to workloads.
+//! The testbed: the machines of the testers, the cluster, and the databases that are lent to workloads.
 
 use super::recorder::Recorded;
 use super::run::Run;
@@ -22,16 +22,28 @@ const API_VERSION: i32 = shaketable_fdbc::API_VERSION_MAX;
 
 /// Everything around the workloads. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Stage {
+pub(super) struct Testbed {
     kernel: Kernel,
-    /// The process of the orchestrator, which runs no workloads.
+    /// The process of the tester, which runs no workloads.
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
-    border: Rc<RefCell<Option<Border>>>,
+    /// The C API as the workloads see it, until they are cut off from it.
+    c_api: Rc<RefCell<Option<Border>>>,
     lent: Rc<RefCell<Vec<Lent>>>,
     delays: Stream,
-    /// The cluster, and the orchestrator's own way to it.
+    /// The cluster, and the tester's own way to it.
     pub(super) cluster: Option<(Cluster, Database)>,
+}
+
+/// Why there is no cluster: the file asks for what cannot be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BootError {
+    /// `config` of `[configuration]` is not understood.
+    #[error("`config` of `[configuration]` has the word `{0}`, which is not known")]
+    UnknownWord(String),
+    /// A knob cannot have its value.
+    #[error(transparent)]
+    Knob(#[from] KnobError),
 }
 
 /// While this lives the knobs of a test hold.
@@ -62,11 +74,11 @@ pub(super) struct Client {
     pub(super) database: Option<Database>,
 }
 
-impl Stage {
-    /// Adds the testers and starts the cluster, if any test needs one. The reason if the file asks for what cannot be.
-    pub(super) fn boot(run: &Rc<Run>) -> Result<Stage, String> {
+impl Testbed {
+    /// Adds the testers and starts the cluster, if any test needs one.
+    pub(super) fn boot(run: &Rc<Run>) -> Result<Testbed, BootError> {
         let kernel = run.kernel.clone();
-        let needed = run.file.tests.iter().any(|test| test.use_db);
+        let needed = run.given.file.tests.iter().any(|test| test.use_db);
         let cluster = if needed {
             Some(start_cluster(run)?)
         } else {
@@ -86,7 +98,7 @@ impl Stage {
             let cluster = cluster.as_ref();
             cluster.map(|cluster| cluster.open_database(process, API_VERSION))
         };
-        let clients = (0..run.client_count)
+        let clients = (0..run.given.client_count)
             .map(|number| {
                 let address = Address::v4(3, 4, 3, number as u8 + 1, 1);
                 let process = kernel.add_process(tester(format!("tester {number}"), address));
@@ -99,14 +111,14 @@ impl Stage {
                 })
             })
             .collect();
-        let border = Border::new(&kernel);
+        let c_api = Border::new(&kernel);
         let delays = kernel.stream("delays");
         let own = open(test_system);
-        Ok(Stage {
+        Ok(Testbed {
             kernel,
             test_system,
             clients,
-            border: Rc::new(RefCell::new(Some(border))),
+            c_api: Rc::new(RefCell::new(Some(c_api))),
             lent: Rc::default(),
             delays,
             cluster: cluster.zip(own),
@@ -125,7 +137,7 @@ impl Stage {
         };
         let before = cluster.knobs();
         let mut knobs = Knobs::clone(&before);
-        set_knobs(&mut knobs, wished.iter().chain(&run.asked_knobs))?;
+        set_knobs(&mut knobs, wished.iter().chain(&run.given.asked_knobs))?;
         cluster.set_knobs(knobs);
         Ok(Some(TestKnobs {
             cluster: cluster.clone(),
@@ -133,7 +145,7 @@ impl Stage {
         }))
     }
 
-    /// Waits until the cluster has begun to serve.
+    /// WaitsFor until the cluster has begun to serve.
     pub(super) async fn await_cluster(&self) {
         self.transact(|transaction| async move { transaction.get_read_version().await.map(drop) })
             .await;
@@ -164,7 +176,7 @@ impl Stage {
         .await;
     }
 
-    /// Runs a transaction of the orchestrator until it succeeds.
+    /// Runs a transaction of the tester until it succeeds.
     async fn transact<F: Future<Output = Result<(), Error>>>(
         &self,
         body: impl Fn(Transaction) -> F,
@@ -188,12 +200,11 @@ impl Stage {
         phase: Phase,
         use_db: bool,
     ) -> LentDatabase {
-        let mut border = self.border.borrow_mut();
-        let (Some(border), Some(database), true) = (border.as_mut(), &client.database, use_db)
-        else {
+        let mut c_api = self.c_api.borrow_mut();
+        let (Some(c_api), Some(database), true) = (c_api.as_mut(), &client.database, use_db) else {
             return LentDatabase::none();
         };
-        let handle = LentDatabase::new(border, database.clone());
+        let handle = LentDatabase::new(c_api, database.clone());
         self.lent.borrow_mut().push(Lent {
             handle,
             client: client.number,
@@ -205,15 +216,15 @@ impl Stage {
 
     /// A phase is over, and with it the use of its database.
     pub(super) fn take_back(&self, handle: LentDatabase) {
-        if let Some(border) = self.border.borrow().as_ref() {
-            handle.take_back(border);
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            handle.take_back(c_api);
         }
     }
 
     /// Turns what was done with lent databases, and must not be, into failures.
     pub(super) fn collect_breaches(&self, run: &Run) {
-        let breaches = match self.border.borrow().as_ref() {
-            Some(border) => border.take_breaches(),
+        let breaches = match self.c_api.borrow().as_ref() {
+            Some(c_api) => c_api.take_breaches(),
             None => return,
         };
         for (handle, breach) in breaches {
@@ -244,12 +255,12 @@ impl Stage {
     pub(super) fn delay(&self, process: ProcessId, seconds: f64) -> *mut FDBFuture {
         /// FoundationDB forgives this much, for sums of floating-point numbers.
         const FORGIVEN_SECONDS: f64 = -0.0001;
-        let border = self.border.borrow();
-        let Some(border) = border.as_ref() else {
+        let c_api = self.c_api.borrow();
+        let Some(c_api) = c_api.as_ref() else {
             return std::ptr::null_mut();
         };
         let sleep = self.kernel.sleep(seconds + self.buggified_delay(seconds));
-        let future = border.future(process, async move {
+        let future = c_api.future(process, async move {
             if seconds.is_nan() || seconds < FORGIVEN_SECONDS {
                 return Err(Error::INTERNAL_ERROR);
             }
@@ -275,17 +286,17 @@ impl Stage {
         }
     }
 
-    /// How many futures of the database and delays somebody could be waiting for.
+    /// How many futures of the database and delays a workload could be waiting for.
     pub(super) fn pending_operations(&self) -> usize {
-        let border = self.border.borrow();
-        border.as_ref().map_or(0, Border::pending_operations)
+        let c_api = self.c_api.borrow();
+        c_api.as_ref().map_or(0, Border::pending_operations)
     }
 
     /// Traces each error that reaches a workload.
     pub(super) fn observe_errors(&self, run: &Rc<Run>, recorder: &Recorded) {
         let (run, recorder) = (Rc::downgrade(run), recorder.clone());
-        if let Some(border) = self.border.borrow().as_ref() {
-            border.observe_errors(move |error| {
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.observe_errors(move |error| {
                 if let Some(run) = run.upgrade() {
                     recorder.error(&run, error);
                 }
@@ -295,33 +306,30 @@ impl Stage {
 
     /// How often each error reached a workload.
     pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
-        let border = self.border.borrow();
-        border.as_ref().map(Border::errors).unwrap_or_default()
+        let c_api = self.c_api.borrow();
+        c_api.as_ref().map(Border::errors).unwrap_or_default()
     }
 
     /// Cuts the code under test off from everything it still holds.
     pub(super) fn close(&self) {
-        let border = self.border.borrow_mut().take();
-        drop(border);
+        let c_api = self.c_api.borrow_mut().take();
+        drop(c_api);
     }
 }
 
 /// Draws a cluster and starts it.
-fn start_cluster(run: &Run) -> Result<Cluster, String> {
-    let options = layout_options(&run.file.configuration);
-    let mut config =
-        ClusterConfig::simulation(&run.kernel, &options, run.buggify).map_err(|word| {
-            format!("`config` of `[configuration]` has the word `{word}`, which is not known")
-        })?;
-    if run.stress {
+fn start_cluster(run: &Run) -> Result<Cluster, BootError> {
+    let options = layout_options(&run.given.file.configuration);
+    let mut config = ClusterConfig::simulation(&run.kernel, &options, run.given.buggify)
+        .map_err(BootError::UnknownWord)?;
+    if run.given.stress {
         config = config.under_stress();
     }
     set_knobs(
         &mut config.knobs,
-        run.file.knobs.iter().chain(&run.asked_knobs),
-    )
-    .map_err(|error| error.to_string())?;
-    let mut drawn = run.drawn.borrow_mut();
+        run.given.file.knobs.iter().chain(&run.given.asked_knobs),
+    )?;
+    let mut drawn = run.findings.drawn.borrow_mut();
     drawn.cluster = config.layout.to_string();
     drawn.knobs = config
         .knobs

@@ -23,7 +23,7 @@ macro_rules! export_hermetic_symbols {
             //! The C library's functions for time and chance, as this program defines them.
 
             use ::core::ffi::{c_char, c_int, c_long, c_uint, c_void};
-            use $crate::library::hermetic::symbols::{self, Start, libc};
+            use $crate::hermetic::symbols::{self, Start, libc};
 
             $crate::hermetic_symbols! {
                 fn arc4random() -> u32;

@@ -1,7 +1,7 @@
 //! The host's answers to one workload on one client.
 
 use super::run::Run;
-use super::stage::{Client, Stage};
+use super::testbed::{Client, Testbed};
 use crate::library::context::Host;
 use crate::options::Options;
 use crate::trace::{Event, Severity};
@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// What a workload's context stands for.
 pub(super) struct ClientHost {
     pub(super) run: Rc<Run>,
-    pub(super) stage: Stage,
+    pub(super) testbed: Testbed,
     pub(super) client: Rc<Client>,
     pub(super) workload: usize,
     pub(super) options: Options,
@@ -24,7 +24,7 @@ pub(super) struct ClientHost {
 
 impl Host for ClientHost {
     fn trace(&self, severity: Severity, name: &str, details: Vec<(String, String)>) {
-        self.run.sites.note(name, &details);
+        self.run.findings.sites.note(name, &details);
         let mut event = Event::new(severity, self.run.now(), name).on(&*self.client.address, "TS");
         event.details = details;
         if severity == Severity::Error {
@@ -60,7 +60,7 @@ impl Host for ClientHost {
     fn option(&self, name: &str, default: &str) -> String {
         let default = match name {
             // FoundationDB's interface has no way to ask; the crate `shaketable` asks so.
-            "shaketableBuggify" if self.run.buggify => "on",
+            "shaketableBuggify" if self.run.given.buggify => "on",
             "shaketableBuggify" => "off",
             _ => default,
         };
@@ -72,7 +72,7 @@ impl Host for ClientHost {
     }
 
     fn client_count(&self) -> u32 {
-        self.run.client_count
+        self.run.given.client_count
     }
 
     fn shared_random_number(&self) -> i64 {
@@ -80,7 +80,7 @@ impl Host for ClientHost {
     }
 
     fn delay(&self, seconds: f64) -> *mut FDBFuture {
-        self.stage.delay(self.client.process, seconds)
+        self.testbed.delay(self.client.process, seconds)
     }
 
     fn misuse(&self, what: String) {

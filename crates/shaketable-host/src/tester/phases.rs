@@ -1,13 +1,13 @@
-//! The orchestrator: walks all clients through the phases of each test, with a barrier after each.
+//! Walks all clients through the phases of each test, with a barrier after each.
 //!
 //! The order is fdbserver's: every workload of a test is created on every client, and all of their options must be read by then;
 //! all clients are set up; all are started; when the last has finished, three seconds pass; all are checked; metrics are fetched;
 //! all are freed. Within a client the workloads of a test are called in the order of the file, in one go, and then run side by side.
 
-use super::cast::{Cast, End, create_on, perform};
+use super::client_workloads::{self, ClientWorkloads, PhaseEnd};
 use super::metrics;
-use super::run::Run;
-use super::stage::{Client, Stage};
+use super::run::{EndRun, Run};
+use super::testbed::{Client, Testbed};
 use crate::library::instance::Reported;
 use crate::printf;
 use crate::trace::Severity;
@@ -31,51 +31,51 @@ const CLEAR_LIMIT_SECONDS: f64 = 1000.0;
 const CLEARED_DELAY_SECONDS: f64 = 1.0;
 
 /// Runs all tests of the file.
-pub(super) async fn play(run: Rc<Run>, stage: Stage) {
-    run.print(format!("Random seed is {}...", run.seed));
+pub(super) async fn run_tests(run: Rc<Run>, testbed: Testbed) {
+    run.print(format!("Random seed is {}...", run.given.seed));
     run.trace(
         run.event(Severity::Info, "ProgramStart")
-            .detail("RandomSeed", run.seed)
+            .detail("RandomSeed", run.given.seed)
             .detail("Version", env!("CARGO_PKG_VERSION"))
             .detail("PackageName", "shaketable")
-            .detail("BuggifyEnabled", u8::from(run.buggify))
-            .detail("FaultInjectionEnabled", u8::from(run.fault_injection)),
+            .detail("BuggifyEnabled", u8::from(run.given.buggify))
+            .detail("FaultInjectionEnabled", u8::from(run.given.fault_injection)),
     );
     run.trace(
         run.event(Severity::Info, "Simulation")
-            .detail("TestFile", run.file.path.display()),
+            .detail("TestFile", run.given.file.path.display()),
     );
     {
-        let mut drawn = run.drawn.borrow_mut();
-        drawn.clients = run.client_count;
-        drawn.buggify = run.buggify;
+        let mut drawn = run.findings.drawn.borrow_mut();
+        drawn.clients = run.given.client_count;
+        drawn.buggify = run.given.buggify;
     }
     run.trace(
         run.event(Severity::Info, "TestsExpectedToPass")
-            .detail("Count", run.file.tests.len()),
+            .detail("Count", run.given.file.tests.len()),
     );
-    stage.await_cluster().await;
-    enable_faults(&run, &stage);
-    for test in 0..run.file.tests.len() {
-        if Test::new(&run, &stage, test).play().await.is_none() {
-            // As in fdbserver a broken promise, or a check that takes too long, ends the run: nothing after it would mean anything.
+    testbed.await_cluster().await;
+    enable_faults(&run, &testbed);
+    for test in 0..run.given.file.tests.len() {
+        if Test::new(&run, &testbed, test).run().await.is_err() {
             run.stop();
             return;
         }
     }
-    let (passed, failed) = run.tests();
+    let passed = run.progress.tests_passed.get();
+    let failed = run.progress.tests_failed.get();
     run.print(String::new());
     run.print(format!("{passed} tests passed; {failed} tests failed."));
 }
 
 /// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a chance to settle.
-fn enable_faults(run: &Run, stage: &Stage) {
-    let Some((cluster, _)) = &stage.cluster else {
+fn enable_faults(run: &Run, testbed: &Testbed) {
+    let Some((cluster, _)) = &testbed.cluster else {
         return;
     };
     let kernel = &run.kernel;
     cluster.set_faults_enabled(true);
-    let first = run.file.tests.first();
+    let first = run.given.file.tests.first();
     if first.is_some_and(|test| test.connection_failures_disable_seconds > 0.0) {
         kernel.set_connection_failures(false);
     }
@@ -85,60 +85,66 @@ fn enable_faults(run: &Run, stage: &Stage) {
     });
 }
 
-/// One `[[test]]` being played.
+/// On how many clients a test passed and failed.
+struct ClientCounts {
+    passed: u32,
+    failed: u32,
+}
+
+/// One `[[test]]` being run.
 struct Test<'a> {
     run: &'a Rc<Run>,
-    stage: &'a Stage,
+    testbed: &'a Testbed,
     number: usize,
     title: String,
-    cast: RefCell<Vec<Rc<Cast>>>,
+    workloads: RefCell<Vec<Rc<ClientWorkloads>>>,
     faults: RefCell<Vec<FaultWorkload>>,
 }
 
 impl<'a> Test<'a> {
-    fn new(run: &'a Rc<Run>, stage: &'a Stage, number: usize) -> Self {
+    fn new(run: &'a Rc<Run>, testbed: &'a Testbed, number: usize) -> Self {
         Test {
             run,
-            stage,
+            testbed,
             number,
             title: run.spec(number).title.clone(),
-            cast: RefCell::default(),
+            workloads: RefCell::default(),
             faults: RefCell::default(),
         }
     }
 
-    /// Plays the test. `None` if the run must end here.
-    async fn play(&self) -> Option<()> {
+    /// Runs the test.
+    async fn run(&self) -> Result<(), EndRun> {
         let run = self.run;
         let spec = run.spec(self.number);
         run.print(format!("Run test:{} start", self.title));
         run.trace(
             run.event(Severity::Info, "TestRunning")
                 .detail("WorkloadTitle", &self.title)
-                .detail("TesterCount", run.client_count)
+                .detail("TesterCount", run.given.client_count)
                 .detail("Phases", if spec.check_only { 4 } else { 15 })
                 .detail("TestTimeout", printf::g(spec.timeout_seconds)),
         );
-        let knobs = match self.stage.set_test_knobs(run, self.number) {
+        let knobs = match self.testbed.set_test_knobs(run, self.number) {
             Ok(knobs) => knobs,
             Err(bad) => {
                 run.fail_host(bad.to_string());
-                return None;
+                return Err(EndRun);
             }
         };
-        let played = run.kernel.timeout(spec.timeout_seconds, self.phases());
+        let phases = run.kernel.timeout(spec.timeout_seconds, self.phases());
         let ping = self.start_ping();
-        let played = played.await;
+        let ended = phases.await;
         drop((ping, knobs));
-        let (succeeded, failed) = match played {
-            Some(played) => played?,
+        let ClientCounts { passed, failed } = match ended {
+            Some(counts) => counts?,
             None => self.time_out()?,
         };
         run.print("Test complete");
         run.print(format!(
-            "{succeeded} test clients passed; {failed} test clients failed"
+            "{passed} test clients passed; {failed} test clients failed"
         ));
-        let passed = failed == 0 && succeeded > 0;
+        let passed = failed == 0 && passed > 0;
         let severity = if passed {
             Severity::Info
         } else {
@@ -149,11 +155,11 @@ impl<'a> Test<'a> {
                 .detail("Workload", &self.title)
                 .detail("Passed", u8::from(passed)),
         );
-        run.count_test(passed);
+        run.progress.count_test(passed);
         if spec.use_db && spec.clear_after_test {
             let cleared = run
                 .kernel
-                .timeout(CLEAR_LIMIT_SECONDS, self.stage.clear_database());
+                .timeout(CLEAR_LIMIT_SECONDS, self.testbed.clear_database());
             if cleared.await.is_none() {
                 run.trace(run.event(Severity::Error, "ErrorClearingDatabaseAfterTest"));
                 run.fail(
@@ -162,17 +168,17 @@ impl<'a> Test<'a> {
                     None,
                     "the database could not be cleared after the test",
                 );
-                return None;
+                return Err(EndRun);
             }
             run.kernel.sleep(CLEARED_DELAY_SECONDS).await;
         }
         run.print(format!("Run test:{} Done.", self.title));
-        Some(())
+        Ok(())
     }
 
-    /// The test takes too long: all of its clients have failed. `None` if it was the last one; before another the workloads
-    /// are taken away, whatever they are doing.
-    fn time_out(&self) -> Option<(u32, u32)> {
+    /// The test takes too long: all of its clients have failed. If it was the last one the run ends;
+    /// before another the workloads are taken away, whatever they are doing.
+    fn time_out(&self) -> Result<ClientCounts, EndRun> {
         let run = self.run;
         let seconds = run.spec(self.number).timeout_seconds;
         run.trace(
@@ -183,21 +189,24 @@ impl<'a> Test<'a> {
         run.print(format!("ERROR: Test timed out after {seconds} seconds."));
         let message = format!("the test took more than {seconds} simulated seconds");
         run.fail_pending(FailureKind::TestTimedOut, &message);
-        run.forget_pending();
-        if self.number + 1 == run.file.tests.len() {
-            return None;
+        run.progress.forget_pending();
+        if self.number + 1 == run.given.file.tests.len() {
+            return Err(EndRun);
         }
         self.free();
-        Some((0, run.client_count))
+        Ok(ClientCounts {
+            passed: 0,
+            failed: run.given.client_count,
+        })
     }
 
     /// Watches that the database answers, if the test asks for it.
     fn start_ping(&self) -> Option<Task<()>> {
         let seconds = self.run.spec(self.number).database_ping_delay_seconds;
-        let (run, stage) = (self.run.clone(), self.stage.clone());
+        let (run, testbed) = (self.run.clone(), self.testbed.clone());
         (seconds > 0.0).then(|| {
-            self.run.kernel.spawn(self.stage.test_system, Priority::DefaultDelay, async move {
-                stage.ping(seconds).await;
+            self.run.kernel.spawn(self.testbed.test_system, Priority::DefaultDelay, async move {
+                testbed.ping(seconds).await;
                 let message = format!("no transaction got through within {seconds} simulated seconds (databasePingDelay)");
                 run.fail(FailureKind::DatabaseUnavailable, None, None, message);
                 run.stop();
@@ -205,15 +214,15 @@ impl<'a> Test<'a> {
         })
     }
 
-    /// The phases, up to the numbers of clients that passed and failed. `None` if the run must end.
-    async fn phases(&self) -> Option<(u32, u32)> {
+    /// Runs the phases.
+    async fn phases(&self) -> Result<ClientCounts, EndRun> {
         let run = self.run;
         let spec = run.spec(self.number);
         self.create().await?;
         self.read_faults()?;
         if spec.run_setup && !spec.check_only {
             self.announce(Phase::Setup, "setting up test", "TestSetupStart");
-            for _ in self.stage.clients.iter() {
+            for _ in self.testbed.clients.iter() {
                 run.print("Test received trigger for setup...");
             }
             self.phase(Phase::Setup).await?;
@@ -230,7 +239,7 @@ impl<'a> Test<'a> {
                 .iter()
                 .map(|workload| workload.name.as_str())
                 .collect();
-            for _ in self.stage.clients.iter() {
+            for _ in self.testbed.clients.iter() {
                 run.print(format!("{} complete", names.join(";")));
             }
             run.print(format!("{} complete", self.title));
@@ -246,17 +255,20 @@ impl<'a> Test<'a> {
         }
         self.free();
         let failed = failed as u32;
-        Some((run.client_count - failed, failed))
+        Ok(ClientCounts {
+            passed: run.given.client_count - failed,
+            failed,
+        })
     }
 
     /// Takes the workloads away.
     fn free(&self) {
         let run = self.run;
         run.enter(self.number, Phase::Free);
-        for cast in self.cast.borrow().iter() {
-            for (workload, actor) in &cast.actors {
-                run.call(cast.client.number, *workload);
-                actor.free();
+        for of_client in self.workloads.borrow().iter() {
+            for (number, workload) in &of_client.each {
+                run.call(of_client.client.number, *number);
+                workload.free();
             }
         }
     }
@@ -271,30 +283,25 @@ impl<'a> Test<'a> {
         );
     }
 
-    /// Creates all workloads on all clients. `None` if one cannot be created or left an option unread.
-    async fn create(&self) -> Option<()> {
+    /// Creates all workloads on all clients; each of them must have read its options by then.
+    async fn create(&self) -> Result<(), EndRun> {
         let run = self.run;
         run.enter(self.number, Phase::Factory);
         let shared_random_number = run.kernel.stream("shared").below(10_000_000) as i64;
         let created = self.on_every_client(|client| {
-            let (run, stage, number) = (run.clone(), self.stage.clone(), self.number);
+            let (run, testbed, number) = (run.clone(), self.testbed.clone(), self.number);
             async move {
                 run.kernel.sleep(CREATE_DELAY_SECONDS).await;
-                create_on(&run, &stage, number, &client, shared_random_number)
+                client_workloads::create(&run, &testbed, number, &client, shared_random_number)
             }
         });
-        let mut complete = true;
-        for cast in created.await {
-            match cast {
-                Some(cast) => self.cast.borrow_mut().push(cast),
-                None => complete = false,
-            }
-        }
-        complete.then_some(())
+        let created: Result<_, EndRun> = created.await.into_iter().collect();
+        self.workloads.replace(created?);
+        Ok(())
     }
 
     /// Reads the fault workloads of the file, and draws those that the seed adds.
-    fn read_faults(&self) -> Option<()> {
+    fn read_faults(&self) -> Result<(), EndRun> {
         let run = self.run;
         let spec = run.spec(self.number);
         let mut faults = Vec::new();
@@ -306,11 +313,11 @@ impl<'a> Test<'a> {
                 Some(Ok(fault)) => faults.push(fault),
                 Some(Err(bad)) => {
                     run.fail(FailureKind::NotCreated, None, Some(number), bad.to_string());
-                    return None;
+                    return Err(EndRun);
                 }
             }
         }
-        let mut drawn = run.drawn.borrow_mut();
+        let mut drawn = run.findings.drawn.borrow_mut();
         drawn
             .faults
             .extend(faults.iter().map(|fault| fault.name().to_owned()));
@@ -330,7 +337,7 @@ impl<'a> Test<'a> {
             }
             faults.extend(added);
         }
-        if !run.fault_injection {
+        if !run.given.fault_injection {
             // What fdbserver's switch switches off; clogs, rollbacks and kills of single roles are no "faults" in its sense.
             faults.retain(|fault| !matches!(fault, FaultWorkload::Attrition(_)));
             for name in &mut drawn.faults {
@@ -340,7 +347,7 @@ impl<'a> Test<'a> {
             }
         }
         self.faults.replace(faults);
-        Some(())
+        Ok(())
     }
 
     /// The random stream of a fault workload. It is numbered among those of its own name alone: leaving out
@@ -354,8 +361,8 @@ impl<'a> Test<'a> {
     /// Starts the fault workloads, on client 0.
     fn start_faults(&self) -> Vec<Task<()>> {
         let run = self.run;
-        let client = &self.stage.clients[0];
-        let (Some((cluster, _)), Some(database)) = (&self.stage.cluster, &client.database) else {
+        let client = &self.testbed.clients[0];
+        let (Some((cluster, _)), Some(database)) = (&self.testbed.cluster, &client.database) else {
             return Vec::new();
         };
         let faults = self.faults.take();
@@ -376,30 +383,26 @@ impl<'a> Test<'a> {
             .collect()
     }
 
-    /// Runs one phase on all clients and answers on how many it failed. `None` if a promise was broken.
-    async fn phase(&self, phase: Phase) -> Option<usize> {
+    /// Runs one phase on all clients; returns on how many of them it failed.
+    async fn phase(&self, phase: Phase) -> Result<usize, EndRun> {
         let run = self.run;
         let ends = self.on_every_client(|client| {
-            let cast = self.cast_of(&client);
-            perform(run.clone(), self.stage.clone(), self.number, phase, cast)
+            let workloads = self.workloads_of(&client);
+            let (run, testbed) = (run.clone(), self.testbed.clone());
+            client_workloads::run_phase(run, testbed, self.number, phase, workloads)
         });
         let ends = ends.await;
-        self.stage.collect_breaches(run);
-        let mut failed = 0;
-        let mut broken = false;
-        for end in ends {
-            match end {
-                End::Passed => {}
-                End::Failed => failed += 1,
-                End::Broken => broken = true,
-            }
+        self.testbed.collect_breaches(run);
+        if ends.contains(&PhaseEnd::Broken) {
+            return Err(EndRun);
         }
-        (!broken).then_some(failed)
+        Ok(ends.iter().filter(|end| **end == PhaseEnd::Failed).count())
     }
 
-    fn cast_of(&self, client: &Client) -> Rc<Cast> {
-        let cast = self.cast.borrow();
-        let found = cast.iter().find(|cast| cast.client.number == client.number);
+    fn workloads_of(&self, client: &Client) -> Rc<ClientWorkloads> {
+        let all = self.workloads.borrow();
+        let mut all = all.iter();
+        let found = all.find(|workloads| workloads.client.number == client.number);
         found.expect("every client has its workloads").clone()
     }
 
@@ -411,7 +414,7 @@ impl<'a> Test<'a> {
         let kernel = &self.run.kernel;
         let latency = kernel.stream("tester");
         let tasks: Vec<Task<T>> = self
-            .stage
+            .testbed
             .clients
             .iter()
             .map(|client| {
@@ -435,16 +438,16 @@ impl<'a> Test<'a> {
     fn fetch_metrics(&self) {
         let run = self.run;
         let mut reports: Vec<Vec<Reported>> = Vec::new();
-        for cast in self.cast.borrow().iter() {
+        for workloads in self.workloads.borrow().iter() {
+            let client = workloads.client.number;
             let mut of_client = Vec::new();
-            for (workload, actor) in &cast.actors {
-                run.call(cast.client.number, *workload);
-                of_client.extend(actor.metrics());
+            for (number, workload) in &workloads.each {
+                run.call(client, *number);
+                of_client.extend(workload.metrics());
             }
             for (index, metric) in of_client.iter().enumerate() {
                 run.print(format!(
-                    "Metric ({}, {index}): {}, {:.6}, {}",
-                    cast.client.number,
+                    "Metric ({client}, {index}): {}, {:.6}, {}",
                     metric.name,
                     metric.value,
                     metrics::formatted(metric, metric.value)
@@ -465,7 +468,7 @@ impl<'a> Test<'a> {
                     .detail("Value", printf::g(metric.value))
                     .detail("Formatted", &metric.formatted),
             );
-            run.metrics.borrow_mut().push(metric);
+            run.findings.metrics.borrow_mut().push(metric);
         }
     }
 }

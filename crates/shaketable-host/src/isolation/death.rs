@@ -1,0 +1,143 @@
+//! The verdict about a process that died before it could report.
+
+use super::beacon::{Beacon, Position};
+use super::last_words;
+use crate::plan::{Plan, Recording};
+use crate::testfile::WorkloadSpec;
+use crate::verdict::{Failure, FailureKind, Outcome, Phase};
+use std::time::Duration;
+
+/// How a process ended that did not report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Death {
+    /// A signal killed it.
+    Signal {
+        /// The signal's number.
+        number: i32,
+        /// Its name.
+        name: &'static str,
+        /// What is known about the reason; may be empty.
+        reason: String,
+    },
+    /// Code under test called `exit`, with this status.
+    Exited(i32),
+    /// It stopped itself, for this reason.
+    Refused(String),
+    /// It took longer than allowed and was killed.
+    Hung,
+}
+
+/// The outcome of a seed whose process died. What had failed before comes first: it is more likely to
+/// be the cause than the end is.
+pub(super) fn outcome(
+    death: &Death,
+    plan: &Plan,
+    seed: u32,
+    recording: &Recording,
+    time_limit: Duration,
+) -> Outcome {
+    let Position {
+        test,
+        workload,
+        client,
+        phase,
+        time,
+    } = Beacon::position();
+    let test = &plan.file.tests[test.min(plan.file.tests.len() - 1)];
+    let workload = test.workloads.get(workload);
+    let (kind, message) = describe(death, phase, time_limit);
+    let mut failures = Beacon::failures();
+    failures.push(Failure {
+        kind,
+        test: test.title.clone(),
+        workload: workload.map_or("", WorkloadSpec::display_name).to_owned(),
+        phase,
+        client,
+        time,
+        message,
+    });
+    Outcome {
+        seed,
+        failures,
+        simulated_seconds: time,
+        stack: last_words::stack(),
+        trace: recording.trace_path(),
+        ..Outcome::default()
+    }
+}
+
+fn describe(death: &Death, phase: Phase, time_limit: Duration) -> (FailureKind, String) {
+    match death {
+        Death::Signal {
+            number,
+            name,
+            reason,
+        } => {
+            let mut message = format!("the process was ended by {name} ({number})");
+            if !reason.is_empty() {
+                message.push_str(&format!(": {reason}"));
+            }
+            if phase == Phase::Factory {
+                message.push_str(
+                    "; a crash this early is often a library built for another workload interface (FoundationDB 7.4.0 to 7.4.5)",
+                );
+            }
+            (FailureKind::Crashed, message)
+        }
+        Death::Exited(code) => (
+            FailureKind::Exited,
+            format!("the workload ended the process with status {code}"),
+        ),
+        Death::Refused(reason) => (FailureKind::Misuse, reason.clone()),
+        Death::Hung => (
+            FailureKind::Hung,
+            format!(
+                "no end after {} s of real time: the workload loops or blocks without letting the simulation continue",
+                time_limit.as_secs_f64()
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn segmentation_fault() -> Death {
+        Death::Signal {
+            number: 11,
+            name: "SIGSEGV",
+            reason: String::new(),
+        }
+    }
+
+    #[test]
+    fn each_way_to_die_has_its_own_words() {
+        let words: Vec<String> = [
+            segmentation_fault(),
+            Death::Exited(3),
+            Death::Refused("`now` was called from a thread".into()),
+            Death::Hung,
+        ]
+        .iter()
+        .map(|death| {
+            let (kind, message) = describe(death, Phase::Start, LIMIT);
+            format!("{}: {message}", kind.describe())
+        })
+        .collect();
+        insta::assert_snapshot!(words.join("\n"), @r"
+        crashed: the process was ended by SIGSEGV (11)
+        ended the process: the workload ended the process with status 3
+        interface misused: `now` was called from a thread
+        hung: no end after 60 s of real time: the workload loops or blocks without letting the simulation continue
+        ");
+    }
+
+    #[test]
+    fn a_crash_in_the_factory_suggests_the_older_interface() {
+        let (_, message) = describe(&segmentation_fault(), Phase::Factory, LIMIT);
+        assert!(message.contains("7.4.0 to 7.4.5"), "{message}");
+    }
+}

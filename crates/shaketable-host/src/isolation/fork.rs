@@ -1,0 +1,158 @@
+//! Forks: a child simulates a seed and reports through a pipe, the parent waits for one or the other.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the limit of a process is one of real time, and measured outside of it"
+)]
+
+use super::beacon::{Beacon, REFUSED};
+use super::death::Death;
+use crate::heap::{self, Ground};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// How a child ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ChildEnd {
+    /// It reported, and this is the report.
+    Reported(Vec<u8>),
+    /// It did not.
+    Died(Death),
+}
+
+/// What came through a child's pipe.
+enum Collected {
+    /// Everything: the child has closed its end.
+    All(Vec<u8>),
+    /// Not everything before the limit.
+    TooLate,
+}
+
+/// A child that simulates a seed.
+pub(super) struct Child {
+    pid: Pid,
+    pipe: File,
+    ground: Option<Ground>,
+}
+
+/// The last byte of a report, which tells a whole one from one cut short.
+const END_OF_REPORT: u8 = b'\n';
+
+impl Child {
+    /// Forks; the child runs `work`, reports what it returns and ends. The beacon must be shared, and
+    /// the process must have one thread.
+    pub(super) fn fork(work: impl FnOnce() -> Vec<u8>) -> io::Result<Child> {
+        Beacon::reset();
+        let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+        let ground = Ground::take();
+        // SAFETY: this process has one thread (the worker of the program keeps to that), so that the
+        // child finds no lock taken and may do anything.
+        match unsafe { nix::unistd::fork() }? {
+            ForkResult::Parent { child } => Ok(Child {
+                pid: child,
+                pipe: File::from(reader),
+                ground,
+            }),
+            ForkResult::Child => {
+                drop(reader);
+                heap::begin(ground.as_ref());
+                // The report of an orphan would have no reader.
+                let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
+                let mut report = work();
+                report.push(END_OF_REPORT);
+                let _ = io::Write::write_all(&mut File::from(writer), &report);
+                // SAFETY: ends the process at once: destructors and exit handlers belong to the parent,
+                // or to the code under test, whose life in this process is over.
+                unsafe { libc::_exit(0) }
+            }
+        }
+    }
+
+    /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards, also
+    /// when it cannot be told how it ended.
+    pub(super) fn wait(mut self, limit: Duration) -> io::Result<ChildEnd> {
+        let collected = self.collect(limit);
+        if !matches!(collected, Ok(Collected::All(_))) {
+            self.stop();
+        }
+        let status = loop {
+            match waitpid(self.pid, None) {
+                Err(nix::errno::Errno::EINTR) => {}
+                status => break status?,
+            }
+        };
+        if let Some(ground) = self.ground.take() {
+            // SAFETY: the child has been waited for; it is gone, with all of its threads.
+            unsafe { ground.give_back() };
+        }
+        let mut report = match collected? {
+            Collected::All(report) => report,
+            Collected::TooLate => return Ok(ChildEnd::Died(Death::Hung)),
+        };
+        let last_message = || Beacon::current().last_message();
+        Ok(match status {
+            WaitStatus::Exited(_, 0) if report.last() == Some(&END_OF_REPORT) => {
+                report.pop();
+                ChildEnd::Reported(report)
+            }
+            WaitStatus::Exited(_, REFUSED) if !last_message().is_empty() => {
+                ChildEnd::Died(Death::Refused(last_message()))
+            }
+            WaitStatus::Exited(_, code) => ChildEnd::Died(Death::Exited(code)),
+            WaitStatus::Signaled(_, signal, _) => ChildEnd::Died(Death::Signal {
+                number: signal as i32,
+                name: signal.as_str(),
+                reason: last_message(),
+            }),
+            other => {
+                return Err(io::Error::other(format!(
+                    "unexpected state of a child: {other:?}"
+                )));
+            }
+        })
+    }
+
+    /// Reads what the child writes, until it hangs up or `limit` has passed.
+    fn collect(&mut self, limit: Duration) -> io::Result<Collected> {
+        let deadline = Instant::now() + limit;
+        let mut report = Vec::new();
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let millis = u16::try_from(rest.as_millis()).unwrap_or(u16::MAX);
+            let mut events = [nix::poll::PollFd::new(
+                self.pipe.as_fd(),
+                nix::poll::PollFlags::POLLIN,
+            )];
+            match nix::poll::poll(&mut events, millis) {
+                Ok(0) if rest.is_zero() => return Ok(Collected::TooLate),
+                Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+                Ok(_) => {
+                    let mut buffer = [0; 16 * 1024];
+                    match self.pipe.read(&mut buffer)? {
+                        0 => return Ok(Collected::All(report)),
+                        count => report.extend_from_slice(&buffer[..count]),
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Ends the child: first with a signal that lets it say where it is, then for good.
+    fn stop(&self) {
+        const GRACE_MILLIS: u16 = 200;
+        let _ = kill(self.pid, Signal::SIGTERM);
+        let mut events = [nix::poll::PollFd::new(
+            self.pipe.as_fd(),
+            nix::poll::PollFlags::empty(),
+        )];
+        // The pipe hangs up when the child is gone.
+        let _ = nix::poll::poll(&mut events, GRACE_MILLIS);
+        let _ = kill(self.pid, Signal::SIGKILL);
+    }
+}

@@ -1,0 +1,99 @@
+//! A process of its own for each seed, and a verdict whatever happens to it.
+//!
+//! Code under test may crash, loop without end or call `exit`. So a seed is simulated in a fork
+//! (`fork.rs`): the parent has loaded the library already, and the child starts with everything in place.
+//! The child reports its [`Outcome`] through a pipe. When it dies without a report, the parent reads
+//! where it was from a page of memory that both share (`beacon.rs`), where its signal handlers have left
+//! their last words too (`last_words.rs`), and makes an outcome of that (`death.rs`).
+//!
+//! What this promises: [`Isolation::run_seed`] returns an outcome for every seed, and nothing that
+//! the code under test does to its process reaches the next seed. It is the only place where the
+//! verdict about a process is built. What it refuses: to be used in a process with several threads,
+//! of whose locks a fork would inherit those that are held, and never see them released.
+
+pub(crate) mod beacon;
+mod death;
+mod fork;
+mod last_words;
+
+use crate::heap;
+use crate::plan::{Plan, Recording, Settings};
+use crate::verdict::Outcome;
+use beacon::Beacon;
+use fork::{Child, ChildEnd};
+use nix::sys::signal::{SigHandler, Signal};
+use std::io;
+use std::time::Duration;
+
+/// What a seed's process may take of the machine's memory; fdbserver's own limit.
+const MEMORY_BYTES_MAX: u64 = 8 << 30;
+
+/// A process that is ready to fork for seeds.
+pub struct Isolation {
+    time_limit: Duration,
+}
+
+impl Isolation {
+    /// Prepares this process, which must have one thread and a parent that decides when it ends. A
+    /// seed that takes more than `time_limit` of real time is killed.
+    pub fn prepare(time_limit: Duration) -> io::Result<Isolation> {
+        live_under_parent()?;
+        limit_resources(MEMORY_BYTES_MAX)?;
+        last_words::install(crate::tester::current_client)?;
+        Beacon::share()?;
+        heap::prepare_ground()?;
+        // What the processor can do is found out once here, and not again in every fork: virtual
+        // machines take long to answer.
+        #[cfg(target_arch = "x86_64")]
+        let _ = std::is_x86_feature_detected!("avx2");
+        Ok(Isolation { time_limit })
+    }
+
+    /// Simulates a seed in a process of its own.
+    pub fn run_seed(
+        &self,
+        plan: &Plan,
+        settings: &Settings,
+        seed: u32,
+        recording: &Recording,
+    ) -> Outcome {
+        let child = Child::fork(|| {
+            let outcome = crate::simulate(plan, settings, seed, recording);
+            // An empty report is one that cannot be read, and told as that.
+            serde_json::to_vec(&outcome).unwrap_or_default()
+        });
+        let fault = |message: String| Outcome::simulator_fault(seed, message);
+        match child.and_then(|child| child.wait(self.time_limit)) {
+            Ok(ChildEnd::Reported(report)) => {
+                serde_json::from_slice(&report).unwrap_or_else(|error| {
+                    fault(format!(
+                        "the report of the seed's process is not whole: {error}"
+                    ))
+                })
+            }
+            Ok(ChildEnd::Died(death)) => {
+                death::outcome(&death, plan, seed, recording, self.time_limit)
+            }
+            Err(error) => fault(format!(
+                "the seed cannot have a process of its own: {error}"
+            )),
+        }
+    }
+}
+
+/// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's death
+/// is not survived.
+fn live_under_parent() -> io::Result<()> {
+    // SAFETY: ignoring a signal runs nothing.
+    unsafe { nix::sys::signal::signal(Signal::SIGINT, SigHandler::SigIgn) }?;
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    Ok(())
+}
+
+/// Keeps crashes of code under test from writing core files, and its memory from taking the machine's.
+fn limit_resources(memory_bytes: u64) -> io::Result<()> {
+    use nix::sys::resource::{Resource, setrlimit};
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    setrlimit(Resource::RLIMIT_AS, memory_bytes, memory_bytes)?;
+    Ok(())
+}

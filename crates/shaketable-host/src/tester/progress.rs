@@ -1,0 +1,84 @@
+//! Where a run is: its test, its phase, and the workloads that have not ended it.
+
+use crate::verdict::Phase;
+use std::cell::{Cell, RefCell};
+
+/// The progress of one run.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) test: Cell<usize>,
+    pub(super) phase: Cell<Phase>,
+    pending: RefCell<Vec<Pending>>,
+    /// How many of them can only be woken by a future that was lent to them.
+    pending_on_lent_futures: Cell<usize>,
+    /// Whether the run ends after what is happening now.
+    pub(super) over: Cell<bool>,
+    pub(super) tests_passed: Cell<u32>,
+    pub(super) tests_failed: Cell<u32>,
+}
+
+/// A workload in a phase.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    pub(super) client: u32,
+    pub(super) workload: usize,
+    pub(super) waits_for: WaitsFor,
+}
+
+/// What a workload in a phase may wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// Futures of the C API that were lent to a library: without one nothing can wake it.
+    LentFutures,
+    /// Anything in the simulation.
+    Anything,
+}
+
+impl Progress {
+    /// A phase of a workload has begun.
+    pub(super) fn begin(&self, pending: Pending) {
+        self.pending.borrow_mut().push(pending);
+        self.count_pending();
+    }
+
+    /// It has ended.
+    pub(super) fn end(&self, client: u32, workload: usize) {
+        self.pending
+            .borrow_mut()
+            .retain(|pending| (pending.client, pending.workload) != (client, workload));
+        self.count_pending();
+    }
+
+    /// Whatever was under way is no longer waited for.
+    pub(super) fn forget_pending(&self) {
+        self.pending.borrow_mut().clear();
+        self.count_pending();
+    }
+
+    /// The workloads whose phase has not ended.
+    pub(super) fn pending(&self) -> Vec<Pending> {
+        self.pending.borrow().clone()
+    }
+
+    fn count_pending(&self) {
+        let pending = self.pending.borrow();
+        let lent = pending
+            .iter()
+            .filter(|pending| pending.waits_for == WaitsFor::LentFutures);
+        self.pending_on_lent_futures.set(lent.count());
+    }
+
+    /// Whether a workload of a library is in a phase.
+    pub(super) fn waits_for_libraries(&self) -> bool {
+        self.pending_on_lent_futures.get() > 0
+    }
+
+    pub(super) fn count_test(&self, passed: bool) {
+        let counter = if passed {
+            &self.tests_passed
+        } else {
+            &self.tests_failed
+        };
+        counter.set(counter.get() + 1);
+    }
+}
