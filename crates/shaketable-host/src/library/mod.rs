@@ -8,15 +8,15 @@
 //!
 //! * [`Library`] is a factory: loaded from a file as fdbserver does, or given by a program that is
 //!   its own host.
-//! * [`instance::Workload`] is one workload on one client.
-//! * [`context`] and [`promise`] are what the workload is given.
+//! * `instance::Workload` is one workload on one client.
+//! * `context` and `promise` are what the workload is given.
 //!
 //! A library is never unloaded: code of it may still be referred to, for example by thread-local
 //! destructors.
 
-pub mod context;
-pub mod instance;
-pub mod promise;
+pub(crate) mod context;
+pub(crate) mod instance;
+pub(crate) mod promise;
 mod stand_in;
 
 use crate::hermetic;
