@@ -9,6 +9,8 @@ use crate::harness::{Client, Workload};
 use bytes::Bytes;
 use shaketable_kernel::{Stream, Time};
 
+/// Counts how often a client woke up.
+const WOKEN: Bytes = Bytes::from_static(b"woken");
 /// The value that ends the waiting.
 const STOP: u64 = u64::MAX;
 /// The longest pause between two writes, in simulated seconds.
@@ -48,6 +50,14 @@ impl Workload for Signals {
             }
             // It may wake up for nothing.
             changed.await.expect("a watch waits");
+            // Those who wake up together get in each other's way.
+            client
+                .transact(async |transaction| {
+                    let woken = number(transaction.get(WOKEN, false).await?.as_ref());
+                    transaction.set(WOKEN, value(woken + 1));
+                    Ok(())
+                })
+                .await;
         }
     }
 
