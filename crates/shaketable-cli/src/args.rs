@@ -2,6 +2,7 @@
 
 use crate::seed::Seed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shaketable_host::plan::StalledAfter;
 use shaketable_host::testfile::{KnobError, check_knob, check_knob_value};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -150,6 +151,13 @@ fn parse_time(text: &str) -> Result<Duration, ArgumentError> {
     humantime::parse_duration(text).map_err(ArgumentError::Time)
 }
 
+fn parse_stalled_after(text: &str) -> Result<StalledAfter, ArgumentError> {
+    if text == "off" {
+        return Ok(StalledAfter::Never);
+    }
+    parse_time(text).map(|time| StalledAfter::Seconds(time.as_secs()))
+}
+
 /// One part of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
@@ -188,6 +196,9 @@ pub struct SimulationArgs {
     /// The number of clients [default: 4 to 8, drawn from the seed].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=250))]
     pub clients: Option<u32>,
+    /// Fail a run in which a client gets nothing done for this long in simulated time, with all fault workloads over; `off` lets it wait.
+    #[arg(long, value_name = "TIME|off", default_value = "300s", value_parser = parse_stalled_after)]
+    pub stalled_after: StalledAfter,
     /// Kill a seed that takes longer than this in real time.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
     pub hang_limit: Duration,

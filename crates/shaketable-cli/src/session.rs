@@ -100,6 +100,7 @@ impl Session {
             stress: simulation.stress,
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
+            stalled_after: simulation.stalled_after,
         };
         let (mut parsed, mut wrong) = (Vec::new(), Vec::new());
         for path in &files {

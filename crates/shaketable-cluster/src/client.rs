@@ -50,6 +50,7 @@ mod write_map;
 
 pub use database::{Buggify, Connection, Database};
 pub use limits::RangeLimits;
+pub use load_balance::Question;
 pub use pending::{Pending, Subscription};
 pub use transaction::{ConflictRangeKind, Transaction};
 

@@ -11,6 +11,7 @@
 use crate::database::{FDBDatabase, LeaseBreach};
 use crate::future::FDBFuture;
 use crate::operation::{self, Operation};
+use crate::outstanding::{Ask, Outstanding, StackProbe};
 use crate::universe::Universe;
 use crate::value::Value;
 use shaketable_cluster::client::Database;
@@ -74,6 +75,7 @@ impl Border {
     pub fn future(
         &self,
         process: ProcessId,
+        ask: Ask,
         future: impl Future<Output = Result<(), Error>> + 'static,
     ) -> *mut FDBFuture {
         let handle = FDBFuture::pending(self.universe.clone());
@@ -84,7 +86,13 @@ impl Border {
                 let outcome = future.await.map(|()| Value::Void);
                 operation::finish(&promise, outcome);
             });
-        operation::keep(&handle, Operation::Task(task));
+        let outstanding = Outstanding {
+            ask,
+            process,
+            since: self.kernel.now(),
+            stack: self.universe.stack(),
+        };
+        operation::keep(&handle, outstanding, Operation::Task(task));
         handle.into_raw()
     }
 
@@ -92,6 +100,29 @@ impl Border {
     pub fn pending_operations(&self) -> usize {
         let count = self.universe.objects(|objects| objects.operations.len());
         count.unwrap_or(0)
+    }
+
+    /// The futures that are pending, in no particular order, and what each of them waits for.
+    pub fn outstanding(&self) -> Vec<Outstanding> {
+        let all = self.universe.objects(|objects| {
+            let kept = objects.operations.iter();
+            kept.map(|(_, kept)| kept.outstanding.clone()).collect()
+        });
+        all.unwrap_or_default()
+    }
+
+    /// How many operations of a process have ended well so far, of those that had to wait.
+    pub fn operations_done(&self, process: ProcessId) -> u64 {
+        let done = self
+            .universe
+            .objects(|objects| objects.progress.of(process));
+        done.unwrap_or(0)
+    }
+
+    /// From now on the stack of every call is looked at and kept while the call is outstanding.
+    pub fn note_stacks(&self, probe: StackProbe) {
+        // A second one would be the same.
+        let _ = self.universe.stack_probe.set(Box::new(probe));
     }
 
     /// Calls `observer` for each error that reaches the code under test as the result of an operation, just before it does.

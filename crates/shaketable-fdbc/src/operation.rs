@@ -5,6 +5,7 @@
 //! it stands among the universe's objects under the number that the future knows.
 
 use crate::future::FDBFuture;
+use crate::outstanding::{Kept, Outstanding};
 use crate::universe::Slot;
 use crate::value::Value;
 use shaketable_cluster::client::{Pending, Subscription};
@@ -13,41 +14,45 @@ use shaketable_kernel::Task;
 use std::sync::Arc;
 
 /// What works for a future and ends when it is dropped.
-#[expect(
-    dead_code,
-    reason = "an operation is only kept so that dropping it can end it"
-)]
 pub(crate) enum Operation {
     /// An operation of the client.
-    Client(Subscription),
+    Client(#[expect(dead_code, reason = "dropping it ends the operation")] Subscription),
     /// A task of the host.
-    Task(Task<()>),
+    Task(#[expect(dead_code, reason = "dropping it ends the task")] Task<()>),
 }
 
 /// Completes `future` with the result of `pending`, now or later. Runs on the kernel's thread.
 pub(crate) fn follow<T: 'static>(
     future: Arc<FDBFuture>,
+    outstanding: Outstanding,
     pending: Pending<T>,
     wrap: impl FnOnce(T) -> Value + 'static,
 ) {
     let promise = future.clone();
     let subscription = pending.then(move |result| finish(&promise, result.map(wrap)));
-    keep(&future, Operation::Client(subscription));
+    keep(&future, outstanding, Operation::Client(subscription));
 }
 
 /// Remembers what works for `future`, unless it is ready already. Runs on the kernel's thread.
-pub(crate) fn keep(future: &FDBFuture, operation: Operation) {
+pub(crate) fn keep(future: &FDBFuture, outstanding: Outstanding, operation: Operation) {
     if future.is_ready() {
         return;
     }
     if let Some(universe) = &future.universe {
-        universe.objects(|objects| future.operation.set(objects.operations.insert(operation)));
+        let kept = Kept {
+            outstanding,
+            operation,
+        };
+        universe.objects(|objects| future.operation.set(objects.operations.insert(kept)));
     }
 }
 
 /// Completes `future` and forgets what worked for it. Runs on the kernel's thread.
 pub(crate) fn finish(future: &Arc<FDBFuture>, outcome: Result<Value, Error>) {
     let done = take(future);
+    if let (Ok(_), Some(done), Some(universe)) = (&outcome, &done, &future.universe) {
+        universe.objects(|objects| objects.progress.note(&done.outstanding));
+    }
     if let (Err(error), Some(universe)) = (&outcome, &future.universe) {
         let observer = universe.objects(|objects| {
             *objects.errors.entry(error.0).or_default() += 1;
@@ -70,7 +75,7 @@ pub(crate) fn cancel(future: &Arc<FDBFuture>) {
     future.complete(Err(Error::OPERATION_CANCELLED));
 }
 
-fn take(future: &FDBFuture) -> Option<Operation> {
+fn take(future: &FDBFuture) -> Option<Kept> {
     let number = future.operation.take();
     if number == Slot::EMPTY {
         return None;

@@ -6,6 +6,7 @@
 
 use crate::future::FDBFuture;
 use crate::operation;
+use crate::outstanding::{Ask, Outstanding};
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use shaketable_cluster::client::{Pending, Transaction};
@@ -66,14 +67,22 @@ impl FDBTransaction {
     /// Runs `call` like [`FDBTransaction::apply`]; the future gets its result.
     pub(crate) fn submit<T: 'static>(
         self: &Arc<FDBTransaction>,
+        ask: Ask,
         call: impl FnOnce(&Transaction) -> Pending<T> + Send + 'static,
         wrap: impl FnOnce(T) -> Value + Send + 'static,
     ) -> Arc<FDBFuture> {
         let future = FDBFuture::pending(self.universe.clone());
         let (handle, promise) = (self.clone(), future.clone());
-        self.universe.post(move |_| {
+        let stack = self.universe.stack();
+        self.universe.post(move |kernel| {
             if let Some(object) = handle.object() {
-                operation::follow(promise, call(&object), wrap);
+                let outstanding = Outstanding {
+                    ask,
+                    process: object.process(),
+                    since: kernel.now(),
+                    stack,
+                };
+                operation::follow(promise, outstanding, call(&object), wrap);
             } else if let Some(refusal) = handle.refusal {
                 operation::finish(&promise, Err(refusal));
             }
@@ -84,7 +93,7 @@ impl FDBTransaction {
     /// Commits. The version is there when the future is.
     pub(crate) fn commit(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
         let handle = self.clone();
-        self.submit(Transaction::commit, move |()| {
+        self.submit(Ask::Commit, Transaction::commit, move |()| {
             // The handle may have been destroyed meanwhile; then nobody can ask for its version any more.
             if let Some(object) = handle.object() {
                 handle

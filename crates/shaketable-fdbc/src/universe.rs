@@ -11,7 +11,7 @@
 
 use crate::embedded::EmbeddedCluster;
 use crate::network::ClusterName;
-use crate::operation::Operation;
+use crate::outstanding::{Kept, Progress, StackProbe};
 use crate::thread_bound::ThreadBound;
 use once_cell::race::OnceBox;
 use shaketable_cluster::client::{Database, Transaction};
@@ -26,13 +26,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Universe {
     inbox: Inbox,
     objects: OnceBox<ThreadBound<Objects>>,
+    /// How to look at the stack of a call, if somebody wants to know where it was made.
+    pub(crate) stack_probe: OnceBox<StackProbe>,
 }
 
 /// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first complete nothing when
 /// their transactions go.
 #[derive(Default)]
 pub(crate) struct Objects {
-    pub(crate) operations: Slab<Operation>,
+    pub(crate) operations: Slab<Kept>,
+    pub(crate) progress: Progress,
     pub(crate) transactions: Slab<Transaction>,
     pub(crate) databases: Slab<Database>,
     /// The clusters of an ordinary program; a host keeps its own.
@@ -75,6 +78,7 @@ impl Universe {
         Universe {
             inbox,
             objects: OnceBox::new(),
+            stack_probe: OnceBox::new(),
         }
     }
 
@@ -90,6 +94,13 @@ impl Universe {
     /// Runs `job` later, on the kernel's thread, after everything that was posted before.
     pub(crate) fn post(&self, job: impl FnOnce(&Kernel) + Send + 'static) {
         self.inbox.post(job);
+    }
+
+    /// The stack of the caller, if it is wanted.
+    pub(crate) fn stack(&self) -> Box<[usize]> {
+        self.stack_probe
+            .get()
+            .map_or_else(Box::default, |probe| probe())
     }
 
     /// Whether the calling thread is the kernel's.

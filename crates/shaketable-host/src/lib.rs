@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+mod call_site;
 mod clock;
 #[allow(unsafe_code, reason = "an allocator; see the module")]
 pub mod heap;
@@ -21,6 +22,7 @@ pub mod heap;
 pub mod hermetic;
 #[allow(unsafe_code, reason = "fork, signals and memory that processes share")]
 pub mod isolation;
+mod key_text;
 #[allow(unsafe_code, reason = "the border to code under test; see the module")]
 pub mod library;
 pub mod options;

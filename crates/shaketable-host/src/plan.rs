@@ -30,7 +30,30 @@ pub struct Settings {
     pub knobs: Vec<(String, String)>,
     /// The number of clients.
     pub clients: Option<u32>,
+    /// After how many simulated seconds without progress a client has stalled.
+    #[serde(default)]
+    pub stalled_after: StalledAfter,
 }
+
+/// After how many simulated seconds in which a client gets nothing done, with the fault workloads over,
+/// a run has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StalledAfter {
+    /// This many.
+    Seconds(u64),
+    /// A client may wait as long as the run may take.
+    Never,
+}
+
+impl Default for StalledAfter {
+    fn default() -> StalledAfter {
+        StalledAfter::Seconds(STALLED_AFTER_SECONDS)
+    }
+}
+
+/// Longer than anything takes in a cluster that is well.
+const STALLED_AFTER_SECONDS: u64 = 300;
 
 /// How much of a run is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,6 +64,8 @@ pub enum Recording {
     Nothing,
     /// How often each fault happened.
     Counts,
+    /// The same, and where in the code under test each call was made that has not ended.
+    Places,
     /// Every event, to a file.
     Trace {
         /// The file.
@@ -55,7 +80,7 @@ impl Recording {
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
-            Recording::Nothing | Recording::Counts => None,
+            Recording::Nothing | Recording::Counts | Recording::Places => None,
         }
     }
 }

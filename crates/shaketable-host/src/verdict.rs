@@ -54,6 +54,9 @@ pub struct Outcome {
     pub uncontrolled: Vec<String>,
     /// The lines fdbserver would have printed.
     pub console: Vec<String>,
+    /// What each client waits for whose phase did not end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
     /// Where the code under test was when its process died, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
@@ -252,6 +255,8 @@ pub enum FailureKind {
     CheckTimedOut,
     /// The whole run took too long.
     RunTimedOut,
+    /// With the fault workloads over, a client gets nothing done.
+    Stalled,
     /// The database did not answer as often as `databasePingDelay` asks.
     DatabaseUnavailable,
     /// An option of the test file was not read.
@@ -286,6 +291,7 @@ impl FailureKind {
             FailureKind::TestTimedOut => "test timed out",
             FailureKind::CheckTimedOut => "check timed out",
             FailureKind::RunTimedOut => "run timed out",
+            FailureKind::Stalled => "stalled",
             FailureKind::DatabaseUnavailable => "database unavailable",
             FailureKind::OptionsNotRead => "options not read",
             FailureKind::NotCreated => "workload not created",
@@ -295,6 +301,59 @@ impl FailureKind {
             FailureKind::Hung => "hung",
             FailureKind::HostFault => "simulator fault",
         }
+    }
+}
+
+/// What a client waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The client.
+    pub client: u32,
+    /// What it waits for: a word or two that the key completes, if there is one.
+    pub what: String,
+    /// The key it is about, decoded if it is a tuple.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Simulated seconds at which it began to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<f64>,
+    /// The address of the server that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The line of the code under test that asked; only of recorded runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl Wait {
+    pub(crate) fn of(client: u32, what: String) -> Wait {
+        Wait {
+            client,
+            what,
+            key: None,
+            since: None,
+            server: None,
+            place: None,
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {} waits for {}", self.client, self.what)?;
+        if let Some(key) = &self.key {
+            write!(f, " {key}")?;
+        }
+        if let Some(since) = self.since {
+            write!(f, " since {since:.1} s")?;
+        }
+        if let Some(server) = &self.server {
+            write!(f, " at {server}")?;
+        }
+        if let Some(place) = &self.place {
+            write!(f, " ({place})")?;
+        }
+        Ok(())
     }
 }
 

@@ -56,6 +56,10 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
             outcome.failures.len() - 4
         );
     }
+    for (index, wait) in outcome.waits.iter().enumerate() {
+        let title = if index == 0 { "who waits" } else { "" };
+        let _ = writeln!(out, "  {title:<17} {}", shortened(&wait.to_string()));
+    }
     drawn(&mut out, outcome);
     let end = outcome
         .failures

@@ -1,7 +1,7 @@
 //! The one line to paste that runs a seed again.
 
 use crate::args::{BuildArgs, OnOff};
-use shaketable_host::plan::Settings;
+use shaketable_host::plan::{Settings, StalledAfter};
 use std::path::Path;
 
 /// How this program was called, and with what.
@@ -39,6 +39,11 @@ impl Repro {
         }
         if let Some(clients) = settings.clients {
             words.push(format!("--clients {clients}"));
+        }
+        match settings.stalled_after {
+            usual if usual == StalledAfter::default() => {}
+            StalledAfter::Seconds(seconds) => words.push(format!("--stalled-after {seconds}s")),
+            StalledAfter::Never => words.push("--stalled-after off".to_owned()),
         }
         let build = &self.build;
         if let Some(package) = &build.package {

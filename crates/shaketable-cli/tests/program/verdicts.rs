@@ -75,6 +75,7 @@ fn every_way_in_which_rust_goes_wrong_has_a_verdict_with_phase_and_client() {
         "Spin",
         "Stuck",
         "DeadLock",
+        "WatchInVain",
         "KeepDatabase",
         "BadCheckTimeout",
         "BadMetrics",
@@ -94,6 +95,49 @@ fn every_way_in_which_rust_goes_wrong_has_a_verdict_with_phase_and_client() {
         verdicts.push_str(&format!("{workload}\n    {line}\n"));
     }
     insta::assert_snapshot!(verdicts);
+}
+
+#[test]
+fn a_run_that_does_not_end_says_who_waits_for_what_and_in_which_line() {
+    let bench = Bench::new("who-waits", "libraryName = 'probe'\n");
+    fs::write(bench.folder.join("bench.toml"), probe_file("WatchInVain")).unwrap();
+    let run = |arguments: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_shaketable"))
+            .args(arguments.split(' '))
+            .current_dir(&bench.folder)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(100));
+        text(&output.stdout)
+    };
+    let report = run("run bench.toml --seed 2 --seeds 1 --clients 2 --no-build");
+    let waits: Vec<&str> = report
+        .lines()
+        .filter(|line| line.contains("waits for"))
+        .collect();
+    assert_eq!(waits.len(), 2, "{report}");
+    for (client, line) in waits.iter().enumerate() {
+        let start = format!("client {client} waits for a watch of (\"probe\", 7) since ");
+        assert!(line.contains(&start), "{line}");
+        // The address of the server, and the line of the call.
+        assert!(
+            line.contains(" s at 2.") && line.contains("probe/src/lib.rs:"),
+            "{line}"
+        );
+    }
+    let json = run("run bench.toml --seed 2 --clients 2 --no-build --message-format json");
+    assert!(json.contains(r#""kind":"stalled""#), "{json}");
+    assert!(
+        json.contains(r#""what":"a watch of","key":"(\"probe\", 7)""#),
+        "{json}"
+    );
+    // Soon: not when the time of the run is up.
+    let seconds = json.split(r#""simulated_seconds":"#).nth(1).unwrap();
+    let seconds: f64 = seconds.split([',', '}']).next().unwrap().parse().unwrap();
+    assert!(seconds < 120.0, "after {seconds} s");
+    // A test that wants to wait may.
+    let report = run("run bench.toml --seed 2 --clients 2 --no-build --stalled-after off");
+    assert!(report.contains("run timed out"), "{report}");
 }
 
 #[test]

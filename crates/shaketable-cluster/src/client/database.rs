@@ -6,7 +6,7 @@
 //! the handle: every operation of every transaction fails with that error.
 
 use super::grv::GrvBatchers;
-use super::load_balance::LoadBalance;
+use super::load_balance::{LoadBalance, Question};
 use super::locations::LocationCache;
 use super::options::{DatabaseOption, OptionValue};
 use super::shared::{First, first_of};
@@ -132,6 +132,16 @@ impl Database {
             ),
             _follower: follower,
         }))
+    }
+
+    /// The questions of this handle that a storage server has not answered yet.
+    pub fn questions(&self) -> Vec<Question> {
+        self.0.balance.questions()
+    }
+
+    /// The process that speaks through this handle.
+    pub fn process(&self) -> ProcessId {
+        self.0.process
     }
 
     /// The kernel this database lives in.

@@ -6,10 +6,12 @@
 //! budget: every answer earns a twentieth of a second question. So a slow replica is mostly waited for, which is how
 //! applications come to see 1009 although other replicas have the version.
 
-use crate::proto::StorageInterface;
+use crate::proto::{Key, StorageInterface};
 use shaketable_kernel::{Kernel, Stream, Time};
+use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a second question costs at least in patience, in seconds.
 const BASE_SECOND_REQUEST_TIME: f64 = 0.0005;
@@ -27,6 +29,17 @@ pub(crate) struct LoadBalance {
     second_budget: Cell<f64>,
     second_multiplier: Cell<f64>,
     servers: RefCell<BTreeMap<u64, Measured>>,
+    /// The questions that have no answer yet.
+    questions: RefCell<Slab<Question>>,
+}
+
+/// A question of a client that a storage server has not answered.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The key it is about, or where its range begins.
+    pub key: Key,
+    /// The address of the server.
+    pub server: Rc<str>,
 }
 
 #[derive(Clone, Copy)]
@@ -58,6 +71,7 @@ impl Default for LoadBalance {
             second_budget: Cell::new(0.0),
             second_multiplier: Cell::new(1.0),
             servers: RefCell::default(),
+            questions: RefCell::default(),
         }
     }
 }
@@ -112,8 +126,26 @@ impl LoadBalance {
             .set(multiplier + SECOND_REQUEST_MULTIPLIER_GROWTH);
     }
 
-    /// A server is asked. The question is open until what is returned is dropped.
-    pub(crate) fn ask<'a>(&'a self, kernel: &'a Kernel, server: &StorageInterface) -> Open<'a> {
+    /// The questions that are open, in no particular order.
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        let questions = self.questions.borrow();
+        questions
+            .iter()
+            .map(|(_, question)| question.clone())
+            .collect()
+    }
+
+    /// A server is asked about a key. The question is open until what is returned is dropped.
+    pub(crate) fn ask<'a>(
+        &'a self,
+        kernel: &'a Kernel,
+        server: &StorageInterface,
+        key: &Key,
+    ) -> Open<'a> {
+        let question = self.questions.borrow_mut().insert(Question {
+            key: key.clone(),
+            server: server.address.clone(),
+        });
         let now = kernel.now();
         let mut servers = self.servers.borrow_mut();
         let measured = servers.entry(server.id).or_default();
@@ -122,6 +154,7 @@ impl LoadBalance {
         Open {
             balance: self,
             kernel,
+            question,
             server: server.id,
             asked: now,
             end: Cell::new(End::Unknown),
@@ -152,6 +185,8 @@ pub(crate) enum End {
 pub(crate) struct Open<'a> {
     balance: &'a LoadBalance,
     kernel: &'a Kernel,
+    /// Its place among the questions that are open.
+    question: usize,
     server: u64,
     asked: Time,
     end: Cell<End>,
@@ -169,6 +204,8 @@ impl Open<'_> {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
+        let question = self.balance.questions.borrow_mut().remove(self.question);
+        drop(question);
         let now = self.kernel.now();
         let taken = now.since(self.asked);
         let mut servers = self.balance.servers.borrow_mut();

@@ -10,8 +10,9 @@ use super::load_balance::{End, Open, Order};
 use super::shared::{First, first_of};
 use crate::error::Error;
 use crate::proto::{
-    GetKey, GetSplitPoints, GetStorageMetrics, GetValue, Key, KeyRange, KeySelector, ShardLocation,
-    StorageError, StorageInterface, Value, Version, WatchValue,
+    GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue, Key,
+    KeyRange, KeySelector, ShardLocation, StorageError, StorageInterface, Value, Version,
+    WatchValue,
 };
 use bytes::Bytes;
 use shaketable_kernel::{Disconnected, Endpoint, Request, Requesting};
@@ -183,7 +184,7 @@ impl Context {
         question: impl Fn() -> Q,
     ) -> impl Future<Output = Result<T, Failure>>
     where
-        Q: Request<Reply = Result<T, StorageError>>,
+        Q: Request<Reply = Result<T, StorageError>> + About,
         T: 'static,
     {
         let order = self
@@ -200,7 +201,7 @@ impl Context {
         question: impl Fn() -> Q,
     ) -> Result<T, Failure>
     where
-        Q: Request<Reply = Result<T, StorageError>>,
+        Q: Request<Reply = Result<T, StorageError>> + About,
         T: 'static,
     {
         let servers = &shard.servers;
@@ -215,8 +216,9 @@ impl Context {
         while asked < servers.len() || !waiting.is_empty() {
             if asked < servers.len() && (waiting.is_empty() || second) {
                 let server = &servers[(first + asked) % servers.len()];
-                let open = self.balance.ask(&self.kernel, server);
-                waiting.push((endpoint(server).request(self.process, question()), open));
+                let request = question();
+                let open = self.balance.ask(&self.kernel, server, request.about());
+                waiting.push((endpoint(server).request(self.process, request), open));
                 asked += 1;
                 second = false;
             }
@@ -269,6 +271,54 @@ impl Context {
                 Ok(())
             }
         }
+    }
+}
+
+/// A request to a storage server, which is about some key. For reports: what does a client wait for?
+pub(super) trait About {
+    /// The key, or where the range begins.
+    fn about(&self) -> &Key;
+}
+
+impl About for GetValue {
+    fn about(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl About for GetKey {
+    fn about(&self) -> &Key {
+        &self.selector.key
+    }
+}
+
+impl About for GetKeyValues {
+    fn about(&self) -> &Key {
+        &self.begin.key
+    }
+}
+
+impl About for GetMappedKeyValues {
+    fn about(&self) -> &Key {
+        self.primary.about()
+    }
+}
+
+impl About for GetStorageMetrics {
+    fn about(&self) -> &Key {
+        &self.range.begin
+    }
+}
+
+impl About for GetSplitPoints {
+    fn about(&self) -> &Key {
+        &self.range.begin
+    }
+}
+
+impl About for WatchValue {
+    fn about(&self) -> &Key {
+        &self.key
     }
 }
 

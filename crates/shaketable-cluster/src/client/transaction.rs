@@ -27,7 +27,7 @@ use super::shared::Shared;
 use super::special_keys;
 use crate::error::Error;
 use crate::proto::{ReadVersion, Version, Versionstamp};
-use shaketable_kernel::Priority;
+use shaketable_kernel::{Priority, ProcessId};
 use std::cell::{Ref, RefCell, RefMut};
 use std::fmt;
 use std::future::Future;
@@ -72,6 +72,11 @@ impl Transaction {
 
     pub(crate) fn inner(&self) -> &Rc<Inner> {
         &self.0.0
+    }
+
+    /// The process that the transaction belongs to.
+    pub fn process(&self) -> ProcessId {
+        self.inner().context.process
     }
 
     /// Reads at this version instead of asking for one. Deferred: 2010 if there is one, 2011 if it is not

@@ -2,6 +2,7 @@
 
 use super::{borrow, bytes, failed, option_value, take, write};
 use crate::future::FDBFuture;
+use crate::outstanding::Ask;
 use crate::transaction::FDBTransaction;
 use crate::types::{fdb_bool_t, fdb_error_t};
 use crate::value::{Keys, MappedRows, Rows, Strings, Value};
@@ -89,7 +90,11 @@ pub unsafe extern "C" fn fdb_transaction_get_read_version(
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
     transaction
-        .submit(Transaction::get_read_version, Value::Int64)
+        .submit(
+            Ask::ReadVersion,
+            Transaction::get_read_version,
+            Value::Int64,
+        )
         .into_raw()
 }
 
@@ -108,6 +113,7 @@ pub unsafe extern "C" fn fdb_transaction_get(
     let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
     transaction
         .submit(
+            Ask::Get(key.clone()),
             move |transaction| transaction.get(key, snapshot != 0),
             Value::Optional,
         )
@@ -136,6 +142,7 @@ pub unsafe extern "C" fn fdb_transaction_get_key(
     };
     transaction
         .submit(
+            Ask::GetKey(selector.key.clone()),
             move |transaction| transaction.get_key(selector, snapshot != 0),
             Value::Key,
         )
@@ -156,6 +163,7 @@ pub unsafe extern "C" fn fdb_transaction_get_addresses_for_key(
     let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
     transaction
         .submit(
+            Ask::Addresses(key.clone()),
             move |transaction| transaction.get_addresses_for_key(key),
             |addresses| {
                 let addresses = addresses.iter().map(|address| address.as_bytes());
@@ -201,6 +209,7 @@ pub unsafe extern "C" fn fdb_transaction_get_range(
     };
     transaction
         .submit(
+            Ask::GetRange(begin.key.clone(), end.key.clone()),
             move |transaction| {
                 transaction.get_range(begin, end, limits, snapshot != 0, reverse != 0)
             },
@@ -248,6 +257,7 @@ pub unsafe extern "C" fn fdb_transaction_get_mapped_range(
     };
     transaction
         .submit(
+            Ask::GetMappedRange(begin.key.clone(), end.key.clone()),
             move |transaction| {
                 let (snapshot, reverse) = (snapshot != 0, reverse != 0);
                 transaction.get_mapped_range(begin, end, mapper, limits, snapshot, reverse)
@@ -355,7 +365,11 @@ pub unsafe extern "C" fn fdb_transaction_watch(
     // SAFETY: the contract of the header.
     let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
     transaction
-        .submit(move |transaction| transaction.watch(key), |()| Value::Void)
+        .submit(
+            Ask::Watch(key.clone()),
+            move |transaction| transaction.watch(key),
+            |()| Value::Void,
+        )
         .into_raw()
 }
 
@@ -398,7 +412,7 @@ pub unsafe extern "C" fn fdb_transaction_get_versionstamp(
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
     transaction
-        .submit(Transaction::get_versionstamp, |stamp| {
+        .submit(Ask::Versionstamp, Transaction::get_versionstamp, |stamp| {
             Value::Key(Bytes::copy_from_slice(&stamp.to_bytes()))
         })
         .into_raw()
@@ -415,7 +429,11 @@ pub unsafe extern "C" fn fdb_transaction_get_approximate_size(
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
     transaction
-        .submit(Transaction::get_approximate_size, Value::Int64)
+        .submit(
+            Ask::Estimate,
+            Transaction::get_approximate_size,
+            Value::Int64,
+        )
         .into_raw()
 }
 
@@ -430,7 +448,7 @@ pub unsafe extern "C" fn fdb_transaction_get_total_cost(
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
     transaction
-        .submit(Transaction::get_total_cost, Value::Int64)
+        .submit(Ask::Estimate, Transaction::get_total_cost, Value::Int64)
         .into_raw()
 }
 
@@ -445,7 +463,11 @@ pub unsafe extern "C" fn fdb_transaction_get_tag_throttled_duration(
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
     transaction
-        .submit(Transaction::get_tag_throttled_duration, Value::Double)
+        .submit(
+            Ask::Estimate,
+            Transaction::get_tag_throttled_duration,
+            Value::Double,
+        )
         .into_raw()
 }
 
@@ -462,6 +484,7 @@ pub unsafe extern "C" fn fdb_transaction_on_error(
     let transaction = unsafe { borrow(transaction) };
     transaction
         .submit(
+            Ask::OnError(error),
             move |transaction| transaction.on_error(Error(error)),
             |()| Value::Void,
         )
@@ -520,6 +543,7 @@ pub unsafe extern "C" fn fdb_transaction_get_estimated_range_size_bytes(
     let transaction = unsafe { borrow(transaction) };
     transaction
         .submit(
+            Ask::Size(range.begin.clone(), range.end.clone()),
             move |transaction| transaction.get_estimated_range_size_bytes(range),
             Value::Int64,
         )
@@ -579,6 +603,7 @@ pub unsafe extern "C" fn fdb_transaction_get_range_split_points_with_limit(
     let transaction = unsafe { borrow(transaction) };
     transaction
         .submit(
+            Ask::SplitPoints(range.begin.clone(), range.end.clone()),
             move |transaction| transaction.get_range_split_points(range, chunk_size),
             move |mut keys| {
                 if let Ok(limit) = usize::try_from(limit)

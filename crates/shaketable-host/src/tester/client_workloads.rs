@@ -275,6 +275,7 @@ pub(super) async fn run_phase(
                         .detail("Workload", title),
                 );
                 run.fail_pending(
+                    &testbed,
                     FailureKind::CheckTimedOut,
                     &format!("no answer within {timeout_seconds} simulated seconds, which is what the workload allows itself"),
                 );

@@ -2,7 +2,7 @@
 //! what follows from the two.
 
 use crate::library::Library;
-use crate::plan::{Plan, Settings};
+use crate::plan::{Plan, Settings, StalledAfter};
 use crate::testfile::{Configuration, Knob, TestFile};
 use shaketable_kernel::Kernel;
 
@@ -20,6 +20,8 @@ pub(super) struct Conditions {
     pub(super) client_count: u32,
     /// Simulated seconds the whole run may take.
     pub(super) limit_seconds: f64,
+    /// Simulated seconds in which a client may get nothing done, if that is limited.
+    pub(super) stalled_after_seconds: Option<f64>,
 }
 
 /// FoundationDB's limits for a whole run, in simulated seconds.
@@ -52,6 +54,10 @@ impl Conditions {
             asked_knobs: asked_knobs.collect(),
             client_count: settings.clients.unwrap_or(drawn_clients),
             limit_seconds: limit_seconds(configuration, buggify),
+            stalled_after_seconds: match settings.stalled_after {
+                StalledAfter::Seconds(seconds) => Some(seconds as f64),
+                StalledAfter::Never => None,
+            },
         }
     }
 }

@@ -12,6 +12,7 @@
 //! * [`testbed`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
+//! * [`waits`]: who waits for what, and whether the clients get on.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
 mod client_host;
@@ -25,6 +26,7 @@ mod recorder;
 mod run;
 mod sites;
 mod testbed;
+mod waits;
 
 use crate::hermetic;
 use crate::isolation::beacon::Beacon;
@@ -58,6 +60,9 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             if matches!(recording, Recording::Trace { .. }) {
                 testbed.observe_errors(&run, &recorder);
             }
+            if matches!(recording, Recording::Trace { .. } | Recording::Places) {
+                testbed.note_call_sites();
+            }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
             drive(&run, &testbed, &tests);
@@ -75,7 +80,9 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     if let Err(error) = run.log.finish() {
         run.fail_host(format!("cannot write the trace: {error}"));
     }
-    let outcome = run.outcome(&recorder, recording);
+    let mut outcome = run.outcome(&recorder, recording);
+    // Lines are looked up in files, which is no act of the code under test.
+    outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();
     let instances = run.instances.take();
     drop(instances);
@@ -88,6 +95,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
 fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
     let limit = Time::from_secs(run.given.limit_seconds);
+    let stalls = waits::StallWatch::default();
     loop {
         let before = kernel.events();
         if let Err(spinning) = kernel.run_ready() {
@@ -104,9 +112,13 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         }
         if tasks_ran && run.progress.waits_for_libraries() && testbed.pending_operations() == 0 {
             run.fail_pending(
+                testbed,
                 FailureKind::DeadLock,
                 "the phase is pending, and no future of the database and no delay is: nothing can wake the workload",
             );
+            return;
+        }
+        if stalls.look(run, testbed) {
             return;
         }
         if kernel.now() > limit {
@@ -119,11 +131,12 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
                     .detail("Error", "timed_out")
                     .detail("ErrorCode", 1004),
             );
-            run.fail_pending(FailureKind::RunTimedOut, &message);
+            run.fail_pending(testbed, FailureKind::RunTimedOut, &message);
             return;
         }
         if !kernel.advance() {
             run.fail_pending(
+                testbed,
                 FailureKind::DeadLock,
                 "nothing is left that could ever happen",
             );

@@ -188,7 +188,7 @@ impl<'a> Test<'a> {
         );
         run.print(format!("ERROR: Test timed out after {seconds} seconds."));
         let message = format!("the test took more than {seconds} simulated seconds");
-        run.fail_pending(FailureKind::TestTimedOut, &message);
+        run.fail_pending(self.testbed, FailureKind::TestTimedOut, &message);
         run.progress.forget_pending();
         if self.number + 1 == run.given.file.tests.len() {
             return Err(EndRun);
@@ -376,9 +376,14 @@ impl<'a> Test<'a> {
                     random: self.stream_of("fault", fault.name(), &faults[..number]),
                 };
                 let fault = fault.clone();
-                let start = async move { fault.start(&context).await };
-                run.kernel
-                    .spawn(client.process, Priority::DefaultDelay, start)
+                let run = run.clone();
+                run.progress.begin_fault();
+                let start = async move {
+                    fault.start(&context).await;
+                    run.progress.end_fault(run.kernel.now());
+                };
+                let kernel = &self.run.kernel;
+                kernel.spawn(client.process, Priority::DefaultDelay, start)
             })
             .collect()
     }

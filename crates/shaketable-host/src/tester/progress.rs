@@ -1,6 +1,7 @@
 //! Where a run is: its test, its phase, and the workloads that have not ended it.
 
 use crate::verdict::Phase;
+use shaketable_kernel::Time;
 use std::cell::{Cell, RefCell};
 
 /// The progress of one run.
@@ -13,6 +14,9 @@ pub(super) struct Progress {
     pending_on_lent_futures: Cell<usize>,
     /// Whether the run ends after what is happening now.
     pub(super) over: Cell<bool>,
+    /// How many fault workloads are under way, and when the last one ended.
+    faults_running: Cell<usize>,
+    calm_since: Cell<Time>,
     pub(super) tests_passed: Cell<u32>,
     pub(super) tests_failed: Cell<u32>,
 }
@@ -53,6 +57,22 @@ impl Progress {
     pub(super) fn forget_pending(&self) {
         self.pending.borrow_mut().clear();
         self.count_pending();
+    }
+
+    /// A fault workload begins.
+    pub(super) fn begin_fault(&self) {
+        self.faults_running.set(self.faults_running.get() + 1);
+    }
+
+    /// A fault workload has ended.
+    pub(super) fn end_fault(&self, now: Time) {
+        self.faults_running.set(self.faults_running.get() - 1);
+        self.calm_since.set(now);
+    }
+
+    /// Since when no fault workload has been running, if none is.
+    pub(super) fn calm_since(&self) -> Option<Time> {
+        (self.faults_running.get() == 0).then(|| self.calm_since.get())
     }
 
     /// The workloads whose phase has not ended.

@@ -2,6 +2,8 @@
 
 use super::conditions::Conditions;
 use super::progress::Progress;
+use super::testbed::Testbed;
+use super::waits::{self, Waiting};
 use crate::isolation::beacon::Beacon;
 use crate::library::instance::Workload;
 use crate::library::promise::{Owner, Promises};
@@ -40,6 +42,8 @@ pub(super) struct Findings {
     errors: RefCell<BTreeMap<i32, u64>>,
     console: RefCell<Vec<String>>,
     failures: RefCell<Vec<Failure>>,
+    /// What the clients waited for when a phase did not end.
+    pub(super) waits: RefCell<Vec<Waiting>>,
 }
 
 /// The run ends here, because nothing after it would mean anything: as in fdbserver after a broken
@@ -153,8 +157,12 @@ impl Run {
     }
 
     /// Remembers one failure for all workloads that are still pending; they share the cause.
-    pub(super) fn fail_pending(&self, kind: FailureKind, message: &str) {
+    pub(super) fn fail_pending(&self, testbed: &Testbed, kind: FailureKind, message: &str) {
         let pending = self.progress.pending();
+        if self.findings.waits.borrow().is_empty() {
+            let waits = waits::describe(self, testbed);
+            self.findings.waits.replace(waits);
+        }
         let Some(first) = pending.first() else {
             self.fail(kind, None, None, message);
             return;
@@ -258,6 +266,7 @@ impl Run {
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),
             console: self.findings.console.borrow().clone(),
+            waits: Vec::new(),
             stack: Vec::new(),
             trace: recording.trace_path(),
         }

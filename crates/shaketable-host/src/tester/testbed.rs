@@ -2,6 +2,7 @@
 
 use super::recorder::Recorded;
 use super::run::Run;
+use crate::call_site;
 use crate::library::instance::LentDatabase;
 use crate::testfile::{Configuration, Knob};
 use crate::verdict::{FailureKind, Phase};
@@ -11,7 +12,7 @@ use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::{KnobError, Knobs};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_fdbc::{Border, LeaseBreach};
+use shaketable_fdbc::{Ask, Border, LeaseBreach, Outstanding};
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Stream};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -145,7 +146,7 @@ impl Testbed {
         }))
     }
 
-    /// WaitsFor until the cluster has begun to serve.
+    /// Waits until the cluster has begun to serve.
     pub(super) async fn await_cluster(&self) {
         self.transact(|transaction| async move { transaction.get_read_version().await.map(drop) })
             .await;
@@ -260,7 +261,7 @@ impl Testbed {
             return std::ptr::null_mut();
         };
         let sleep = self.kernel.sleep(seconds + self.buggified_delay(seconds));
-        let future = c_api.future(process, async move {
+        let future = c_api.future(process, Ask::Delay(seconds), async move {
             if seconds.is_nan() || seconds < FORGIVEN_SECONDS {
                 return Err(Error::INTERNAL_ERROR);
             }
@@ -290,6 +291,29 @@ impl Testbed {
     pub(super) fn pending_operations(&self) -> usize {
         let c_api = self.c_api.borrow();
         c_api.as_ref().map_or(0, Border::pending_operations)
+    }
+
+    /// The futures that a client waits for.
+    pub(super) fn outstanding(&self, client: &Client) -> Vec<Outstanding> {
+        let c_api = self.c_api.borrow();
+        let mut all = c_api.as_ref().map_or(Vec::new(), Border::outstanding);
+        all.retain(|one| one.process == client.process);
+        all
+    }
+
+    /// How many operations of a client have ended well so far.
+    pub(super) fn operations_done(&self, client: &Client) -> u64 {
+        let c_api = self.c_api.borrow();
+        c_api
+            .as_ref()
+            .map_or(0, |c_api| c_api.operations_done(client.process))
+    }
+
+    /// From now on it is known where calls of the C API were made.
+    pub(super) fn note_call_sites(&self) {
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.note_stacks(call_site::stack);
+        }
     }
 
     /// Traces each error that reaches a workload.

@@ -257,6 +257,9 @@ fn text(
     if hidden > 0 {
         writeln!(text, "  and {hidden} more")?;
     }
+    for wait in &outcome.waits {
+        writeln!(text, "  {wait}")?;
+    }
     let drawn = &outcome.drawn;
     let buggified = if drawn.buggify { ", buggified" } else { "" };
     writeln!(

@@ -134,6 +134,12 @@ impl Workload for Probe {
                 });
                 both.map(drop).await;
             }
+            "WatchInVain" => {
+                let trx = db.create_trx().expect("a transaction");
+                let changed = trx.watch(b"\x02probe\x00\x15\x07");
+                trx.commit().await.expect("it has written nothing");
+                changed.await.expect("a watch waits");
+            }
             "LeaveTask" => {
                 let db = db.clone();
                 drop(spawn(async move {

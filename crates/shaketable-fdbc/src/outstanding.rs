@@ -1,0 +1,87 @@
+//! What calls of the C API wait for, so that a host can say it when a run does not end.
+//!
+//! Each operation that works for a future is kept with a description: what was asked, by which process,
+//! since when. Where in the code under test the call was made is known only while a host looks at the
+//! stack for it ([`crate::Border::note_stacks`]), because that costs more than most calls.
+
+use crate::operation::Operation;
+use shaketable_cluster::proto::Key;
+use shaketable_kernel::{ProcessId, Time};
+
+/// What a call asks for.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Ask {
+    /// A read version.
+    ReadVersion,
+    /// The value of a key.
+    Get(Key),
+    /// The key that a selector stands for, which begins at this key.
+    GetKey(Key),
+    /// The rows between two keys.
+    GetRange(Key, Key),
+    /// The rows between two keys, and those that they lead to.
+    GetMappedRange(Key, Key),
+    /// A change of a key.
+    Watch(Key),
+    /// The result of a commit.
+    Commit,
+    /// The end of a pause after an error.
+    OnError(i32),
+    /// The versionstamp of a commit.
+    Versionstamp,
+    /// The servers that hold a key.
+    Addresses(Key),
+    /// The size of the rows between two keys.
+    Size(Key, Key),
+    /// Keys that cut the rows between two keys into chunks.
+    SplitPoints(Key, Key),
+    /// A number that the client knows by itself.
+    Estimate,
+    /// The end of a delay of this many seconds.
+    Delay(f64),
+}
+
+/// An operation that has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outstanding {
+    /// What it waits for.
+    pub ask: Ask,
+    /// The process that waits.
+    pub process: ProcessId,
+    /// Since when.
+    pub since: Time,
+    /// The addresses on the stack of the call, innermost first; empty if they were not noted.
+    pub stack: Box<[usize]>,
+}
+
+/// An operation that has not ended, and what is kept so that dropping it ends it.
+pub(crate) struct Kept {
+    pub(crate) outstanding: Outstanding,
+    #[expect(dead_code, reason = "it is only kept so that dropping it can end it")]
+    pub(crate) operation: Operation,
+}
+
+/// Looks at the stack: the addresses on it, innermost first.
+pub type StackProbe = fn() -> Box<[usize]>;
+
+/// How many operations of each process have ended well. The end of a pause after an error is none.
+#[derive(Default)]
+pub(crate) struct Progress(Vec<u64>);
+
+impl Progress {
+    pub(crate) fn note(&mut self, done: &Outstanding) {
+        if matches!(done.ask, Ask::OnError(_)) {
+            return;
+        }
+        let index = done.process.index();
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
+        }
+        self.0[index] += 1;
+    }
+
+    pub(crate) fn of(&self, process: ProcessId) -> u64 {
+        self.0.get(process.index()).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,250 @@
+//! Who waits for what: described when a phase does not end, and looked at for progress before that.
+//!
+//! A run that hangs used to say only that it hung. Here each client that has not ended its phase is
+//! asked for its pending futures: what was asked, for which key, since when, at which server. Where
+//! stacks are noted ([`Recording`](crate::plan::Recording)), the line of the code under test is known too.
+//!
+//! [`StallWatch`] looks at the same facts every few simulated seconds. With the fault workloads over, a
+//! client that got nothing done for long is stalled, and so is a run in which all that is pending are
+//! watches: nothing is left that could change what they watch.
+
+use super::progress::{Pending, WaitsFor};
+use super::run::Run;
+use super::testbed::{Client, Testbed};
+use crate::call_site;
+use crate::key_text::key_text;
+use crate::verdict::{FailureKind, Wait};
+use shaketable_fdbc::{Ask, Outstanding};
+use shaketable_kernel::Time;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// What a client may wait for at once and still be listed in full.
+const WAITS_OF_A_CLIENT_MAX: usize = 5;
+/// How often progress is looked at, in simulated seconds.
+const LOOK_SECONDS: f64 = 5.0;
+/// How long nothing but watches must be pending before it is said, in simulated seconds: longer than a
+/// server holds a watch, so that each of them was asked for again.
+const WATCHES_ONLY_SECONDS: f64 = 60.0;
+
+/// What a client waits for, before its line was looked up.
+pub(super) struct Waiting {
+    wait: Wait,
+    stack: Box<[usize]>,
+}
+
+impl From<Wait> for Waiting {
+    fn from(wait: Wait) -> Waiting {
+        Waiting {
+            wait,
+            stack: Box::default(),
+        }
+    }
+}
+
+/// Looks up the lines of the code under test.
+pub(super) fn with_lines(waits: Vec<Waiting>) -> Vec<Wait> {
+    let found = waits.into_iter().map(|Waiting { wait, stack }| Wait {
+        place: call_site::author_line(&stack),
+        ..wait
+    });
+    found.collect()
+}
+
+/// What the clients wait for whose phase has not ended.
+pub(super) fn describe(run: &Run, testbed: &Testbed) -> Vec<Waiting> {
+    let mut waits = Vec::new();
+    let mut pending = run.progress.pending();
+    pending.sort_by_key(|pending| (pending.client, pending.workload));
+    pending.dedup_by_key(|pending| pending.client);
+    for Pending { client, .. } in pending {
+        let Some(client) = testbed.clients.iter().find(|one| one.number == client) else {
+            continue;
+        };
+        let mut outstanding = testbed.outstanding(client);
+        outstanding.sort_by_key(|one| one.since);
+        let left_out = outstanding.len().saturating_sub(WAITS_OF_A_CLIENT_MAX);
+        outstanding.truncate(WAITS_OF_A_CLIENT_MAX);
+        waits.extend(outstanding.iter().map(|one| wait(client, one)));
+        if left_out > 0 {
+            waits.push(Wait::of(client.number, format!("{left_out} more")).into());
+        }
+        if outstanding.is_empty() {
+            waits.extend(questions(client).into_iter().map(Waiting::from));
+        }
+    }
+    waits
+}
+
+fn wait(client: &Client, outstanding: &Outstanding) -> Waiting {
+    let (what, key) = words(&outstanding.ask);
+    let questions = client
+        .database
+        .as_ref()
+        .map_or(Vec::new(), |database| database.questions());
+    let question = key.and_then(|key| questions.into_iter().find(|one| one.key == *key));
+    let wait = Wait {
+        key: key.map(|key| key_text(key)),
+        since: Some(outstanding.since.as_secs()),
+        server: question.map(|question| question.server.to_string()),
+        ..Wait::of(client.number, what)
+    };
+    Waiting {
+        wait,
+        stack: outstanding.stack.clone(),
+    }
+}
+
+/// What a workload without pending futures of its own, such as one that needs no library, has asked.
+fn questions(client: &Client) -> Vec<Wait> {
+    let questions = client
+        .database
+        .as_ref()
+        .map_or(Vec::new(), |database| database.questions());
+    if questions.is_empty() {
+        let nothing = "nothing that is known: no future of the database and no delay is pending";
+        return vec![Wait::of(client.number, nothing.to_owned())];
+    }
+    let waits = questions.into_iter().take(WAITS_OF_A_CLIENT_MAX);
+    waits
+        .map(|question| Wait {
+            key: Some(key_text(&question.key)),
+            server: Some(question.server.to_string()),
+            ..Wait::of(client.number, "an answer about".to_owned())
+        })
+        .collect()
+}
+
+/// What is waited for, and the key it is about.
+fn words(ask: &Ask) -> (String, Option<&shaketable_cluster::proto::Key>) {
+    let (what, key) = match ask {
+        Ask::ReadVersion => ("a read version", None),
+        Ask::Get(key) => ("the value of", Some(key)),
+        Ask::GetKey(key) => ("the key that a selector finds from", Some(key)),
+        Ask::GetRange(begin, _) => ("the range from", Some(begin)),
+        Ask::GetMappedRange(begin, _) => ("the mapped range from", Some(begin)),
+        Ask::Watch(key) => ("a watch of", Some(key)),
+        Ask::Commit => ("a commit", None),
+        Ask::OnError(code) => {
+            let name = shaketable_cluster::error::Error(*code).name();
+            return (format!("the pause after error {code} ({name})"), None);
+        }
+        Ask::Versionstamp => ("the versionstamp of a commit", None),
+        Ask::Addresses(key) => ("the servers of", Some(key)),
+        Ask::Size(begin, _) => ("the size of the range from", Some(begin)),
+        Ask::SplitPoints(begin, _) => ("the split points of the range from", Some(begin)),
+        Ask::Estimate => ("an estimate", None),
+        Ask::Delay(seconds) => return (format!("a delay of {seconds} s"), None),
+        _ => ("an operation", None),
+    };
+    (what.to_owned(), key)
+}
+
+/// Watches over the progress of the clients.
+#[derive(Default)]
+pub(super) struct StallWatch {
+    next_look: std::cell::Cell<Time>,
+    /// For each client: how many operations it had done when that changed last, and when that was.
+    done: RefCell<BTreeMap<u32, (u64, Time)>>,
+}
+
+/// How a client stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It got something done lately, or is going to, or waits for another part of itself.
+    Active,
+    /// All it waits for are watches, for a while now.
+    WatchesOnly,
+    /// It waits for something else, and has got nothing done for longer than it may.
+    Stalled,
+}
+
+impl StallWatch {
+    /// Looks whether the clients get on. Returns whether the run has failed for want of that.
+    pub(super) fn look(&self, run: &Run, testbed: &Testbed) -> bool {
+        let now = run.kernel.now();
+        if now < self.next_look.get() {
+            return false;
+        }
+        self.next_look.set(now.after(LOOK_SECONDS));
+        let Some(limit) = run.given.stalled_after_seconds else {
+            return false;
+        };
+        // While faults go on, anything may take long.
+        let Some(calm_since) = run.progress.calm_since() else {
+            return false;
+        };
+        let pending = run.progress.pending();
+        let mut watches_only = !pending.is_empty();
+        for Pending {
+            client, waits_for, ..
+        } in &pending
+        {
+            let Some(client) = testbed.clients.iter().find(|one| one.number == *client) else {
+                continue;
+            };
+            if *waits_for == WaitsFor::Anything {
+                watches_only = false;
+                continue;
+            }
+            match self.standing(testbed, client, now, calm_since, limit) {
+                Standing::Active => watches_only = false,
+                Standing::WatchesOnly => {}
+                Standing::Stalled => {
+                    run.fail_pending(
+                        testbed,
+                        FailureKind::Stalled,
+                        &format!(
+                            "client {} got nothing done for {limit} simulated seconds, although no fault workload is running",
+                            client.number
+                        ),
+                    );
+                    return true;
+                }
+            }
+        }
+        if watches_only {
+            run.fail_pending(
+                testbed,
+                FailureKind::Stalled,
+                "nothing but watches is pending, and nothing is left that could change what they watch",
+            );
+        }
+        watches_only
+    }
+
+    fn standing(
+        &self,
+        testbed: &Testbed,
+        client: &Client,
+        now: Time,
+        calm_since: Time,
+        limit: f64,
+    ) -> Standing {
+        let done = testbed.operations_done(client);
+        let mut all = self.done.borrow_mut();
+        let last = all.entry(client.number).or_insert((done, now));
+        if last.0 != done {
+            *last = (done, now);
+        }
+        let idle = now.since(last.1.max(calm_since));
+        let outstanding = testbed.outstanding(client);
+        let is_watch = |one: &Outstanding| matches!(one.ask, Ask::Watch(_));
+        let is_delay = |one: &Outstanding| matches!(one.ask, Ask::Delay(_));
+        if outstanding.is_empty() || outstanding.iter().any(is_delay) {
+            return Standing::Active;
+        }
+        if outstanding.iter().all(is_watch) {
+            let newest = outstanding.iter().map(|one| one.since).max();
+            let waited = newest.map_or(0.0, |newest| now.since(newest));
+            return match waited.min(idle) > WATCHES_ONLY_SECONDS {
+                true => Standing::WatchesOnly,
+                false => Standing::Active,
+            };
+        }
+        match idle > limit {
+            true => Standing::Stalled,
+            false => Standing::Active,
+        }
+    }
+}
