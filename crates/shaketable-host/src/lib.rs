@@ -3,7 +3,7 @@
 //! A run starts with a test file ([`testfile`]) and ends with a [`verdict::Outcome`]. In between come
 //! the things that FoundationDB's tester does for a workload: its library is loaded and called
 //! ([`library`]), options are handed over ([`options`]), events are traced ([`trace`]), numbers are
-//! written as C writes them (`printf`).
+//! written as C writes them ([`printf`]).
 //!
 //! Three rooms keep code under test from harming more than its own seed: [`isolation`] gives each seed
 //! a process, [`hermetic`] answers its questions about time and chance, [`heap`] is where the program's
@@ -27,7 +27,7 @@ mod key_text;
 pub mod library;
 pub mod options;
 pub mod plan;
-mod printf;
+pub mod printf;
 mod shared_text;
 mod tester;
 pub mod testfile;
