@@ -139,6 +139,14 @@ impl Pool {
         ticket
     }
 
+    /// Asks the workers to end what they are running: each run reports how far it came.
+    pub fn interrupt(&self) {
+        for worker in self.workers.iter().filter(|worker| worker.alive) {
+            let process = nix::unistd::Pid::from_raw(worker.process.id().cast_signed());
+            let _ = nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGUSR1);
+        }
+    }
+
     /// Waits for an answer, but not longer than this.
     pub fn wait(&mut self, limit: Duration) -> Answer {
         match self.events.recv_timeout(limit) {

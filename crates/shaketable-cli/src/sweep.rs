@@ -6,7 +6,7 @@ use crate::pool::{Answer, Pool};
 use crate::protocol::{Request, Response};
 use crate::seed::Seed;
 use shaketable_host::plan::Recording;
-use shaketable_host::verdict::Outcome;
+use shaketable_host::verdict::{FailureKind, Outcome};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -100,6 +100,8 @@ pub enum Ended {
 pub trait Observer {
     /// A seed has ended.
     fn finished(&mut self, response: Response) -> Flow;
+    /// A seed was under way when the user interrupted.
+    fn interrupted(&mut self, _response: Response) {}
     /// Called a few times a second.
     fn tick(&mut self) {}
 }
@@ -121,6 +123,7 @@ pub fn sweep(
     let mut accepting = true;
     loop {
         if accepting && interrupted.load(Ordering::Relaxed) {
+            end_runs(pool, observer);
             return Ended::Interrupted;
         }
         if accepting {
@@ -147,6 +150,28 @@ pub fn sweep(
             Answer::Nothing => {}
         }
         observer.tick();
+    }
+}
+
+/// How long runs that were interrupted may take to say how far they came.
+const TIME_TO_REPORT: Duration = Duration::from_secs(2);
+
+/// Ends the runs that are under way, and passes on how far they came.
+fn end_runs(pool: &mut Pool, observer: &mut dyn Observer) {
+    let start = Instant::now();
+    pool.interrupt();
+    while pool.open() > 0 && pool.is_alive() && start.elapsed() < TIME_TO_REPORT {
+        if let Answer::Response(_, response) = pool.wait(Duration::from_millis(100)) {
+            let failures = &response.outcome.failures;
+            if failures
+                .iter()
+                .any(|failure| failure.kind == FailureKind::Interrupted)
+            {
+                observer.interrupted(*response);
+            } else {
+                observer.finished(*response);
+            }
+        }
     }
 }
 

@@ -70,7 +70,7 @@ fn the_other_region_takes_over_when_one_is_gone() {
         let in_time = kernel.block_on(kernel.timeout(60.0, all));
         let layout = cluster.layout();
         assert!(
-            in_time.expect("no dead-lock").is_some(),
+            in_time.expect("no deadlock").is_some(),
             "seed {seed} ({layout}): nobody takes over"
         );
         kernel.shutdown();

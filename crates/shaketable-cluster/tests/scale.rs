@@ -74,7 +74,7 @@ fn a_million_keys_are_written_read_in_one_range_and_cleared() {
             let transaction = database.create_transaction();
             assert_eq!(transaction.get(key(7), false).await, Ok(None));
         })
-        .expect("no dead-lock");
+        .expect("no deadlock");
 }
 
 #[test]
@@ -97,5 +97,5 @@ fn ten_thousand_watches_are_set_and_all_fire() {
                 assert_eq!(watch.await, Ok(()));
             }
         })
-        .expect("no dead-lock");
+        .expect("no deadlock");
 }

@@ -271,6 +271,8 @@ pub enum FailureKind {
     Exited,
     /// No progress in real time.
     Hung,
+    /// The run was interrupted from outside.
+    Interrupted,
     /// Something in the simulator itself.
     HostFault,
 }
@@ -285,7 +287,7 @@ impl FailureKind {
             FailureKind::Panicked => "panicked",
             FailureKind::BrokenPromise => "promise broken",
             FailureKind::PromiseMisused => "promise misused",
-            FailureKind::DeadLock => "dead-lock",
+            FailureKind::DeadLock => "deadlock",
             FailureKind::Spinning => "spinning",
             FailureKind::DatabaseKept => "database kept",
             FailureKind::TestTimedOut => "test timed out",
@@ -299,6 +301,7 @@ impl FailureKind {
             FailureKind::Crashed => "crashed",
             FailureKind::Exited => "ended the process",
             FailureKind::Hung => "hung",
+            FailureKind::Interrupted => "interrupted",
             FailureKind::HostFault => "simulator fault",
         }
     }

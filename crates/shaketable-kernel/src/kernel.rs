@@ -55,7 +55,7 @@ enum Clock {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Deadlock {
     /// Nothing is ready and no timer is set.
-    #[error("dead-lock at {time} s: {tasks} tasks wait, but none is ready and no timer is set")]
+    #[error("deadlock at {time} s: {tasks} tasks wait, but none is ready and no timer is set")]
     NothingToDo {
         /// When.
         time: Time,
@@ -274,7 +274,7 @@ impl Kernel {
     }
 
     /// Runs the kernel until the future is ready. The future belongs to no process. With the real clock there is
-    /// no dead-lock to tell of: it waits.
+    /// no deadlock to tell of: it waits.
     ///
     /// # Panics
     /// If it is called inside a task and that task is woken.

@@ -152,6 +152,7 @@ impl<'a> Campaign<'a> {
             campaign: self,
             summary: Summary::new(self.session.files.clone()),
             progress: Progress::new(self.schedule.runs(), self.schedule.duration),
+            cut_short: Vec::new(),
         };
         let ended = sweep(
             &mut pool,
@@ -169,6 +170,7 @@ impl<'a> Campaign<'a> {
             watcher.record_failures(&mut pool)?;
         }
         watcher.progress.finish();
+        self.show_cut_short(&watcher.cut_short);
         self.conclude(&watcher.summary, elapsed, ended)
     }
 
@@ -191,6 +193,18 @@ impl<'a> Campaign<'a> {
                 None => format!("runs from seed {}", self.schedule.first),
             };
             eprintln!("{from}, {} at once", self.jobs);
+        }
+    }
+
+    /// Says what the runs were waiting for that the user interrupted after a while.
+    fn show_cut_short(&self, runs: &[Response]) {
+        for run in runs {
+            let file = &self.session.files[run.file];
+            if self.is_json() {
+                println!("{}", json::interrupted(run, file).line());
+            } else {
+                anstream::println!("{}", human::cut_short(run, file));
+            }
         }
     }
 
@@ -304,9 +318,20 @@ struct Watcher<'a> {
     campaign: &'a Campaign<'a>,
     summary: Summary,
     progress: Progress,
+    /// Runs that the user interrupted after a while.
+    cut_short: Vec<Response>,
 }
 
+/// A run that was interrupted after this long may have been what the user was waiting for.
+const LONG_RUN_SECONDS: f64 = 1.0;
+
 impl Observer for Watcher<'_> {
+    fn interrupted(&mut self, response: Response) {
+        if response.real_seconds >= LONG_RUN_SECONDS {
+            self.cut_short.push(response);
+        }
+    }
+
     fn finished(&mut self, response: Response) -> Flow {
         let campaign = self.campaign;
         let file = &campaign.session.files[response.file];

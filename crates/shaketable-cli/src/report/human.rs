@@ -1,6 +1,7 @@
 //! The report for people.
 
 use super::{Group, Summary};
+use crate::protocol::Response;
 use crate::report::repro::Repro;
 use anstyle::{AnsiColor, Style};
 use shaketable_host::trace::{Event, Severity};
@@ -56,10 +57,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
             outcome.failures.len() - 4
         );
     }
-    for (index, wait) in outcome.waits.iter().enumerate() {
-        let title = if index == 0 { "who waits" } else { "" };
-        let _ = writeln!(out, "  {title:<17} {}", shortened(&wait.to_string()));
-    }
+    waits(&mut out, outcome);
     drawn(&mut out, outcome);
     let end = outcome
         .failures
@@ -92,6 +90,27 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
         repro.line(file, seed)
     );
     out
+}
+
+/// A run that the user interrupted: where it was, and who waited for what.
+pub fn cut_short(run: &Response, file: &Path) -> String {
+    let outcome = &run.outcome;
+    let mut out = format!(
+        "{STRONG}{}{STRONG:#} seed {} was interrupted after {:.1} s, {:.1} simulated seconds into the run\n",
+        file.display(),
+        outcome.seed,
+        run.real_seconds,
+        outcome.simulated_seconds
+    );
+    waits(&mut out, outcome);
+    out
+}
+
+fn waits(out: &mut String, outcome: &Outcome) {
+    for (index, wait) in outcome.waits.iter().enumerate() {
+        let title = if index == 0 { "who waits" } else { "" };
+        let _ = writeln!(out, "  {title:<17} {}", shortened(&wait.to_string()));
+    }
 }
 
 fn drawn(out: &mut String, outcome: &Outcome) {

@@ -4,7 +4,7 @@ use super::{Group, Summary};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use serde::Serialize;
-use shaketable_host::verdict::Outcome;
+use shaketable_host::verdict::{Outcome, Wait};
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,6 +37,19 @@ pub enum Message<'a> {
         real_seconds: f64,
         /// The fingerprint of the random draws.
         unseed: u32,
+    },
+    /// A run that was interrupted after a while.
+    Interrupted {
+        /// The test file.
+        file: &'a Path,
+        /// The seed.
+        seed: u32,
+        /// Simulated seconds.
+        simulated_seconds: f64,
+        /// Real seconds.
+        real_seconds: f64,
+        /// What each client was waiting for.
+        waits: &'a [Wait],
     },
     /// A cause of failure, after the last seed.
     Failure {
@@ -104,6 +117,17 @@ pub fn run<'a>(response: &Response, file: &'a Path) -> Message<'a> {
         simulated_seconds: response.outcome.simulated_seconds,
         real_seconds: response.real_seconds,
         unseed: response.outcome.unseed,
+    }
+}
+
+/// The message for a run that was interrupted.
+pub fn interrupted<'a>(response: &'a Response, file: &'a Path) -> Message<'a> {
+    Message::Interrupted {
+        file,
+        seed: response.outcome.seed,
+        simulated_seconds: response.outcome.simulated_seconds,
+        real_seconds: response.real_seconds,
+        waits: &response.outcome.waits,
     }
 }
 

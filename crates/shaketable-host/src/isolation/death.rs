@@ -66,6 +66,20 @@ pub(super) fn outcome(
     }
 }
 
+/// The outcome of a seed that took too long and reported when it was asked to end.
+pub(super) fn too_late(mut outcome: Outcome, time_limit: Duration) -> Outcome {
+    for failure in &mut outcome.failures {
+        if failure.kind == FailureKind::Interrupted {
+            failure.kind = FailureKind::Hung;
+            failure.message = format!(
+                "no end after {} s of real time: the simulation continues, but its clients do not finish",
+                time_limit.as_secs_f64()
+            );
+        }
+    }
+    outcome
+}
+
 fn describe(death: &Death, phase: Phase, time_limit: Duration) -> (FailureKind, String) {
     match death {
         Death::Signal {

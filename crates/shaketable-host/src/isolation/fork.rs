@@ -7,6 +7,7 @@
 
 use super::beacon::{Beacon, REFUSED};
 use super::death::Death;
+use super::last_words;
 use crate::heap::{self, Ground};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 pub(super) enum ChildEnd {
     /// It reported, and this is the report.
     Reported(Vec<u8>),
+    /// It took longer than allowed, and reported when it was asked to end.
+    ReportedLate(Vec<u8>),
     /// It did not.
     Died(Death),
 }
@@ -39,6 +42,9 @@ pub(super) struct Child {
     pipe: File,
     ground: Option<Ground>,
 }
+
+/// How long a child that was asked to end may take to report.
+const TIME_TO_REPORT: Duration = Duration::from_secs(1);
 
 /// The last byte of a report, which tells a whole one from one cut short.
 const END_OF_REPORT: u8 = b'\n';
@@ -76,7 +82,12 @@ impl Child {
     /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards, also
     /// when it cannot be told how it ended.
     pub(super) fn wait(mut self, limit: Duration) -> io::Result<ChildEnd> {
-        let collected = self.collect(limit);
+        let mut collected = self.collect(limit);
+        let late = matches!(collected, Ok(Collected::TooLate));
+        if late {
+            let _ = kill(self.pid, last_words::ASK_TO_END);
+            collected = self.collect(TIME_TO_REPORT);
+        }
         if !matches!(collected, Ok(Collected::All(_))) {
             self.stop();
         }
@@ -98,7 +109,11 @@ impl Child {
         Ok(match status {
             WaitStatus::Exited(_, 0) if report.last() == Some(&END_OF_REPORT) => {
                 report.pop();
-                ChildEnd::Reported(report)
+                if late {
+                    ChildEnd::ReportedLate(report)
+                } else {
+                    ChildEnd::Reported(report)
+                }
             }
             WaitStatus::Exited(_, REFUSED) if !last_message().is_empty() => {
                 ChildEnd::Died(Death::Refused(last_message()))
@@ -130,7 +145,12 @@ impl Child {
             )];
             match nix::poll::poll(&mut events, millis) {
                 Ok(0) if rest.is_zero() => return Ok(Collected::TooLate),
-                Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+                Ok(0) => {}
+                Err(nix::errno::Errno::EINTR) => {
+                    if last_words::is_asked_to_end() {
+                        let _ = kill(self.pid, last_words::ASK_TO_END);
+                    }
+                }
                 Ok(_) => {
                     let mut buffer = [0; 16 * 1024];
                     match self.pipe.read(&mut buffer)? {

@@ -9,7 +9,7 @@ use super::beacon::{Beacon, FRAMES_MAX};
 use nix::sys::signal::Signal;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Installs the handlers. `probe` finds out which client's code runs; it may only look.
 pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
@@ -46,9 +46,30 @@ pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
         // SAFETY: the handler looks, writes, and raises the signal again, which is allowed in one.
         unsafe { sigaction(signal, &action) }?;
     }
+    let asked = SigAction::new(
+        SigHandler::Handler(on_ask),
+        SaFlags::empty(),
+        SigSet::empty(),
+    );
+    // SAFETY: the handler only stores a flag.
+    unsafe { sigaction(ASK_TO_END, &asked) }?;
     // SAFETY: the function only stores a number.
     unsafe { libc::atexit(on_exit) };
     Ok(())
+}
+
+/// The signal by which a simulation is asked to end by itself, and to say who waits for what.
+pub(super) const ASK_TO_END: Signal = Signal::SIGUSR1;
+
+static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_ask(_: c_int) {
+    ASKED_TO_END.store(true, Ordering::Relaxed);
+}
+
+/// Whether this process was asked to end.
+pub(crate) fn is_asked_to_end() -> bool {
+    ASKED_TO_END.load(Ordering::Relaxed)
 }
 
 static PROBE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());

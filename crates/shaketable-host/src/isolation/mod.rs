@@ -16,10 +16,13 @@ mod death;
 mod fork;
 mod last_words;
 
+pub(crate) use last_words::is_asked_to_end;
+
 use crate::heap;
 use crate::plan::{Plan, Recording, Settings};
 use crate::verdict::Outcome;
 use beacon::Beacon;
+use death::Death;
 use fork::{Child, ChildEnd};
 use nix::sys::signal::{SigHandler, Signal};
 use std::io;
@@ -71,6 +74,10 @@ impl Isolation {
                     ))
                 })
             }
+            Ok(ChildEnd::ReportedLate(report)) => match serde_json::from_slice(&report) {
+                Ok(outcome) => death::too_late(outcome, self.time_limit),
+                Err(_) => death::outcome(&Death::Hung, plan, seed, recording, self.time_limit),
+            },
             Ok(ChildEnd::Died(death)) => {
                 death::outcome(&death, plan, seed, recording, self.time_limit)
             }

@@ -29,6 +29,7 @@ mod testbed;
 mod waits;
 
 use crate::hermetic;
+use crate::isolation;
 use crate::isolation::beacon::Beacon;
 use crate::plan::{Plan, Recording, Settings};
 use crate::trace::{Event, Severity};
@@ -119,6 +120,10 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
             return;
         }
         if stalls.look(run, testbed) {
+            return;
+        }
+        if isolation::is_asked_to_end() {
+            run.fail_pending(testbed, FailureKind::Interrupted, "the run was interrupted");
             return;
         }
         if kernel.now() > limit {

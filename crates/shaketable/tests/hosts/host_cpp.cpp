@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
         (workload.get()->*function)(&database, GenericPromise<bool>{ std::make_shared<Promise>(phase) });
         while (pending > 0)
             if (!fake_step()) {
-                std::printf("dead-lock in %s\n", phase);
+                std::printf("deadlock in %s\n", phase);
                 break;
             }
     };

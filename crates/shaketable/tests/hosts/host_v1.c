@@ -185,7 +185,7 @@ static void call_phase(Client* client, const char* phase, void (*function)(void*
 static void run_until_resolved(const char* phase) {
     while (phases_pending > 0)
         if (!fake_step()) {
-            printf("dead-lock: %d clients never finished %s\n", phases_pending, phase);
+            printf("deadlock: %d clients never finished %s\n", phases_pending, phase);
             phases_pending = 0;
             some_phase_broken = true;
         }

@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> Run {
 #[test]
 fn a_workload_walks_through_all_phases_on_every_client() {
     let run = run(&["Walk", "--clients", "3"]);
-    run.expect_sound().refuse("trace error").refuse("dead-lock");
+    run.expect_sound().refuse("trace error").refuse("deadlock");
     for client in 0..3 {
         for phase in ["setup", "start", "check"] {
             run.expect_line(&format!("client {client} {phase} -> true"));
@@ -230,7 +230,7 @@ fn a_panic_in_a_detached_task_ends_the_phase_at_once() {
     run.expect_sound()
         .expect_line_with(&["trace error WorkloadPanic", "nobody is watching"])
         .expect_line("client 0 start -> false")
-        .refuse("dead-lock")
+        .refuse("deadlock")
         .refuse("WorkloadPhaseStuck");
 }
 
@@ -292,14 +292,14 @@ fn a_phase_that_nothing_can_wake_ends_with_an_error_instead_of_hanging() {
         .expect_sound()
         .expect_line_with(&["trace error WorkloadPhaseStuck", "Phase=start"])
         .expect_line("client 0 start -> false")
-        .refuse("dead-lock");
+        .refuse("deadlock");
 }
 
 #[test]
 fn a_phase_that_waits_for_itself_is_seen_by_the_host_and_can_be_freed() {
     run(&["DeadLock"])
         .expect_sound()
-        .expect_line("dead-lock: 1 clients never finished start")
+        .expect_line("deadlock: 1 clients never finished start")
         .expect_line_with(&["trace error WorkloadFreedInPhase", "Phase=start"])
         .expect_line("client 0 start -> false");
 }
