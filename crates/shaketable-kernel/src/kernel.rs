@@ -7,10 +7,11 @@
 //! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel that is to be freed must be
 //! told so: [`Kernel::shutdown`].
 
+use crate::inbox::Inbox;
 use crate::network::{Network, NetworkConfig};
 use crate::process::{Process, ProcessId};
 use crate::random::{Digest, Stream, Streams};
-use crate::ready::{Inbox, Item, Ready};
+use crate::ready::{Item, Ready};
 use crate::record::Recorder;
 use crate::task::Tasks;
 use crate::time::Time;

@@ -12,8 +12,10 @@
 mod clog;
 mod disk;
 mod failure;
+mod inbox;
 mod kernel;
 mod network;
+mod priority;
 mod process;
 mod random;
 mod ready;
@@ -29,11 +31,12 @@ mod wheel;
 
 pub use clog::ClogMode;
 pub use disk::Disk;
+pub use inbox::{Inbox, spin_until};
 pub use kernel::{Deadlock, Kernel, Spinning};
 pub use network::NetworkConfig;
+pub use priority::Priority;
 pub use process::{Address, Boot, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};
-pub use ready::{Inbox, Priority, spin_until};
 pub use record::{Event, Fingerprint, LastEvents, Recorder};
 pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting};
 pub use sleep::Sleep;

@@ -5,8 +5,9 @@
 //! poll if it is the one that runs. Destructors run with nothing borrowed, for they may do all of that too.
 
 use crate::kernel::Kernel;
+use crate::priority::Priority;
 use crate::process::ProcessId;
-use crate::ready::{Local, Priority};
+use crate::ready::Local;
 use crate::wakeup::{self, Polling, Wakeup};
 use pin_project_lite::pin_project;
 use std::cell::RefCell;
