@@ -204,18 +204,7 @@ impl Kernel {
     /// says `true`: another thread may post at any time.
     pub fn advance(&self) -> bool {
         match &self.0.clock {
-            Clock::Virtual(now) => {
-                let taken = self.0.timers.borrow_mut().take_next();
-                let Some((time, first)) = taken else {
-                    return false;
-                };
-                if time > now.get() {
-                    now.set(time);
-                    self.0.events_now.set(0);
-                }
-                self.fire(first);
-                true
-            }
+            Clock::Virtual(_) => self.advance_until(Time::NEVER),
             Clock::Real(_) => {
                 let wait = self.next_timer().map(|time| {
                     Duration::from_nanos(time.as_nanos().saturating_sub(self.now().as_nanos()))
@@ -230,22 +219,18 @@ impl Kernel {
     }
 
     /// Runs a simulation until nothing is left to do or the next timer lies beyond `limit`.
+    ///
+    /// # Panics
+    /// If the clock is the real one, which no limit can stop.
     pub fn run_until(&self, limit: Time) -> Result<(), Spinning> {
         loop {
             self.run_ready()?;
-            match self.next_timer() {
-                Some(time) if time <= limit => {
-                    self.advance();
-                }
-                _ => break,
+            if !self.advance_until(limit) {
+                break;
             }
         }
-        if let Clock::Virtual(now) = &self.0.clock
-            && now.get() < limit
-            && limit != Time::NEVER
-        {
-            now.set(limit);
-            self.0.events_now.set(0);
+        if limit != Time::NEVER {
+            self.move_clock(limit);
         }
         Ok(())
     }
@@ -390,12 +375,36 @@ impl Kernel {
         Ok(())
     }
 
+    /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
+    /// everything due then. Returns whether there was one.
+    fn advance_until(&self, limit: Time) -> bool {
+        let taken = self.0.timers.borrow_mut().take_next(limit);
+        let Some((time, first)) = taken else {
+            return false;
+        };
+        self.move_clock(time);
+        self.fire(first);
+        true
+    }
+
+    /// Moves the simulated clock forward; it never goes back.
+    #[inline]
+    fn move_clock(&self, time: Time) {
+        let Clock::Virtual(now) = &self.0.clock else {
+            panic!("the real clock moves by itself");
+        };
+        if time > now.get() {
+            now.set(time);
+            self.0.events_now.set(0);
+        }
+    }
+
+    /// Fires every timer that is due by then.
     fn fire_until(&self, now: Time) {
-        while self.next_timer().is_some_and(|time| time <= now) {
-            let taken = self.0.timers.borrow_mut().take_next();
-            if let Some((_, first)) = taken {
-                self.fire(first);
-            }
+        loop {
+            let taken = self.0.timers.borrow_mut().take_next(now);
+            let Some((_, first)) = taken else { return };
+            self.fire(first);
         }
     }
 

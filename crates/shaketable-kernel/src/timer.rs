@@ -184,12 +184,19 @@ impl Timers {
         earliest.map(Time::from_nanos)
     }
 
-    /// Takes the timers of the earliest moment and fires the first of them; [`Timers::fire_due`] fires the others.
+    /// Takes the timers of the earliest moment, unless that is later than `limit`, and fires the first
+    /// of them; [`Timers::fire_due`] fires the others.
     #[inline]
-    pub(crate) fn take_next(&mut self) -> Option<(Time, Fired)> {
+    pub(crate) fn take_next(&mut self, limit: Time) -> Option<(Time, Fired)> {
         loop {
-            let Some(item) = self.near.pop() else {
+            let Some(item) = self.near.pop_if(|item| item.time <= limit.as_nanos()) else {
+                if !self.near.is_empty() {
+                    return None;
+                }
                 let time = self.next()?; // of the wheel, for the row is empty
+                if time > limit {
+                    return None;
+                }
                 self.refill(time.as_nanos());
                 continue;
             };
@@ -329,7 +336,7 @@ mod tests {
     /// Fires the next moment's timers and says which they were.
     fn pop(timers: &mut Timers) -> Option<(u64, Vec<u32>)> {
         let next = timers.next();
-        let taken = timers.take_next();
+        let taken = timers.take_next(Time::NEVER);
         assert_eq!(taken.as_ref().map(|(time, _)| *time), next);
         let (time, first) = taken?;
         let mut fired = vec![first];
@@ -407,7 +414,7 @@ mod tests {
         let time = Time::from_secs(1.0);
         let first = timers.set(time, Action::Sleep(None));
         let second = timers.set(time, Action::Call(Box::new(|_| unreachable!())));
-        assert!(matches!(timers.take_next(), Some((at, Fired::Wake(_))) if at == time));
+        assert!(matches!(timers.take_next(Time::NEVER), Some((at, Fired::Wake(_))) if at == time));
         assert!(timers.cancel(first).is_none(), "it has fired");
         assert!(matches!(timers.cancel(second), Some(Action::Call(_))));
         assert!(timers.fire_due().is_none());
@@ -415,14 +422,33 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_later_than_the_limit_stays_where_it_is_near_or_far() {
+        let mut timers = Timers::new();
+        let (early, late) = (Time::from_secs(1.0), Time::from_secs(1e6));
+        for time in [early, late] {
+            let id = timers.set(time, Action::Sleep(None));
+            assert!(
+                timers
+                    .take_next(Time::from_nanos(time.as_nanos() - 1))
+                    .is_none()
+            );
+            assert!(matches!(timers.take_next(time), Some((at, _)) if at == time));
+            assert!(timers.cancel(id).is_none(), "it has fired");
+        }
+        assert!(timers.take_next(Time::NEVER).is_none());
+    }
+
+    #[test]
     fn a_timer_set_for_the_past_or_for_now_fires_now() {
         let mut timers = Timers::new();
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
-        assert!(timers.take_next().is_some());
+        assert!(timers.take_next(Time::NEVER).is_some());
         timers.set(Time::from_secs(3.0), Action::Sleep(None));
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
         assert_eq!(timers.next(), Some(Time::from_secs(5.0)));
-        assert!(matches!(timers.take_next(), Some((at, _)) if at == Time::from_secs(5.0)));
+        assert!(
+            matches!(timers.take_next(Time::NEVER), Some((at, _)) if at == Time::from_secs(5.0))
+        );
         assert!(timers.fire_due().is_some());
         assert!(timers.fire_due().is_none());
     }
