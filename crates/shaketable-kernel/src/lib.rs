@@ -41,8 +41,8 @@ pub use record::{Event, Fingerprint, LastEvents, Recorder};
 pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting};
 pub use sleep::Sleep;
 pub use sync::{
-    AsyncVar, Cancelled, Notified, Notify, OneshotReceiver, OneshotSender, Receiver, Sender,
-    channel, oneshot,
+    AsyncVar, Completion, First, FirstOf, Notified, Notify, Receiver, Sender, Shared, Waiters,
+    channel, first_of,
 };
 pub use task::Task;
 pub use time::Time;

@@ -11,6 +11,7 @@
 use crate::kernel::{Kernel, WeakKernel};
 use crate::network::{Delivery, LinkId, Parcel};
 use crate::process::ProcessId;
+use crate::sync::Completion;
 use crate::wakeup::{self, Wakeup};
 use futures_core::Stream;
 use std::any::Any;
@@ -132,7 +133,7 @@ impl<Q: Request> Endpoint<Q> {
     }
 
     fn ask(&self, from: ProcessId, request: Q, reliable: bool) -> Requesting<Q::Reply> {
-        let (pending, kernel) = self.prepare(from, reliable, PendingState::Waiting(None));
+        let (pending, kernel) = self.prepare(from, reliable, Completion::new());
         let Some(kernel) = kernel else {
             pending.complete(Err(Disconnected::Refused));
             return Requesting(pending);
@@ -153,7 +154,7 @@ impl<Q: Request> Endpoint<Q> {
 
     /// Sends a request whose fate is of no interest: nobody waits, so nobody is told, and no silence counts.
     pub fn send(&self, from: ProcessId, request: Q) {
-        if let (pending, Some(kernel)) = self.prepare(from, false, PendingState::Over) {
+        if let (pending, Some(kernel)) = self.prepare(from, false, Completion::closed()) {
             self.ship(&kernel, request, pending);
         }
     }
@@ -163,7 +164,7 @@ impl<Q: Request> Endpoint<Q> {
         &self,
         from: ProcessId,
         reliable: bool,
-        state: PendingState<Q::Reply>,
+        outcome: Completion<Result<Q::Reply, Disconnected>>,
     ) -> (Rc<Pending<Q::Reply>>, Option<Kernel>) {
         let to = self.process();
         let weak = match &self.0 {
@@ -183,7 +184,7 @@ impl<Q: Request> Endpoint<Q> {
             reliable,
             incarnation: Cell::new(incarnation),
             slot: Cell::new(None),
-            state: RefCell::new(state),
+            outcome,
         });
         (pending, kernel)
     }
@@ -210,26 +211,14 @@ pub struct Requesting<R>(Rc<Pending<R>>);
 impl<R> Future for Requesting<R> {
     type Output = Result<R, Disconnected>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.state.borrow_mut();
-        match &mut *state {
-            PendingState::Waiting(wakeup) => {
-                wakeup::remember(wakeup, cx);
-                Poll::Pending
-            }
-            PendingState::Done(_) => match std::mem::replace(&mut *state, PendingState::Over) {
-                PendingState::Done(result) => Poll::Ready(result),
-                _ => unreachable!("it was done a line above"),
-            },
-            PendingState::Over => panic!("a request was polled after it had given its result"),
-        }
+        self.0.outcome.poll(cx)
     }
 }
 
 impl<R> Drop for Requesting<R> {
     fn drop(&mut self) {
-        let state = self.0.state.replace(PendingState::Over);
         self.0.unregister();
-        drop(state);
+        self.0.outcome.close();
     }
 }
 
@@ -325,7 +314,7 @@ impl<R: 'static> Reply<R> {
 
     /// Whether nobody waits for the answer any more.
     pub fn is_closed(&self) -> bool {
-        !matches!(*self.pending.state.borrow(), PendingState::Waiting(_))
+        !self.pending.outcome.is_awaited()
     }
 
     fn refuse(mut self) {
@@ -479,14 +468,7 @@ struct Pending<R> {
     incarnation: Cell<u32>,
     /// Its place among the requests pending over the link.
     slot: Cell<Option<u32>>,
-    state: RefCell<PendingState<R>>,
-}
-
-enum PendingState<R> {
-    Waiting(Option<Wakeup>),
-    Done(Result<R, Disconnected>),
-    /// The result was given out, or nobody wants it.
-    Over,
+    outcome: Completion<Result<R, Disconnected>>,
 }
 
 impl<R> Pending<R> {
@@ -500,19 +482,8 @@ impl<R> Pending<R> {
 
     /// The first outcome counts; later ones are dropped.
     fn complete(&self, result: Result<R, Disconnected>) {
-        let wakeup = {
-            let mut state = self.state.borrow_mut();
-            let PendingState::Waiting(wakeup) = &mut *state else {
-                drop(state); // the result's destructor may come back here
-                return;
-            };
-            let wakeup = wakeup.take();
-            *state = PendingState::Done(result);
-            wakeup
-        };
-        self.unregister();
-        if let Some(wakeup) = wakeup {
-            wakeup.wake();
+        if self.outcome.complete(result) {
+            self.unregister();
         }
     }
 

@@ -8,9 +8,9 @@ use crate::kernel::Kernel;
 use crate::priority::Priority;
 use crate::process::ProcessId;
 use crate::ready::Local;
-use crate::wakeup::{self, Polling, Wakeup};
+use crate::sync::Completion;
+use crate::wakeup::Polling;
 use pin_project_lite::pin_project;
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,10 @@ use std::task::{Context, Poll, Waker};
 pub struct Task<T> {
     kernel: Kernel,
     id: TaskId,
-    outcome: Rc<RefCell<Outcome<T>>>,
+    /// The output, or `None` if there will be none.
+    outcome: Rc<Completion<Option<T>>>,
+    /// Whether it is known that there will be no output.
+    lost: bool,
     detached: bool,
 }
 
@@ -40,24 +43,8 @@ impl<T> Task<T> {
     }
 
     /// Waits for the end of the task: its output, or `None` if its process died first.
-    pub async fn join(mut self) -> Option<T> {
-        std::future::poll_fn(|cx| match self.poll_outcome(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.outcome.borrow().gone => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
-    }
-
-    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<T> {
-        let mut outcome = self.outcome.borrow_mut();
-        match outcome.output.take() {
-            Some(output) => Poll::Ready(output),
-            None => {
-                wakeup::remember(&mut outcome.wakeup, cx);
-                Poll::Pending
-            }
-        }
+    pub async fn join(self) -> Option<T> {
+        std::future::poll_fn(|cx| self.outcome.poll(cx)).await
     }
 }
 
@@ -66,7 +53,17 @@ impl<T> Unpin for Task<T> {}
 impl<T> Future for Task<T> {
     type Output = T;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        self.poll_outcome(cx)
+        if self.lost {
+            return Poll::Pending;
+        }
+        match self.outcome.poll(cx) {
+            Poll::Ready(Some(output)) => Poll::Ready(output),
+            Poll::Ready(None) => {
+                self.lost = true;
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -87,26 +84,12 @@ impl<T> fmt::Debug for Task<T> {
     }
 }
 
-/// What a task leaves to whoever waits for it.
-struct Outcome<T> {
-    output: Option<T>,
-    gone: bool,
-    wakeup: Option<Wakeup>,
-}
-
-/// Lives inside the task's future: whichever way the future ends, the one who waits is woken.
-struct Report<T>(Rc<RefCell<Outcome<T>>>);
+/// Lives inside the task's future: whichever way the future ends, the task that waits learns of it.
+struct Report<T>(Rc<Completion<Option<T>>>);
 
 impl<T> Drop for Report<T> {
     fn drop(&mut self) {
-        let wakeup = {
-            let mut outcome = self.0.borrow_mut();
-            outcome.gone = true;
-            outcome.wakeup.take()
-        };
-        if let Some(wakeup) = wakeup {
-            wakeup.wake();
-        }
+        self.0.complete(None);
     }
 }
 
@@ -125,7 +108,7 @@ impl<F: Future> Future for Run<F> {
         let this = self.project();
         this.future.poll(context).map(|output| {
             if let Some(report) = this.report.take() {
-                report.0.borrow_mut().output = Some(output);
+                report.0.complete(Some(output));
             }
         })
     }
@@ -255,11 +238,7 @@ impl Kernel {
         priority: Priority,
         future: impl Future<Output = T> + 'static,
     ) -> Task<T> {
-        let outcome = Rc::new(RefCell::new(Outcome {
-            output: None,
-            gone: false,
-            wakeup: None,
-        }));
+        let outcome = Rc::new(Completion::new());
         let report = Report(outcome.clone());
         let id = self.0.tasks.borrow_mut().allocate(Some(process));
         if !self.is_alive(process) {
@@ -269,6 +248,7 @@ impl Kernel {
                 kernel: self.clone(),
                 id,
                 outcome,
+                lost: false,
                 detached: false,
             };
         }
@@ -287,6 +267,7 @@ impl Kernel {
             kernel: self.clone(),
             id,
             outcome,
+            lost: false,
             detached: false,
         }
     }
