@@ -1,12 +1,12 @@
 //! A deterministic, single-threaded kernel: virtual time, tasks, random streams, network, machines.
 //!
-//! One [`Kernel`] is one universe. Given a seed it does the same things in the same order, to the nanosecond, on every
-//! machine: there is one thread, one clock, one order of events, and every random draw comes from a named
-//! [`Stream`] that was split from the seed. Universes share nothing, so many may run side by side, on one thread or
-//! on several.
+//! One [`Kernel`] is one universe. Given a seed it does the same things in the same order, to the
+//! nanosecond, on every machine: there is one thread, one clock, one order of events, and every
+//! random draw comes from a named [`Stream`] that was split from the seed. Universes share nothing,
+//! so any number of them may run side by side, on one thread or on several.
 //!
-//! The kernel knows nothing of databases. What runs on it is made of [processes](ProcessId) that have
-//! addresses on machines, send one another [requests](Request), sleep, die and come back.
+//! The kernel knows nothing of databases. What runs on it is made of [processes](ProcessId) that
+//! have addresses on machines, send one another [requests](Request), sleep, die and come back.
 #![forbid(unsafe_code)]
 
 mod clog;
