@@ -60,8 +60,8 @@ pub(crate) type Call = Box<dyn FnOnce(&Kernel) + Send>;
 /// whether it has.
 ///
 /// Two threads that work hand in hand rarely wait for each other longer than this, while waking a
-/// thread that sleeps takes longer on an idle machine, and much longer on a virtual one. It spins no
-/// longer than that because a busy machine gives a processor first to the thread that sleeps.
+/// thread that sleeps takes longer on an idle machine, and much longer on a virtual one. It spins
+/// no longer than that because a busy machine gives a processor first to the thread that sleeps.
 pub fn spin_until(happened: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
         std::hint::spin_loop();

@@ -1,11 +1,12 @@
 //! The kernel itself: its clock and its loop.
 //!
-//! The loop is FoundationDB's: run what is ready, highest priority first, until nothing is; then let time pass to
-//! the earliest timer, fire everything due at that moment, and begin again. In a simulation the clock
-//! jumps; with the real clock the loop waits, and a post from another thread ends the wait.
+//! The loop is FoundationDB's: run what is ready, highest priority first, until nothing is; then
+//! let time pass to the earliest timer, fire everything due at that moment, and begin again. In a
+//! simulation the clock jumps; with the real clock the loop waits, and a post from another thread
+//! ends the wait.
 //!
-//! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel that is to be freed must be
-//! told so: [`Kernel::shutdown`].
+//! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel is freed only
+//! after [`Kernel::shutdown`].
 
 use crate::inbox::Inbox;
 use crate::network::{Network, NetworkConfig};
@@ -24,7 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// One universe: its clock, its tasks, its random streams, its network. A cheap handle for one thread.
+/// One universe: its clock, its tasks, its random streams, its network. A cheap handle for one
+/// thread.
 #[derive(Clone)]
 pub struct Kernel(pub(crate) Rc<Inner>);
 
@@ -56,7 +58,7 @@ enum Clock {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Deadlock {
     /// Nothing is ready and no timer is set.
-    #[error("dead-lock at {time} s: {tasks} tasks wait, but none is ready and no timer is set")]
+    #[error("deadlock at {time} s: {tasks} tasks wait, but none is ready and no timer is set")]
     NothingToDo {
         /// When.
         time: Time,
@@ -71,7 +73,7 @@ pub enum Deadlock {
 /// Tasks keep waking one another while time stands still.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{events} events at {time} s without time moving: a task wakes itself for ever (last process: {process:?})"
+    "{events} events at {time} s without time moving: a task keeps waking itself (last process: {process:?})"
 )]
 pub struct Spinning {
     /// When.
@@ -99,7 +101,8 @@ impl Kernel {
         Kernel::real_with(seed, Inbox::new())
     }
 
-    /// Like [`Kernel::real`], for an inbox that exists already. The calling thread becomes the kernel's.
+    /// Like [`Kernel::real`], for an inbox that exists already. The calling thread becomes the
+    /// kernel's.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one clock that is the machine's"
@@ -178,8 +181,8 @@ impl Kernel {
         }
     }
 
-    /// Runs everything that is ready, until nothing is. In a simulation it gives up when that takes suspiciously
-    /// many steps without time moving; see [`Kernel::set_budget`].
+    /// Runs everything that is ready, until nothing is. In a simulation it gives up when that takes
+    /// suspiciously many steps without time moving; see [`Kernel::set_budget`].
     pub fn run_ready(&self) -> Result<(), Spinning> {
         self.check_budget()?;
         while let Some(item) = self.0.ready.pop() {
@@ -198,10 +201,11 @@ impl Kernel {
         self.0.timers.borrow_mut().next()
     }
 
-    /// Lets time pass to the earliest timer and fires everything due then. Says whether there was one.
+    /// Lets time pass to the earliest timer and fires everything due then. Returns whether there
+    /// was one.
     ///
-    /// With the real clock it waits for that moment or until something is ready, if need be for ever, and always
-    /// says `true`: another thread may post at any time.
+    /// With the real clock it waits for that moment or until something is ready, without a limit,
+    /// and always returns `true`: another thread may post at any time.
     pub fn advance(&self) -> bool {
         match &self.0.clock {
             Clock::Virtual(_) => self.advance_until(Time::NEVER),
@@ -235,8 +239,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// The loop of a network thread: runs until `stop` is set. Whoever sets it posts something to the inbox, to
-    /// end the wait.
+    /// The loop of a network thread: runs until `stop` is set. After setting it, post something to
+    /// the inbox, to end the wait.
     pub fn run_real(&self, stop: &AtomicBool) {
         let mut in_a_row = 0;
         while !stop.load(Ordering::Acquire) {
@@ -259,8 +263,8 @@ impl Kernel {
         }
     }
 
-    /// Runs the kernel until the future is ready. The future belongs to no process. With the real clock there is
-    /// no dead-lock to tell of: it waits.
+    /// Runs the kernel until the future is ready. The future belongs to no process. With the real
+    /// clock there is no deadlock to report: it waits.
     ///
     /// # Panics
     /// If it is called inside a task and that task is woken.
@@ -309,8 +313,8 @@ impl Kernel {
         self.0.tasks.borrow().len()
     }
 
-    /// A number that differs, as good as surely, between two runs in which anything differed: the state of
-    /// every random stream, the time, and the count of events.
+    /// A number that differs, as good as surely, between two runs in which anything differed: the
+    /// state of every random stream, the time, and the count of events.
     pub fn fingerprint(&self) -> u64 {
         let mut digest = Digest::new();
         digest.write_u64(self.events());
@@ -323,8 +327,8 @@ impl Kernel {
         digest.finish()
     }
 
-    /// Ends the universe: drops all tasks, timers and messages; the inbox closes. Without this, tasks that hold a
-    /// handle of their own kernel keep it, and themselves, in memory for ever.
+    /// Ends the universe: drops all tasks, timers and messages; the inbox closes. Without this,
+    /// tasks that hold a handle of their own kernel keep it, and themselves, in memory.
     pub fn shutdown(&self) {
         self.0.ready.close();
         for process in self.processes() {
@@ -377,6 +381,7 @@ impl Kernel {
 
     /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
     /// everything due then. Returns whether there was one.
+    #[inline(always)]
     fn advance_until(&self, limit: Time) -> bool {
         let taken = self.0.timers.borrow_mut().take_next(limit);
         let Some((time, first)) = taken else {
@@ -388,7 +393,7 @@ impl Kernel {
     }
 
     /// Moves the simulated clock forward; it never goes back.
-    #[inline]
+    #[inline(always)]
     fn move_clock(&self, time: Time) {
         let Clock::Virtual(now) = &self.0.clock else {
             panic!("the real clock moves by itself");
@@ -421,9 +426,9 @@ impl Kernel {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn act(&self, fired: Fired) {
-        // A timer that is over budget is told of before the next task runs.
+        // A budget that is used up by timers is reported before the next task runs.
         let _ = self.count_event();
         match fired {
             Fired::Wake(Some(wakeup)) => wakeup.wake(),

@@ -218,7 +218,10 @@ impl Levels {
 
     #[inline]
     fn queue(&mut self, level: u8, item: Item) {
-        self.queues[usize::from(level)].push_back(item);
+        let queue = &mut self.queues[usize::from(level)];
+        let occupied = self.occupied & (1 << level) != 0;
+        assert!(occupied != queue.is_empty(), "queue and occupancy disagree");
+        queue.push_back(item);
         self.occupied |= 1 << level;
     }
 
@@ -242,6 +245,10 @@ impl Levels {
     #[inline]
     fn pop(&mut self) -> Option<Item> {
         if let Some((_, id)) = self.only.take() {
+            assert!(
+                self.occupied == 0,
+                "the only task that is ready is not alone"
+            );
             self.unmark(id);
             return Some(Item::Task(id));
         }
@@ -251,6 +258,7 @@ impl Levels {
         let level = 31 - self.occupied.leading_zeros();
         let queue = &mut self.queues[level as usize];
         let item = queue.pop_front();
+        assert!(item.is_some(), "queue and occupancy disagree");
         if queue.is_empty() {
             self.occupied &= !(1 << level);
         }

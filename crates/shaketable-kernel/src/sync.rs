@@ -7,8 +7,8 @@
 //! * [`Waiters`]: the bare list of those who wait, for a condition of the caller's own;
 //! * [`first_of`]: the first of two futures.
 //!
-//! All of them belong to one thread. A wake-up queues the waiting task; the task never runs inside the
-//! call that caused it. Waiters are woken in the order in which they began to wait.
+//! All of them belong to one thread. A wake-up queues the waiting task; the task never runs inside
+//! the call that caused it. Waiters are woken in the order in which they began to wait.
 //!
 //! What is completed once has one implementation. The result of a task, the reply to a request and
 //! the future that a database client hands out are all a [`Completion`], and all are woken

@@ -1,8 +1,9 @@
 //! Tasks: futures in a slab, each belonging to a process, each named by an index and a generation.
 //!
-//! A future is taken out of its slot while it is polled, so that whatever it does to the kernel meanwhile
-//! (spawn, cancel, kill its own process) meets no borrow. Cancelling drops the future at once, or right after the
-//! poll if it is the one that runs. Destructors run with nothing borrowed, for they may do all of that too.
+//! A future is taken out of its slot while it is polled, so that nothing it does to the kernel
+//! meanwhile (spawn, cancel, kill its own process) meets a borrow. Cancelling drops the future at
+//! once, or right after the poll if it is the one that runs. Destructors run with nothing borrowed,
+//! for they may do all of that too.
 
 use crate::kernel::Kernel;
 use crate::priority::Priority;
@@ -19,7 +20,8 @@ use std::task::{Context, Poll, Waker};
 
 /// A spawned task. As a future it gives the task's output; dropping it cancels the task.
 ///
-/// A task whose process dies has no output: awaiting it waits for ever. Use [`Task::join`] to be told.
+/// A task whose process dies has no output: awaiting it never ends. [`Task::join`] returns `None`
+/// then.
 #[must_use = "dropping a task cancels it; call detach() to let it run"]
 pub struct Task<T> {
     kernel: Kernel,
@@ -32,7 +34,7 @@ pub struct Task<T> {
 }
 
 impl<T> Task<T> {
-    /// Lets the task run to its end with nobody waiting for it.
+    /// Lets the task run to its end without being awaited.
     pub fn detach(mut self) {
         self.detached = true;
     }
@@ -174,6 +176,10 @@ impl Tasks {
             }
         };
         let slot = &mut self.slots[index as usize];
+        assert!(
+            matches!(slot.state, State::Free),
+            "a slot holds one task at a time"
+        );
         slot.process = process;
         slot.state = State::Outside;
         TaskId {
@@ -204,13 +210,14 @@ impl Tasks {
         }
     }
 
-    /// Cancels every task of a process, or every task; the bodies are returned for the caller to drop.
+    /// Cancels every task of a process, or every task; the bodies are returned for the caller to
+    /// drop.
     pub(crate) fn cancel_all(&mut self, process: Option<ProcessId>) -> Vec<Body> {
         let doomed = |slot: &Slot| match process {
             Some(process) => slot.process == Some(process),
             None => !matches!(slot.state, State::Outside),
         };
-        (0..self.slots.len())
+        let bodies = (0..self.slots.len())
             .filter_map(|index| {
                 let slot = &self.slots[index];
                 if matches!(slot.state, State::Free) || !doomed(slot) {
@@ -221,7 +228,11 @@ impl Tasks {
                     generation: slot.generation,
                 })
             })
-            .collect()
+            .collect();
+        // None of them can be polled again, even if a waker of it is left.
+        let left = |slot: &Slot| matches!(slot.state, State::Idle(_)) && doomed(slot);
+        assert!(!self.slots.iter().any(left), "a dead process runs nothing");
+        bodies
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -316,6 +327,10 @@ impl Kernel {
         drop(polling);
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = &mut tasks.slots[id.index as usize];
+        assert_eq!(
+            slot.generation, id.generation,
+            "a task keeps its slot while it runs"
+        );
         if ended || !matches!(slot.state, State::Running { cancelled: false }) {
             drop(tasks);
             drop(guard);

@@ -1,13 +1,15 @@
 //! Timers in the order of their time, equals in the order they were set.
 //!
-//! Most timers of a cluster are messages that arrive in a millisecond, set while a few hundred others wait; a few hold a million
-//! tasks asleep. So there are two places. The *near* timers, a few hundred at most, are one sorted row: setting one is
-//! a short search from the side of the present, firing one is taking the last. All others are in a [`Wheel`], which gives up
-//! its first slot whenever the row is empty, and takes the later half of the row when it is full. A timer's cost is
-//! the same with ten others as with a million.
+//! Most timers of a cluster are messages that arrive in a millisecond, set while a few hundred
+//! others wait; but a million tasks may be asleep. So there are two places. The *near* timers, a
+//! few hundred at most, are one sorted row: setting one is a short search from the side of the
+//! present, firing one is taking the last. All others are in a [`Wheel`], which gives up its first
+//! slot whenever the row is empty, and takes the later half of the row when it is full. A timer's
+//! cost is the same with ten others as with a million.
 //!
-//! Cancelling frees the timer's entry at once and leaves a 16-byte husk in its place; when husks outnumber
-//! live timers they are swept, so a million cancelled time-outs cost neither memory nor, amortised, time.
+//! Cancelling frees the timer's entry at once and leaves a 16-byte husk in its place; when husks
+//! outnumber live timers they are swept, so a million cancelled timeouts cost neither memory nor,
+//! amortised, time.
 
 use crate::network::LinkId;
 use crate::time::Time;
@@ -16,9 +18,9 @@ use crate::wheel::{Item, Wheel};
 use std::collections::VecDeque;
 use std::task::Context;
 
-/// So many timers count as near.
+/// At most this many timers count as near.
 const NEAR_MAX: usize = 256;
-/// So few are too few to begin with.
+/// A refill takes at least this many, if there are as many.
 const NEAR_MIN: usize = 64;
 
 /// What a timer does when its time comes.
@@ -54,8 +56,13 @@ pub(crate) struct Timers {
     horizon: u64,
     /// Those at or after `horizon`.
     far: Wheel,
-    /// Those of the current moment that were taken and have not fired: each may cancel those behind it.
+    /// Those of the current moment that were taken and have not fired: each may cancel those behind
+    /// it.
     due: VecDeque<TimerId>,
+    /// How many were ever set: the number of the last one.
+    sequence: u64,
+    /// The number of the one that fired last at the current moment, or 0.
+    fired: u64,
     entries: Vec<Entry>,
     free: Vec<u32>,
     /// Items in both places, husks included.
@@ -65,6 +72,8 @@ pub(crate) struct Timers {
 
 struct Entry {
     generation: u32,
+    /// Its number in the order of setting.
+    sequence: u64,
     /// It was taken out of its place, about to fire.
     due: bool,
     state: State,
@@ -86,6 +95,8 @@ impl Timers {
             horizon: u64::MAX,
             far: Wheel::new(),
             due: VecDeque::new(),
+            sequence: 0,
+            fired: 0,
             entries: Vec::new(),
             free: Vec::new(),
             items: 0,
@@ -101,6 +112,7 @@ impl Timers {
             None => {
                 self.entries.push(Entry {
                     generation: 0,
+                    sequence: 0,
                     due: false,
                     state: State::Free,
                 });
@@ -110,6 +122,8 @@ impl Timers {
         let entry = &mut self.entries[index as usize];
         entry.state = State::Waiting(action);
         entry.due = false;
+        self.sequence += 1;
+        entry.sequence = self.sequence;
         let item = Item {
             time,
             id: TimerId {
@@ -184,8 +198,8 @@ impl Timers {
         earliest.map(Time::from_nanos)
     }
 
-    /// Takes the timers of the earliest moment, unless that is later than `limit`, and fires the first
-    /// of them; [`Timers::fire_due`] fires the others.
+    /// Takes the timers of the earliest moment, unless that is later than `limit`, and fires the
+    /// first of them; [`Timers::fire_due`] fires the others.
     #[inline]
     pub(crate) fn take_next(&mut self, limit: Time) -> Option<(Time, Fired)> {
         loop {
@@ -204,7 +218,11 @@ impl Timers {
             if !self.mark_due(item.id) {
                 continue;
             }
-            self.current = item.time;
+            if item.time != self.current {
+                assert!(item.time > self.current, "timers fire in the order of time");
+                self.current = item.time;
+                self.fired = 0;
+            }
             while let Some(other) = self.near.pop_if(|other| other.time == item.time) {
                 self.items -= 1;
                 if self.mark_due(other.id) {
@@ -228,7 +246,7 @@ impl Timers {
         None
     }
 
-    /// Notes that a timer has left its place; says whether it was more than a husk.
+    /// Notes that a timer has left its place; returns whether it was more than a husk.
     fn mark_due(&mut self, id: TimerId) -> bool {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
@@ -245,6 +263,12 @@ impl Timers {
         if entry.generation != id.generation {
             return None;
         }
+        let in_order = entry.sequence > self.fired;
+        assert!(
+            in_order,
+            "timers of one moment fire in the order they were set"
+        );
+        self.fired = entry.sequence;
         if let State::Waiting(Action::Sleep(waker)) = &mut entry.state {
             let waker = waker.take();
             entry.state = State::Over;
@@ -279,9 +303,9 @@ impl Timers {
         std::mem::replace(&mut entry.state, State::Free)
     }
 
-    /// Lets the wheel give up its first timers, `time` being the earliest. Their entries are all looked at here, one
-    /// after the other, because that brings them in from memory together; each by itself, when it
-    /// fires, would be waited for.
+    /// Takes the first timers out of the wheel, `time` being the earliest. All their entries are
+    /// read here, one after the other, because that brings them in from memory together; read one
+    /// by one, each when it fires, every one of them would be a cache miss.
     fn refill(&mut self, time: u64) {
         self.far.take(time, NEAR_MAX, &mut self.near);
         while self.near.len() < NEAR_MIN && self.far.take_slot(NEAR_MAX, &mut self.near) {}
@@ -293,6 +317,11 @@ impl Timers {
         self.husks -= husks;
         self.near.sort_by_key(|item| item.time);
         self.near.reverse();
+        let latest = self.near.first().map(|item| item.time);
+        assert!(
+            latest <= Some(self.horizon),
+            "what is near lies before the horizon"
+        );
     }
 
     /// Moves the later half to the wheel, and whatever is of the same moment as the first of it.
@@ -311,6 +340,7 @@ impl Timers {
         self.far.retain(|item| is_live(entries, item.id));
         self.items -= self.husks;
         self.husks = 0;
+        assert!(self.near.len() <= self.items, "a sweep leaves no husk");
     }
 }
 

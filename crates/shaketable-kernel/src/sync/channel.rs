@@ -64,6 +64,7 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         let wakeup = {
             let mut state = self.0.borrow_mut();
+            assert!(state.senders > 0, "a sender is dropped once");
             state.senders -= 1;
             if state.senders == 0 {
                 state.wakeup.take()

@@ -1,7 +1,7 @@
 //! A value that appears once, for one consumer.
 //!
 //! The place itself, without an opinion on who may fill it: an `Rc` around it makes a promise and a
-//! future, a request adds what the network must know, a client adds a guard. Whoever shares it, these
+//! future, a request adds what the network must know, a client adds a guard. In all of them these
 //! rules hold: the first value counts and later ones are dropped; the value is given out once, to a
 //! poll or to a callback; after that, and after [`Completion::close`], nothing happens any more.
 //!
@@ -54,6 +54,7 @@ impl<T> Completion<T> {
 
     /// Delivers the value and wakes the consumer, or calls it back. Returns whether this was the
     /// first value and still wanted; if not, it is dropped.
+    #[inline]
     pub fn complete(&self, value: T) -> bool {
         let mut state = self.0.borrow_mut();
         match &mut *state {
@@ -86,6 +87,7 @@ impl<T> Completion<T> {
     ///
     /// # Panics
     /// If the value was given out before, or the place was closed.
+    #[inline]
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<T> {
         let mut state = self.0.borrow_mut();
         match &mut *state {
@@ -124,14 +126,21 @@ impl<T> Completion<T> {
     }
 
     /// Whether a value is awaited.
+    #[inline]
     pub fn is_awaited(&self) -> bool {
         matches!(*self.0.borrow(), State::Waiting(_) | State::Listening(_))
     }
 
     /// The value is not wanted any more: drops it, and forgets whom to wake or call.
+    #[inline]
     pub fn close(&self) {
-        let state = self.0.replace(State::Over);
-        drop(state);
+        let mut state = self.0.borrow_mut();
+        // Mostly the value was given out before.
+        if !matches!(*state, State::Over) {
+            let old = std::mem::replace(&mut *state, State::Over);
+            drop(state);
+            drop(old);
+        }
     }
 }
 

@@ -74,6 +74,11 @@ impl Future for Notified {
             None => {
                 let waiter = state.next_waiter.get();
                 state.next_waiter.set(waiter + 1);
+                let last = waiters.last().map(|(last, _)| *last);
+                assert!(
+                    last < Some(waiter),
+                    "waiters stand in the order of their numbers"
+                );
                 waiters.push((waiter, Wakeup::of(cx)));
                 drop(waiters);
                 self.waiter = Some(waiter);

@@ -77,8 +77,8 @@ impl<T> fmt::Debug for Shared<T> {
 
 /// The tasks that wait for a condition to become true.
 ///
-/// Unlike with [`crate::Notify`], giving up takes nothing off the list: it costs one needless poll later,
-/// if the task still lives then. What happens once is better served by this.
+/// Unlike with [`crate::Notify`], giving up takes nothing off the list: it costs one needless poll
+/// later, if the task still lives then. What happens once is better served by this.
 #[derive(Default)]
 pub struct Waiters {
     /// Most conditions are waited for by one task, which therefore needs no allocation.
