@@ -208,7 +208,7 @@ impl Kernel {
     /// and always returns `true`: another thread may post at any time.
     pub fn advance(&self) -> bool {
         match &self.0.clock {
-            Clock::Virtual(_) => self.advance_until(Time::NEVER),
+            Clock::Virtual(now) => self.advance_until(now, Time::NEVER),
             Clock::Real(_) => {
                 let wait = self.next_timer().map(|time| {
                     Duration::from_nanos(time.as_nanos().saturating_sub(self.now().as_nanos()))
@@ -227,14 +227,17 @@ impl Kernel {
     /// # Panics
     /// If the clock is the real one, which no limit can stop.
     pub fn run_until(&self, limit: Time) -> Result<(), Spinning> {
+        let Clock::Virtual(now) = &self.0.clock else {
+            panic!("the real clock runs by itself");
+        };
         loop {
             self.run_ready()?;
-            if !self.advance_until(limit) {
+            if !self.advance_until(now, limit) {
                 break;
             }
         }
         if limit != Time::NEVER {
-            self.move_clock(limit);
+            self.move_clock(now, limit);
         }
         Ok(())
     }
@@ -382,22 +385,19 @@ impl Kernel {
     /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
     /// everything due then. Returns whether there was one.
     #[inline(always)]
-    fn advance_until(&self, limit: Time) -> bool {
+    fn advance_until(&self, now: &Cell<Time>, limit: Time) -> bool {
         let taken = self.0.timers.borrow_mut().take_next(limit);
         let Some((time, first)) = taken else {
             return false;
         };
-        self.move_clock(time);
+        self.move_clock(now, time);
         self.fire(first);
         true
     }
 
     /// Moves the simulated clock forward; it never goes back.
     #[inline(always)]
-    fn move_clock(&self, time: Time) {
-        let Clock::Virtual(now) = &self.0.clock else {
-            panic!("the real clock moves by itself");
-        };
+    fn move_clock(&self, now: &Cell<Time>, time: Time) {
         if time > now.get() {
             now.set(time);
             self.0.events_now.set(0);

@@ -7,6 +7,58 @@
 //!
 //! The kernel knows nothing of databases. What runs on it is made of [processes](ProcessId) that
 //! have addresses on machines, send one another [requests](Request), sleep, die and come back.
+//!
+//! # A tour
+//!
+//! * **A universe.** [`Kernel::simulation`] has a virtual clock that jumps to the next timer,
+//!   [`Kernel::real`] the clock of the machine. A [`Kernel`] is a cheap handle for one thread;
+//!   [`Kernel::shutdown`] ends it.
+//! * **Time.** [`Kernel::now`], [`Kernel::sleep`], [`Kernel::timeout`], [`Kernel::call_at`]. A
+//!   [`Time`] is whole nanoseconds; durations are seconds.
+//! * **Tasks.** [`Kernel::spawn`] starts a [`Task`] of a process at a [`Priority`]; dropping it
+//!   cancels. Tasks wait for one another by [`Completion`], [`Shared`], [`channel`], [`Notify`],
+//!   [`AsyncVar`] and [`first_of`].
+//! * **Chance.** [`Kernel::stream`] returns the random [`Stream`] of a name.
+//! * **Processes.** [`Kernel::add_process`], [`Kernel::set_boot`], [`Kernel::boot`],
+//!   [`Kernel::kill`], [`Kernel::reboot`]; what survives is on [`Kernel::disk`].
+//! * **Messages.** [`Kernel::listen`] and [`Kernel::listen_well_known`] open a [`RequestStream`];
+//!   an [`Endpoint`] leads there; each [`Request`] ends with its [`Reply`] or [`Disconnected`].
+//! * **Failures.** [`Kernel::on_failed`] and [`Kernel::on_available`] tell what one process knows
+//!   of another.
+//! * **Faults.** [`Kernel::clog_pair`], [`Kernel::clog_interface`], [`Kernel::partition`],
+//!   [`Kernel::close_connection`], [`Kernel::set_connection_failures`],
+//!   [`Kernel::set_faults_enabled`].
+//! * **The loop.** [`Kernel::run_ready`], [`Kernel::advance`] and [`Kernel::run_until`] for hosts,
+//!   [`Kernel::block_on`] for tests, [`Kernel::run_real`] for a network thread. Other threads come
+//!   in by an [`Inbox`].
+//! * **Looking on.** [`Kernel::record`] and [`Recorder`]; [`Kernel::fingerprint`] tells runs apart.
+//!
+//! ```
+//! use shaketable_kernel::{Address, Kernel, Priority, ProcessSpec, Request};
+//!
+//! struct Double(u32);
+//! impl Request for Double {
+//!     type Reply = u32;
+//! }
+//!
+//! let kernel = Kernel::simulation(42);
+//! let process = |last, name: &str| {
+//!     kernel.add_process(ProcessSpec {
+//!         name: name.into(),
+//!         address: Address::v4(10, 0, 0, last, 4500),
+//!         ..ProcessSpec::default()
+//!     })
+//! };
+//! let (client, server) = (process(1, "client"), process(2, "server"));
+//! let (endpoint, requests) = kernel.listen::<Double>(server);
+//! let serve = requests.serve(|Double(n), reply| reply.send(2 * n));
+//! kernel.spawn(server, Priority::DefaultEndpoint, serve).detach();
+//!
+//! let reply = kernel.block_on(endpoint.request(client, Double(21)));
+//! assert_eq!(reply, Ok(Ok(42)));
+//! assert!(kernel.now().as_secs() > 0.0, "messages take their time");
+//! kernel.shutdown();
+//! ```
 #![forbid(unsafe_code)]
 
 mod clog;

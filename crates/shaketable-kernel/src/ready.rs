@@ -245,10 +245,6 @@ impl Levels {
     #[inline]
     fn pop(&mut self) -> Option<Item> {
         if let Some((_, id)) = self.only.take() {
-            assert!(
-                self.occupied == 0,
-                "the only task that is ready is not alone"
-            );
             self.unmark(id);
             return Some(Item::Task(id));
         }

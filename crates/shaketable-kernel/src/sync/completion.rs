@@ -54,7 +54,7 @@ impl<T> Completion<T> {
 
     /// Delivers the value and wakes the consumer, or calls it back. Returns whether this was the
     /// first value and still wanted; if not, it is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&self, value: T) -> bool {
         let mut state = self.0.borrow_mut();
         match &mut *state {

@@ -64,24 +64,20 @@ pub struct Notified {
 
 impl Future for Notified {
     type Output = ();
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let state = self.notify.0.clone();
-        if state.count.get() != self.seen {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let state = &this.notify.0;
+        if state.count.get() != this.seen {
+            this.waiter = None; // it was taken off the list
             return Poll::Ready(());
         }
         let mut waiters = state.waiters.borrow_mut();
-        match self.waiter {
+        match this.waiter {
             None => {
                 let waiter = state.next_waiter.get();
                 state.next_waiter.set(waiter + 1);
-                let last = waiters.last().map(|(last, _)| *last);
-                assert!(
-                    last < Some(waiter),
-                    "waiters stand in the order of their numbers"
-                );
                 waiters.push((waiter, Wakeup::of(cx)));
-                drop(waiters);
-                self.waiter = Some(waiter);
+                this.waiter = Some(waiter);
             }
             Some(waiter) => {
                 if let Ok(index) = waiters.binary_search_by_key(&waiter, |(other, _)| *other)
