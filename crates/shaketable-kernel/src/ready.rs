@@ -154,7 +154,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     /// Queues a task.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake(&self, task: Local) {
         self.levels.borrow_mut().wake(task.level, task.id);
     }

@@ -200,7 +200,7 @@ impl Timers {
 
     /// Takes the timers of the earliest moment, unless that is later than `limit`, and fires the
     /// first of them; [`Timers::fire_due`] fires the others.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_next(&mut self, limit: Time) -> Option<(Time, Fired)> {
         loop {
             let Some(item) = self.near.pop_if(|item| item.time <= limit.as_nanos()) else {
@@ -258,6 +258,7 @@ impl Timers {
     }
 
     /// Fires a timer that was taken, unless it has been cancelled since.
+    #[inline(always)]
     fn fire(&mut self, id: TimerId) -> Option<Fired> {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {

@@ -98,7 +98,10 @@ impl Waiters {
     /// Wakes every task that waits, in the order in which they began to, to look again.
     pub fn wake_all(&self) {
         let (first, more) = (self.first.take(), self.more.take());
-        first.into_iter().chain(more).for_each(Wakeup::wake);
+        if let Some(first) = first {
+            first.wake();
+        }
+        more.into_iter().for_each(Wakeup::wake);
     }
 
     /// Waits until `condition` returns a value. It is asked at once and after each
