@@ -39,7 +39,6 @@ mod range_read;
 mod range_set;
 mod reads;
 mod shards;
-pub(crate) mod shared;
 mod snapshot_cache;
 pub mod special_keys;
 mod transaction;

@@ -94,7 +94,7 @@ impl Cluster {
         let env = Env::new(kernel, &config);
         if config.knobs.max_clogging_latency > 0.0 && !config.instant {
             kernel.set_network_config(NetworkConfig {
-                pair_latency: config.knobs.max_clogging_latency,
+                pair_latency_seconds: config.knobs.max_clogging_latency,
                 ..kernel.network_config()
             });
         }

@@ -1,10 +1,12 @@
 //! What holds messages back: clogs of pairs and interfaces, and partitions.
 //!
-//! Blockades are between addresses, as in FoundationDB's simulator, and delay without losing anything. A clog
-//! has an end; a partition lasts until it is healed and counts as a clog without end.
+//! Blockades are between addresses, as in FoundationDB's simulator, and delay without losing
+//! anything. A clog has an end; a partition lasts until it is healed and counts as a clog without
+//! end.
 //!
-//! Every message asks whether its link is blocked, and a fault workload blocks hundreds of times in a run. So clogs stand
-//! in a table by the numbers of the two addresses, and a change is looked at only by the links it [reaches](Reach).
+//! Every message asks whether its link is blocked, and a fault workload blocks hundreds of times in
+//! a run. So clogs stand in a table by the numbers of the two addresses, and a change is looked at
+//! only by the links it [reaches](Reach).
 
 use crate::kernel::Kernel;
 use crate::network::LinkId;
@@ -67,9 +69,13 @@ impl Blockades {
         }
     }
 
-    pub(crate) fn add_process(&mut self, ip: IpAddr) {
+    pub(crate) fn add_process(&mut self, process: ProcessId, ip: IpAddr) {
+        assert_eq!(
+            process.index(),
+            self.interfaces.len(),
+            "processes are counted up"
+        );
         let interface = self.interface(ip);
-        let process = ProcessId(self.interfaces.len() as u32);
         self.interfaces.push(interface);
         self.processes[interface as usize].push(process);
     }
@@ -103,10 +109,16 @@ impl Blockades {
         }
         let pair = self.pair_clogs[from as usize].get(to as usize);
         let pair = pair.copied().unwrap_or_default();
-        pair.max(self.receive_clogs[to as usize])
+        let until = pair.max(self.receive_clogs[to as usize]);
+        assert!(
+            until <= self.clogged_until,
+            "no clog lasts longer than the longest"
+        );
+        until
     }
 
-    /// The links that such a change concerns and that pass the filter, in the order of their processes.
+    /// The links that such a change concerns and that pass the filter, in the order of their
+    /// processes.
     pub(crate) fn links(
         &self,
         reach: Reach,
@@ -174,8 +186,9 @@ impl Blockades {
 }
 
 impl Kernel {
-    /// Switches the faults of the network on or off. While they are off, nothing is held back and no connection
-    /// breaks by chance: FoundationDB's "speed up". What is held back at that moment arrives.
+    /// Switches the faults of the network on or off. While they are off, nothing is held back and
+    /// no connection breaks by chance: FoundationDB's "speed up". What is held back at that moment
+    /// arrives.
     pub fn set_faults_enabled(&self, enabled: bool) {
         self.relieve(|blockades| {
             blockades.faults = enabled;
@@ -188,7 +201,8 @@ impl Kernel {
         self.0.network.borrow().blockades.faults
     }
 
-    /// Holds back all messages from one address to another for so many seconds. A clog that lasts longer stays.
+    /// Holds back all messages from one address to another for that many seconds. A longer clog
+    /// stays.
     pub fn clog_pair(&self, from: IpAddr, to: IpAddr, seconds: f64) {
         let until = self.now().after(seconds);
         self.block(|blockades| {
@@ -201,7 +215,8 @@ impl Kernel {
         self.record(|| Event::PairClogged { from, to, until });
     }
 
-    /// Until when nothing that one process sends to another arrives; a time that has passed if nothing holds it back.
+    /// Until when nothing that one process sends to another arrives; a time that has passed if
+    /// nothing holds it back.
     pub fn held_until(&self, from: ProcessId, to: ProcessId) -> Time {
         let network = self.0.network.borrow();
         network.blockades.until(LinkId { from, to }, self.now())
@@ -216,7 +231,7 @@ impl Kernel {
         });
     }
 
-    /// Holds back all messages to an address for so many seconds, if `mode` includes receiving.
+    /// Holds back all messages to an address for that many seconds, if `mode` includes receiving.
     pub fn clog_interface(&self, ip: IpAddr, mode: ClogMode, seconds: f64) {
         if mode == ClogMode::Send {
             return;
@@ -268,7 +283,7 @@ impl Kernel {
 
     fn block(&self, change: impl FnOnce(&mut Blockades) -> (Time, Reach)) {
         let (until, reach) = change(&mut self.0.network.borrow_mut().blockades);
-        // Most clogs are over before anybody could notice.
+        // Most clogs are over before any process could notice.
         if self.is_noticeable(until) {
             self.monitor_all(reach);
         }

@@ -1,13 +1,15 @@
 //! Who notices that a process or a connection has failed, and when: without a single ping.
 //!
-//! A real cluster pings. Here the kernel knows what a ping would find: nothing new while a link is open and its
-//! ends are alive. So it sets a timer only when a link that somebody uses is blocked, and tells of a death by a
-//! message to those who wait for the dead. Idle time costs nothing.
+//! A real cluster pings. Here the kernel knows what a ping would find: nothing new while a link is
+//! open and its ends are alive. So it sets a timer only when a link in use is blocked, and tells of
+//! a death by a message to those that wait for the dead process. Idle time costs nothing.
 //!
-//! * A connection over which nothing arrives for about two seconds is closed: pending requests end with `MaybeDelivered`.
-//! * A process from which nothing arrives for four seconds counts as failed for the one who watches it, until it is
-//!   reachable again.
-//! * A process that dies counts as failed when the news has travelled, until news of its next incarnation has.
+//! * A connection over which nothing arrives for about two seconds is closed: pending requests end
+//!   with `MaybeDelivered`.
+//! * A process from which nothing arrives for four seconds counts as failed for the one that
+//!   watches it, until it is reachable again.
+//! * A process that dies counts as failed when the news has travelled, until news of its next
+//!   incarnation has.
 
 use crate::clog::Reach;
 use crate::kernel::Kernel;
@@ -44,8 +46,9 @@ impl Kernel {
         self.watch(observer, process, |watch| watch.failed)
     }
 
-    /// Waits until `observer` learns that `process` has failed: it died, or nothing has come from it for too long.
-    /// A failure after this call counts even if it is over when the future is polled.
+    /// Waits until `observer` learns that `process` has failed: it died, or nothing has come from
+    /// it for too long. A failure after this call counts even if it is over when the future is
+    /// polled.
     pub fn on_failed(
         &self,
         observer: ProcessId,
@@ -121,7 +124,7 @@ impl Kernel {
         }
     }
 
-    /// A process has died: whoever waits for it learns so when the news has travelled.
+    /// A process has died: those that wait for it learn so when the news has travelled.
     pub(crate) fn announce_death(&self, process: ProcessId) {
         let incarnation = self.incarnation(process);
         let concerned = self
@@ -139,7 +142,7 @@ impl Kernel {
         }
     }
 
-    /// A process has come back: whoever watches it learns so when the news has travelled.
+    /// A process has come back: those that watch it learn so when the news has travelled.
     pub(crate) fn announce_boot(&self, process: ProcessId) {
         let concerned = self
             .0
@@ -161,7 +164,7 @@ impl Kernel {
         self.ship(id.to, id.from, "available again", Box::new(news));
     }
 
-    /// Looks after everybody whom a new blockade may concern.
+    /// Looks after every link that a new blockade may concern.
     pub(crate) fn monitor_all(&self, reach: Reach) {
         let used = self
             .0
@@ -173,16 +176,16 @@ impl Kernel {
         }
     }
 
-    /// Whether a silence from now until then is long enough for somebody to act on it.
+    /// Whether a silence from now until then is long enough for a process to act on it.
     pub(crate) fn is_noticeable(&self, until: Time) -> bool {
         let config = &self.0.network.borrow().config;
         let shortest = config
-            .connection_timeout_min
-            .min(config.failure_detection_delay);
+            .connection_timeout_min_seconds
+            .min(config.failure_detection_seconds);
         until.since(self.now()) > shortest
     }
 
-    /// Counts the silence between two processes, if it is to last long enough for somebody to notice.
+    /// Times the silence between two processes, if it will last long enough to be noticed.
     pub(crate) fn monitor(&self, id: LinkId) {
         let now = self.now();
         let mut network = self.0.network.borrow_mut();
@@ -193,10 +196,10 @@ impl Kernel {
         let silence = until.since(now);
         let relieved = network.blockades.relieved;
         let (endured, detected) = (
-            network.config.connection_timeout_min,
-            network.config.failure_detection_delay,
+            network.config.connection_timeout_min_seconds,
+            network.config.failure_detection_seconds,
         );
-        let longest = network.config.connection_timeout_max;
+        let longest = network.config.connection_timeout_max_seconds;
         let close = silence > endured
             && awaits(&mut network, id)
             && !std::mem::replace(&mut network.link(id.first()).monitored, true);
@@ -220,7 +223,8 @@ impl Kernel {
         }
     }
 
-    /// A connection has been silent for as long as that is endured, unless it was relieved meanwhile.
+    /// A connection has been silent for as long as that is endured, unless it was relieved
+    /// meanwhile.
     fn silent_connection(&self, id: LinkId, relieved: u32) {
         let now = self.now();
         let close = {
@@ -237,7 +241,8 @@ impl Kernel {
         }
     }
 
-    /// A watched process has been silent for as long as it takes to call it failed, unless it was relieved meanwhile.
+    /// A watched process has been silent for as long as it takes to call it failed, unless it was
+    /// relieved meanwhile.
     fn silent_process(&self, id: LinkId, relieved: u32) {
         let now = self.now();
         let until = {
@@ -306,9 +311,9 @@ fn awaits(network: &mut Network, id: LinkId) -> bool {
     network.link(id).awaits() || network.link(id.back()).awaits()
 }
 
-/// News of the death or the return of a process, on its way to one that cares.
+/// News of the death or the return of a process, on its way to one that watches or awaits it.
 struct News {
-    /// The way from the one who cares to the process.
+    /// The way from the receiver of the news to the process.
     id: LinkId,
     incarnation: u32,
     alive: bool,
@@ -328,7 +333,7 @@ impl Parcel for News {
             return;
         }
         kernel.disconnect(id, incarnation);
-        // Who began to watch while this was on its way has not been told of a return.
+        // A watch that began while this was on its way has not been told of a return.
         if kernel.is_alive(id.to) && kernel.incarnation(id.to) > incarnation {
             kernel.announce_boot_to(id);
         }

@@ -1,16 +1,18 @@
 //! The kernel itself: its clock and its loop.
 //!
-//! The loop is FoundationDB's: run what is ready, highest priority first, until nothing is; then let time pass to
-//! the earliest timer, fire everything due at that moment, and begin again. In a simulation the clock
-//! jumps; with the real clock the loop waits, and a post from another thread ends the wait.
+//! The loop is FoundationDB's: run what is ready, highest priority first, until nothing is; then
+//! let time pass to the earliest timer, fire everything due at that moment, and begin again. In a
+//! simulation the clock jumps; with the real clock the loop waits, and a post from another thread
+//! ends the wait.
 //!
-//! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel that is to be freed must be
-//! told so: [`Kernel::shutdown`].
+//! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel is freed only
+//! after [`Kernel::shutdown`].
 
+use crate::inbox::Inbox;
 use crate::network::{Network, NetworkConfig};
 use crate::process::{Process, ProcessId};
 use crate::random::{Digest, Stream, Streams};
-use crate::ready::{Inbox, Item, Ready};
+use crate::ready::{Item, Ready};
 use crate::record::Recorder;
 use crate::task::Tasks;
 use crate::time::Time;
@@ -23,7 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// One universe: its clock, its tasks, its random streams, its network. A cheap handle for one thread.
+/// One universe: its clock, its tasks, its random streams, its network. A cheap handle for one
+/// thread.
 #[derive(Clone)]
 pub struct Kernel(pub(crate) Rc<Inner>);
 
@@ -70,7 +73,7 @@ pub enum Deadlock {
 /// Tasks keep waking one another while time stands still.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{events} events at {time} s without time moving: a task wakes itself for ever (last process: {process:?})"
+    "{events} events at {time} s without time moving: a task keeps waking itself (last process: {process:?})"
 )]
 pub struct Spinning {
     /// When.
@@ -98,7 +101,8 @@ impl Kernel {
         Kernel::real_with(seed, Inbox::new())
     }
 
-    /// Like [`Kernel::real`], for an inbox that exists already. The calling thread becomes the kernel's.
+    /// Like [`Kernel::real`], for an inbox that exists already. The calling thread becomes the
+    /// kernel's.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one clock that is the machine's"
@@ -177,8 +181,8 @@ impl Kernel {
         }
     }
 
-    /// Runs everything that is ready, until nothing is. In a simulation it gives up when that takes suspiciously
-    /// many steps without time moving; see [`Kernel::set_budget`].
+    /// Runs everything that is ready, until nothing is. In a simulation it gives up when that takes
+    /// suspiciously many steps without time moving; see [`Kernel::set_budget`].
     pub fn run_ready(&self) -> Result<(), Spinning> {
         self.check_budget()?;
         while let Some(item) = self.0.ready.pop() {
@@ -197,24 +201,14 @@ impl Kernel {
         self.0.timers.borrow_mut().next()
     }
 
-    /// Lets time pass to the earliest timer and fires everything due then. Says whether there was one.
+    /// Lets time pass to the earliest timer and fires everything due then. Returns whether there
+    /// was one.
     ///
-    /// With the real clock it waits for that moment or until something is ready, if need be for ever, and always
-    /// says `true`: another thread may post at any time.
+    /// With the real clock it waits for that moment or until something is ready, without a limit,
+    /// and always returns `true`: another thread may post at any time.
     pub fn advance(&self) -> bool {
         match &self.0.clock {
-            Clock::Virtual(now) => {
-                let taken = self.0.timers.borrow_mut().take_next();
-                let Some((time, first)) = taken else {
-                    return false;
-                };
-                if time > now.get() {
-                    now.set(time);
-                    self.0.events_now.set(0);
-                }
-                self.fire(first);
-                true
-            }
+            Clock::Virtual(now) => self.advance_until(now, Time::NEVER),
             Clock::Real(_) => {
                 let wait = self.next_timer().map(|time| {
                     Duration::from_nanos(time.as_nanos().saturating_sub(self.now().as_nanos()))
@@ -229,28 +223,27 @@ impl Kernel {
     }
 
     /// Runs a simulation until nothing is left to do or the next timer lies beyond `limit`.
+    ///
+    /// # Panics
+    /// If the clock is the real one, which no limit can stop.
     pub fn run_until(&self, limit: Time) -> Result<(), Spinning> {
+        let Clock::Virtual(now) = &self.0.clock else {
+            panic!("the real clock runs by itself");
+        };
         loop {
             self.run_ready()?;
-            match self.next_timer() {
-                Some(time) if time <= limit => {
-                    self.advance();
-                }
-                _ => break,
+            if !self.advance_until(now, limit) {
+                break;
             }
         }
-        if let Clock::Virtual(now) = &self.0.clock
-            && now.get() < limit
-            && limit != Time::NEVER
-        {
-            now.set(limit);
-            self.0.events_now.set(0);
+        if limit != Time::NEVER {
+            self.move_clock(now, limit);
         }
         Ok(())
     }
 
-    /// The loop of a network thread: runs until `stop` is set. Whoever sets it posts something to the inbox, to
-    /// end the wait.
+    /// The loop of a network thread: runs until `stop` is set. After setting it, post something to
+    /// the inbox, to end the wait.
     pub fn run_real(&self, stop: &AtomicBool) {
         let mut in_a_row = 0;
         while !stop.load(Ordering::Acquire) {
@@ -273,8 +266,8 @@ impl Kernel {
         }
     }
 
-    /// Runs the kernel until the future is ready. The future belongs to no process. With the real clock there is
-    /// no deadlock to tell of: it waits.
+    /// Runs the kernel until the future is ready. The future belongs to no process. With the real
+    /// clock there is no deadlock to report: it waits.
     ///
     /// # Panics
     /// If it is called inside a task and that task is woken.
@@ -323,8 +316,8 @@ impl Kernel {
         self.0.tasks.borrow().len()
     }
 
-    /// A number that differs, as good as surely, between two runs in which anything differed: the state of
-    /// every random stream, the time, and the count of events.
+    /// A number that differs, as good as surely, between two runs in which anything differed: the
+    /// state of every random stream, the time, and the count of events.
     pub fn fingerprint(&self) -> u64 {
         let mut digest = Digest::new();
         digest.write_u64(self.events());
@@ -337,8 +330,8 @@ impl Kernel {
         digest.finish()
     }
 
-    /// Ends the universe: drops all tasks, timers and messages; the inbox closes. Without this, tasks that hold a
-    /// handle of their own kernel keep it, and themselves, in memory for ever.
+    /// Ends the universe: drops all tasks, timers and messages; the inbox closes. Without this,
+    /// tasks that hold a handle of their own kernel keep it, and themselves, in memory.
     pub fn shutdown(&self) {
         self.0.ready.close();
         for process in self.processes() {
@@ -389,12 +382,34 @@ impl Kernel {
         Ok(())
     }
 
+    /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
+    /// everything due then. Returns whether there was one.
+    #[inline(always)]
+    fn advance_until(&self, now: &Cell<Time>, limit: Time) -> bool {
+        let taken = self.0.timers.borrow_mut().take_next(limit);
+        let Some((time, first)) = taken else {
+            return false;
+        };
+        self.move_clock(now, time);
+        self.fire(first);
+        true
+    }
+
+    /// Moves the simulated clock forward; it never goes back.
+    #[inline(always)]
+    fn move_clock(&self, now: &Cell<Time>, time: Time) {
+        if time > now.get() {
+            now.set(time);
+            self.0.events_now.set(0);
+        }
+    }
+
+    /// Fires every timer that is due by then.
     fn fire_until(&self, now: Time) {
-        while self.next_timer().is_some_and(|time| time <= now) {
-            let taken = self.0.timers.borrow_mut().take_next();
-            if let Some((_, first)) = taken {
-                self.fire(first);
-            }
+        loop {
+            let taken = self.0.timers.borrow_mut().take_next(now);
+            let Some((_, first)) = taken else { return };
+            self.fire(first);
         }
     }
 
@@ -411,9 +426,9 @@ impl Kernel {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn act(&self, fired: Fired) {
-        // A timer that is over budget is told of before the next task runs.
+        // A budget that is used up by timers is reported before the next task runs.
         let _ = self.count_event();
         match fired {
             Fired::Wake(Some(wakeup)) => wakeup.wake(),

@@ -1,8 +1,9 @@
 //! Processes: what has an address, owns tasks and request streams, dies, and comes back.
 //!
-//! A [`ProcessId`] stays the same over reboots; each life in between is an incarnation. When a process dies all
-//! its tasks are dropped and its request streams close in the same instant; only its [`Disk`] remains. Machines,
-//! zones and datacenters are names on processes: killing one is killing all processes that carry the name.
+//! A [`ProcessId`] stays the same over reboots; each life in between is an incarnation. When a
+//! process dies all its tasks are dropped and its request streams close in the same instant; only
+//! its [`Disk`] remains. Machines, zones and datacenters are names on processes: killing one is
+//! killing all processes that carry the name.
 
 use crate::disk::Disk;
 use crate::kernel::Kernel;
@@ -80,7 +81,8 @@ pub struct ProcessSpec {
 pub enum KillKind {
     /// It never comes back.
     KillInstantly,
-    /// It fails by errors of its disk instead of at once; for the kernel the same as `KillInstantly`.
+    /// It fails by errors of its disk instead of at once; for the kernel the same as
+    /// `KillInstantly`.
     InjectFaults,
     /// The machine comes back with empty disks.
     RebootAndDelete,
@@ -127,7 +129,7 @@ impl Kernel {
     /// Adds a process. It is alive at once and has nothing to do yet.
     pub fn add_process(&self, spec: ProcessSpec) -> ProcessId {
         let id = ProcessId(self.0.processes.borrow().len() as u32);
-        self.0.network.borrow_mut().add_process(spec.address.ip);
+        self.0.network.borrow_mut().add_process(id, spec.address.ip);
         let disk = Disk::new(self);
         self.0.processes.borrow_mut().push(Process {
             spec: Rc::new(spec),
@@ -167,18 +169,25 @@ impl Kernel {
         self.0.processes.borrow()[process.index()].incarnation
     }
 
-    /// Says how the process starts; called by every [`Kernel::boot`].
+    /// Whether the process runs and is in that life.
+    #[inline]
+    pub(crate) fn lives(&self, process: ProcessId, incarnation: u32) -> bool {
+        let state = &self.0.processes.borrow()[process.index()];
+        state.alive && state.incarnation == incarnation
+    }
+
+    /// Sets how the process starts; called by every [`Kernel::boot`].
     pub fn set_boot(&self, process: ProcessId, boot: Boot) {
         self.0.processes.borrow_mut()[process.index()].boot = Some(boot);
     }
 
-    /// Whether somebody has said how the process starts.
+    /// Whether the process has a boot function.
     pub(crate) fn boots(&self, process: ProcessId) -> bool {
         self.0.processes.borrow()[process.index()].boot.is_some()
     }
 
     /// Starts a process by its boot function; a dead one comes alive first, as a new incarnation.
-    /// Does nothing and says `false` if it is running, or was killed for good.
+    /// Does nothing and returns `false` if it is running, or was killed for good.
     pub fn boot(&self, process: ProcessId) -> bool {
         let (boot, incarnation, returns) = {
             let state = &mut self.0.processes.borrow_mut()[process.index()];
@@ -204,8 +213,8 @@ impl Kernel {
         true
     }
 
-    /// Kills a process: its tasks and request streams are gone when this returns (a task that kills its
-    /// own process ends at its next `await`). Says whether it was alive.
+    /// Kills a process: its tasks and request streams are gone when this returns (a task that kills
+    /// its own process ends at its next `await`). Returns whether it was alive.
     pub fn kill(&self, process: ProcessId, kind: KillKind) -> bool {
         let disk = {
             let state = &mut self.0.processes.borrow_mut()[process.index()];
@@ -225,7 +234,7 @@ impl Kernel {
         true
     }
 
-    /// Kills a process and boots it again after so many seconds, unless `kind` is for good.
+    /// Kills a process and boots it again after that many seconds, unless `kind` is for good.
     pub fn reboot(&self, process: ProcessId, kind: KillKind, seconds: f64) {
         self.kill(process, kind);
         if kind.reboots() {
@@ -257,7 +266,8 @@ impl Kernel {
         drop(tasks);
     }
 
-    /// Forgets how processes start and what is on their disks; both may hold the kernel. The caller drops them.
+    /// Forgets how processes start and what is on their disks; both may hold the kernel. The caller
+    /// drops them.
     pub(crate) fn forget_processes(&self) -> Vec<(Option<Boot>, Disk)> {
         let nothing = Disk::new(self);
         self.0

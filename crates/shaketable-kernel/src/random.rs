@@ -1,10 +1,11 @@
 //! Named random streams, all split from one seed.
 //!
-//! Each purpose draws from its own stream, so switching one fault off leaves every other draw as it was; that
-//! is what makes a failing run shrinkable. The generator is xoshiro256++: 32 bytes of state, a few
-//! cycles a draw, and a published algorithm, so that a seed means the same run on every machine. Nothing here
-//! needs to be unpredictable. The conversions to ranges are written out here rather than
-//! taken from `rand`, whose distributions may change between releases; a seed must outlive them.
+//! Each purpose draws from its own stream, so switching one fault off leaves every other draw as it
+//! was; that is what makes a failing run shrinkable. The generator is xoshiro256++: 32 bytes of
+//! state, a few cycles a draw, and a published algorithm, so that a seed means the same run on
+//! every machine. Nothing here needs to be unpredictable. The conversions to ranges are written out
+//! here rather than taken from `rand`, whose distributions may change between releases; a seed must
+//! outlive them.
 
 use rand_core::{Infallible, SeedableRng, TryRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -63,8 +64,8 @@ impl Stream {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Four numbers of one draw, each uniform in `(0, 1)`, with 16 bits: enough for what is drawn with every message and
-    /// added up.
+    /// Four numbers of one draw, each uniform in `(0, 1)`, with 16 bits: enough for what is drawn
+    /// with every message and added up.
     #[inline]
     pub(crate) fn uniform_four(&self) -> [f64; 4] {
         let bits = self.next_u64();
@@ -82,7 +83,8 @@ impl Stream {
             "a random number below 0 was asked of stream {:?}",
             self.0.name
         );
-        // Multiply and take the high half; redraw the few low products that would make some results likelier.
+        // Multiply and take the high half; redraw the few low products that would make some results
+        // likelier.
         let threshold = n.wrapping_neg() % n;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(n);
@@ -217,7 +219,8 @@ impl Streams {
     }
 }
 
-/// A small running hash (FNV-1a over 64-bit words with a final mix): for telling runs apart, not for adversaries.
+/// A small running hash (FNV-1a over 64-bit words with a final mix): for telling runs apart, not
+/// for adversaries.
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(u64);
 

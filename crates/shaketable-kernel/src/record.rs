@@ -1,7 +1,7 @@
 //! Recording what happens, through one narrow trait.
 //!
-//! With no recorder set the closure given to [`Kernel::record`] is not even called, so that a passing
-//! seed pays for nothing; a failing one is run again with a recorder.
+//! With no recorder set the closure given to [`Kernel::record`] is not even called, so that a
+//! passing seed pays for nothing; a failing one is run again with a recorder.
 
 use crate::kernel::Kernel;
 use crate::process::{KillKind, ProcessId};
@@ -23,7 +23,8 @@ pub trait Recorder {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Event {
-    /// A message left; `message` is the Rust type of the request, or of the request that is answered.
+    /// A message left; `message` is the Rust type of the request, or of the request that is
+    /// answered.
     MessageSent {
         from: ProcessId,
         to: ProcessId,
@@ -67,12 +68,12 @@ impl Kernel {
         *self.0.recorder.borrow_mut() = recorder;
     }
 
-    /// Whether somebody records.
+    /// Whether a recorder is set.
     pub fn is_recording(&self) -> bool {
         self.0.recording.get()
     }
 
-    /// Records an event; the closure is called only if somebody records.
+    /// Records an event; the closure is called only if a recorder is set.
     pub fn record(&self, event: impl FnOnce() -> Event) {
         if self.0.recording.get() {
             let recorder = self.0.recorder.borrow().clone();
@@ -83,7 +84,8 @@ impl Kernel {
     }
 }
 
-/// A recorder that keeps a hash of everything: two runs are the same if and, but for one chance in 2^64, only if it is.
+/// A recorder that keeps a hash of everything: two runs are the same if and, but for one chance in
+/// 2^64, only if it is.
 #[derive(Default)]
 pub struct Fingerprint {
     digest: Cell<Digest>,
@@ -124,7 +126,7 @@ pub struct LastEvents {
 }
 
 impl LastEvents {
-    /// Remembers so many.
+    /// Remembers that many.
     pub fn new(capacity: usize) -> Rc<LastEvents> {
         Rc::new(LastEvents {
             capacity,
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_evaluated_while_nobody_records() {
+    fn nothing_is_evaluated_while_no_recorder_is_set() {
         let kernel = Kernel::simulation(1);
         kernel.record(|| panic!("evaluated"));
         let last = LastEvents::new(2);

@@ -1,7 +1,8 @@
 //! Waiting for time to pass.
 //!
-//! A sleep counts from the call that makes it and takes its place among equal timers there, not when it is first polled, so
-//! that the order of events is the order of the calls. Dropping it frees its timer.
+//! A sleep counts from the call that makes it and takes its place among equal timers there, not
+//! when it is first polled, so that the order of events is the order of the calls. Dropping it
+//! frees its timer.
 
 use crate::kernel::Kernel;
 use crate::time::Time;
@@ -11,8 +12,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 impl Kernel {
-    /// Waits so many seconds, counted from this call. None or fewer: one trip through the ready queue.
-    /// More than the clock can express: for ever. Dropping the future costs next to nothing.
+    /// Waits that many seconds, counted from this call. With zero or less it takes one trip through
+    /// the ready queue; with more than the clock can express it never ends. Dropping the future
+    /// costs next to nothing.
     pub fn sleep(&self, seconds: f64) -> Sleep {
         self.sleep_until(if seconds <= 0.0 {
             Time::ZERO
@@ -41,7 +43,7 @@ impl Kernel {
         self.sleep(0.0)
     }
 
-    /// The output of the future, or `None` if it is not there after so many seconds.
+    /// The output of the future, or `None` if it is not there after that many seconds.
     pub fn timeout<F: Future>(
         &self,
         seconds: f64,

@@ -1,15 +1,17 @@
 //! Tasks: futures in a slab, each belonging to a process, each named by an index and a generation.
 //!
-//! A future is taken out of its slot while it is polled, so that whatever it does to the kernel meanwhile
-//! (spawn, cancel, kill its own process) meets no borrow. Cancelling drops the future at once, or right after the
-//! poll if it is the one that runs. Destructors run with nothing borrowed, for they may do all of that too.
+//! A future is taken out of its slot while it is polled, so that nothing it does to the kernel
+//! meanwhile (spawn, cancel, kill its own process) meets a borrow. Cancelling drops the future at
+//! once, or right after the poll if it is the one that runs. Destructors run with nothing borrowed,
+//! for they may do all of that too.
 
 use crate::kernel::Kernel;
+use crate::priority::Priority;
 use crate::process::ProcessId;
-use crate::ready::{Local, Priority};
-use crate::wakeup::{self, Polling, Wakeup};
+use crate::ready::Local;
+use crate::sync::Completion;
+use crate::wakeup::Polling;
 use pin_project_lite::pin_project;
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,17 +20,21 @@ use std::task::{Context, Poll, Waker};
 
 /// A spawned task. As a future it gives the task's output; dropping it cancels the task.
 ///
-/// A task whose process dies has no output: awaiting it waits for ever. Use [`Task::join`] to be told.
+/// A task whose process dies has no output: awaiting it never ends. [`Task::join`] returns `None`
+/// then.
 #[must_use = "dropping a task cancels it; call detach() to let it run"]
 pub struct Task<T> {
     kernel: Kernel,
     id: TaskId,
-    outcome: Rc<RefCell<Outcome<T>>>,
+    /// The output, or `None` if there will be none.
+    outcome: Rc<Completion<Option<T>>>,
+    /// Whether it is known that there will be no output.
+    lost: bool,
     detached: bool,
 }
 
 impl<T> Task<T> {
-    /// Lets the task run to its end with nobody waiting for it.
+    /// Lets the task run to its end without being awaited.
     pub fn detach(mut self) {
         self.detached = true;
     }
@@ -39,24 +45,8 @@ impl<T> Task<T> {
     }
 
     /// Waits for the end of the task: its output, or `None` if its process died first.
-    pub async fn join(mut self) -> Option<T> {
-        std::future::poll_fn(|cx| match self.poll_outcome(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.outcome.borrow().gone => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
-    }
-
-    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<T> {
-        let mut outcome = self.outcome.borrow_mut();
-        match outcome.output.take() {
-            Some(output) => Poll::Ready(output),
-            None => {
-                wakeup::remember(&mut outcome.wakeup, cx);
-                Poll::Pending
-            }
-        }
+    pub async fn join(self) -> Option<T> {
+        std::future::poll_fn(|cx| self.outcome.poll(cx)).await
     }
 }
 
@@ -65,7 +55,17 @@ impl<T> Unpin for Task<T> {}
 impl<T> Future for Task<T> {
     type Output = T;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        self.poll_outcome(cx)
+        if self.lost {
+            return Poll::Pending;
+        }
+        match self.outcome.poll(cx) {
+            Poll::Ready(Some(output)) => Poll::Ready(output),
+            Poll::Ready(None) => {
+                self.lost = true;
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -86,25 +86,22 @@ impl<T> fmt::Debug for Task<T> {
     }
 }
 
-/// What a task leaves to whoever waits for it.
-struct Outcome<T> {
-    output: Option<T>,
-    gone: bool,
-    wakeup: Option<Wakeup>,
-}
+/// Lives inside the task's future: whichever way the future ends, the task that waits learns of
+/// it.
+struct Report<T>(Option<Rc<Completion<Option<T>>>>);
 
-/// Lives inside the task's future: whichever way the future ends, the one who waits is woken.
-struct Report<T>(Rc<RefCell<Outcome<T>>>);
+impl<T> Report<T> {
+    fn deliver(mut self, output: T) {
+        if let Some(outcome) = self.0.take() {
+            outcome.complete(Some(output));
+        }
+    }
+}
 
 impl<T> Drop for Report<T> {
     fn drop(&mut self) {
-        let wakeup = {
-            let mut outcome = self.0.borrow_mut();
-            outcome.gone = true;
-            outcome.wakeup.take()
-        };
-        if let Some(wakeup) = wakeup {
-            wakeup.wake();
+        if let Some(outcome) = &self.0 {
+            outcome.complete(None);
         }
     }
 }
@@ -124,7 +121,7 @@ impl<F: Future> Future for Run<F> {
         let this = self.project();
         this.future.poll(context).map(|output| {
             if let Some(report) = this.report.take() {
-                report.0.borrow_mut().output = Some(output);
+                report.deliver(output);
             }
         })
     }
@@ -190,6 +187,10 @@ impl Tasks {
             }
         };
         let slot = &mut self.slots[index as usize];
+        assert!(
+            matches!(slot.state, State::Free),
+            "a slot holds one task at a time"
+        );
         slot.process = process;
         slot.state = State::Outside;
         TaskId {
@@ -220,7 +221,8 @@ impl Tasks {
         }
     }
 
-    /// Cancels every task of a process, or every task; the bodies are returned for the caller to drop.
+    /// Cancels every task of a process, or every task; the bodies are returned for the caller to
+    /// drop.
     pub(crate) fn cancel_all(&mut self, process: Option<ProcessId>) -> Vec<Body> {
         let doomed = |slot: &Slot| match process {
             Some(process) => slot.process == Some(process),
@@ -254,12 +256,8 @@ impl Kernel {
         priority: Priority,
         future: impl Future<Output = T> + 'static,
     ) -> Task<T> {
-        let outcome = Rc::new(RefCell::new(Outcome {
-            output: None,
-            gone: false,
-            wakeup: None,
-        }));
-        let report = Report(outcome.clone());
+        let outcome = Rc::new(Completion::new());
+        let report = Report(Some(outcome.clone()));
         let id = self.0.tasks.borrow_mut().allocate(Some(process));
         if !self.is_alive(process) {
             self.0.tasks.borrow_mut().release(id.index);
@@ -268,6 +266,7 @@ impl Kernel {
                 kernel: self.clone(),
                 id,
                 outcome,
+                lost: false,
                 detached: false,
             };
         }
@@ -286,6 +285,7 @@ impl Kernel {
             kernel: self.clone(),
             id,
             outcome,
+            lost: false,
             detached: false,
         }
     }

@@ -1,8 +1,18 @@
 //! Time as the kernel counts it: whole nanoseconds since the universe began.
 //!
-//! An integer, because two runs must agree to the last digit on which of two timers is earlier, and because
-//! `sleep(1.5)` must take exactly one and a half seconds however large the clock has become. Seconds as
-//! `f64` appear only at the border, where FoundationDB's own constants and options are written that way.
+//! An integer, because two runs must agree to the last digit on which of two timers is earlier, and
+//! because `sleep(1.5)` must take exactly one and a half seconds however large the clock has
+//! become.
+//!
+//! A moment is a type, a duration is not: it is a number of seconds, an `f64` called `seconds` or
+//! `…_seconds`. The mistakes that could hide are kept out without a second type. Two moments cannot
+//! be added, a moment is no duration, and the difference of two moments is one. There is one unit:
+//! what arrives in another one, such as the milliseconds of the C API, is converted where it
+//! enters. FoundationDB's constants, knobs and options are seconds in `f64`, drawn and multiplied
+//! before they are waited for; a wrapper would be taken off and put on around each of these steps,
+//! and `Seconds(5.0)` says no more than `5.0` where the parameter is called `seconds`. Where
+//! durations stand beside chances, as in [`crate::NetworkConfig`], each name ends in what it
+//! counts.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -17,12 +27,12 @@ impl Time {
     /// A moment that never comes.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The moment so many nanoseconds after the beginning.
+    /// The moment that many nanoseconds after the beginning.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(nanos)
     }
 
-    /// The moment so many seconds after the beginning; see [`Time::after`] for the odd values.
+    /// The moment that many seconds after the beginning; see [`Time::after`] for the odd values.
     pub fn from_secs(seconds: f64) -> Time {
         Time::ZERO.after(seconds)
     }
@@ -37,13 +47,14 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
-    /// The moment `seconds` later. A negative duration counts as none; one that the clock cannot express
-    /// (more than about 584 years, or not a number) leads to [`Time::NEVER`].
+    /// The moment `seconds` later. A negative duration counts as none; one that the clock cannot
+    /// express (more than about 584 years, or not a number) leads to [`Time::NEVER`].
     pub fn after(self, seconds: f64) -> Time {
         if seconds <= 0.0 {
             return self;
         }
-        // Rounded, by the half and the cut of `as`, which also saturates; a NaN must not become "now".
+        // Rounded, by the half and the cut of `as`, which also saturates; a NaN must not become
+        // "now".
         let nanos = seconds * 1e9 + 0.5;
         if nanos.is_nan() || nanos >= u64::MAX as f64 {
             return Time::NEVER;
@@ -98,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_durations_are_none_or_for_ever() {
+    fn absurd_durations_are_none_or_never_end() {
         let now = Time::from_secs(3.0);
         assert_eq!(now.after(-1.0), now);
         assert_eq!(now.after(f64::NEG_INFINITY), now);

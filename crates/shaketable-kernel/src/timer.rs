@@ -1,13 +1,15 @@
 //! Timers in the order of their time, equals in the order they were set.
 //!
-//! Most timers of a cluster are messages that arrive in a millisecond, set while a few hundred others wait; a few hold a million
-//! tasks asleep. So there are two places. The *near* timers, a few hundred at most, are one sorted row: setting one is
-//! a short search from the side of the present, firing one is taking the last. All others are in a [`Wheel`], which gives up
-//! its first slot whenever the row is empty, and takes the later half of the row when it is full. A timer's cost is
-//! the same with ten others as with a million.
+//! Most timers of a cluster are messages that arrive in a millisecond, set while a few hundred
+//! others wait; but a million tasks may be asleep. So there are two places. The *near* timers, a
+//! few hundred at most, are one sorted row: setting one is a short search from the side of the
+//! present, firing one is taking the last. All others are in a [`Wheel`], which gives up its first
+//! slot whenever the row is empty, and takes the later half of the row when it is full. A timer's
+//! cost is the same with ten others as with a million.
 //!
-//! Cancelling frees the timer's entry at once and leaves a 16-byte husk in its place; when husks outnumber
-//! live timers they are swept, so a million cancelled time-outs cost neither memory nor, amortised, time.
+//! Cancelling frees the timer's entry at once and leaves a 16-byte husk in its place; when husks
+//! outnumber live timers they are swept, so a million cancelled timeouts cost neither memory nor,
+//! amortised, time.
 
 use crate::network::LinkId;
 use crate::time::Time;
@@ -16,9 +18,9 @@ use crate::wheel::{Item, Wheel};
 use std::collections::VecDeque;
 use std::task::Context;
 
-/// So many timers count as near.
+/// At most this many timers count as near.
 const NEAR_MAX: usize = 256;
-/// So few are too few to begin with.
+/// A refill takes at least this many, if there are as many.
 const NEAR_MIN: usize = 64;
 
 /// What a timer does when its time comes.
@@ -54,8 +56,13 @@ pub(crate) struct Timers {
     horizon: u64,
     /// Those at or after `horizon`.
     far: Wheel,
-    /// Those of the current moment that were taken and have not fired: each may cancel those behind it.
+    /// Those of the current moment that were taken and have not fired: each may cancel those behind
+    /// it.
     due: VecDeque<TimerId>,
+    /// How many were ever set: the number of the last one.
+    sequence: u64,
+    /// The number of the one that fired last at the current moment, or 0.
+    fired: u64,
     entries: Vec<Entry>,
     free: Vec<u32>,
     /// Items in both places, husks included.
@@ -65,6 +72,8 @@ pub(crate) struct Timers {
 
 struct Entry {
     generation: u32,
+    /// Its number in the order of setting.
+    sequence: u64,
     /// It was taken out of its place, about to fire.
     due: bool,
     state: State,
@@ -86,6 +95,8 @@ impl Timers {
             horizon: u64::MAX,
             far: Wheel::new(),
             due: VecDeque::new(),
+            sequence: 0,
+            fired: 0,
             entries: Vec::new(),
             free: Vec::new(),
             items: 0,
@@ -101,6 +112,7 @@ impl Timers {
             None => {
                 self.entries.push(Entry {
                     generation: 0,
+                    sequence: 0,
                     due: false,
                     state: State::Free,
                 });
@@ -110,6 +122,8 @@ impl Timers {
         let entry = &mut self.entries[index as usize];
         entry.state = State::Waiting(action);
         entry.due = false;
+        self.sequence += 1;
+        entry.sequence = self.sequence;
         let item = Item {
             time,
             id: TimerId {
@@ -184,12 +198,19 @@ impl Timers {
         earliest.map(Time::from_nanos)
     }
 
-    /// Takes the timers of the earliest moment and fires the first of them; [`Timers::fire_due`] fires the others.
-    #[inline]
-    pub(crate) fn take_next(&mut self) -> Option<(Time, Fired)> {
+    /// Takes the timers of the earliest moment, unless that is later than `limit`, and fires the
+    /// first of them; [`Timers::fire_due`] fires the others.
+    #[inline(always)]
+    pub(crate) fn take_next(&mut self, limit: Time) -> Option<(Time, Fired)> {
         loop {
-            let Some(item) = self.near.pop() else {
+            let Some(item) = self.near.pop_if(|item| item.time <= limit.as_nanos()) else {
+                if !self.near.is_empty() {
+                    return None;
+                }
                 let time = self.next()?; // of the wheel, for the row is empty
+                if time > limit {
+                    return None;
+                }
                 self.refill(time.as_nanos());
                 continue;
             };
@@ -197,7 +218,11 @@ impl Timers {
             if !self.mark_due(item.id) {
                 continue;
             }
-            self.current = item.time;
+            if item.time != self.current {
+                assert!(item.time > self.current, "timers fire in the order of time");
+                self.current = item.time;
+                self.fired = 0;
+            }
             while let Some(other) = self.near.pop_if(|other| other.time == item.time) {
                 self.items -= 1;
                 if self.mark_due(other.id) {
@@ -221,7 +246,7 @@ impl Timers {
         None
     }
 
-    /// Notes that a timer has left its place; says whether it was more than a husk.
+    /// Notes that a timer has left its place; returns whether it was more than a husk.
     fn mark_due(&mut self, id: TimerId) -> bool {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
@@ -233,11 +258,18 @@ impl Timers {
     }
 
     /// Fires a timer that was taken, unless it has been cancelled since.
+    #[inline(always)]
     fn fire(&mut self, id: TimerId) -> Option<Fired> {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
             return None;
         }
+        let in_order = entry.sequence > self.fired;
+        assert!(
+            in_order,
+            "timers of one moment fire in the order they were set"
+        );
+        self.fired = entry.sequence;
         if let State::Waiting(Action::Sleep(waker)) = &mut entry.state {
             let waker = waker.take();
             entry.state = State::Over;
@@ -272,9 +304,9 @@ impl Timers {
         std::mem::replace(&mut entry.state, State::Free)
     }
 
-    /// Lets the wheel give up its first timers, `time` being the earliest. Their entries are all looked at here, one
-    /// after the other, because that brings them in from memory together; each by itself, when it
-    /// fires, would be waited for.
+    /// Takes the first timers out of the wheel, `time` being the earliest. All their entries are
+    /// read here, one after the other, because that brings them in from memory together; read one
+    /// by one, each when it fires, every one of them would be a cache miss.
     fn refill(&mut self, time: u64) {
         self.far.take(time, NEAR_MAX, &mut self.near);
         while self.near.len() < NEAR_MIN && self.far.take_slot(NEAR_MAX, &mut self.near) {}
@@ -286,6 +318,11 @@ impl Timers {
         self.husks -= husks;
         self.near.sort_by_key(|item| item.time);
         self.near.reverse();
+        let latest = self.near.first().map(|item| item.time);
+        assert!(
+            latest <= Some(self.horizon),
+            "what is near lies before the horizon"
+        );
     }
 
     /// Moves the later half to the wheel, and whatever is of the same moment as the first of it.
@@ -304,6 +341,7 @@ impl Timers {
         self.far.retain(|item| is_live(entries, item.id));
         self.items -= self.husks;
         self.husks = 0;
+        assert!(self.near.len() <= self.items, "a sweep leaves no husk");
     }
 }
 
@@ -329,7 +367,7 @@ mod tests {
     /// Fires the next moment's timers and says which they were.
     fn pop(timers: &mut Timers) -> Option<(u64, Vec<u32>)> {
         let next = timers.next();
-        let taken = timers.take_next();
+        let taken = timers.take_next(Time::NEVER);
         assert_eq!(taken.as_ref().map(|(time, _)| *time), next);
         let (time, first) = taken?;
         let mut fired = vec![first];
@@ -407,7 +445,7 @@ mod tests {
         let time = Time::from_secs(1.0);
         let first = timers.set(time, Action::Sleep(None));
         let second = timers.set(time, Action::Call(Box::new(|_| unreachable!())));
-        assert!(matches!(timers.take_next(), Some((at, Fired::Wake(_))) if at == time));
+        assert!(matches!(timers.take_next(Time::NEVER), Some((at, Fired::Wake(_))) if at == time));
         assert!(timers.cancel(first).is_none(), "it has fired");
         assert!(matches!(timers.cancel(second), Some(Action::Call(_))));
         assert!(timers.fire_due().is_none());
@@ -415,14 +453,33 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_later_than_the_limit_stays_where_it_is_near_or_far() {
+        let mut timers = Timers::new();
+        let (early, late) = (Time::from_secs(1.0), Time::from_secs(1e6));
+        for time in [early, late] {
+            let id = timers.set(time, Action::Sleep(None));
+            assert!(
+                timers
+                    .take_next(Time::from_nanos(time.as_nanos() - 1))
+                    .is_none()
+            );
+            assert!(matches!(timers.take_next(time), Some((at, _)) if at == time));
+            assert!(timers.cancel(id).is_none(), "it has fired");
+        }
+        assert!(timers.take_next(Time::NEVER).is_none());
+    }
+
+    #[test]
     fn a_timer_set_for_the_past_or_for_now_fires_now() {
         let mut timers = Timers::new();
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
-        assert!(timers.take_next().is_some());
+        assert!(timers.take_next(Time::NEVER).is_some());
         timers.set(Time::from_secs(3.0), Action::Sleep(None));
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
         assert_eq!(timers.next(), Some(Time::from_secs(5.0)));
-        assert!(matches!(timers.take_next(), Some((at, _)) if at == Time::from_secs(5.0)));
+        assert!(
+            matches!(timers.take_next(Time::NEVER), Some((at, _)) if at == Time::from_secs(5.0))
+        );
         assert!(timers.fire_due().is_some());
         assert!(timers.fire_due().is_none());
     }

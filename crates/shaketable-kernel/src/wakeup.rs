@@ -1,9 +1,11 @@
 //! Whom to wake when something has happened.
 //!
-//! A future of the kernel is nearly always polled by a task of the kernel, and woken on the same thread. Keeping a `Waker` for that
-//! means to count it up and down atomically, and to look at the object behind it, ten thousand times in a simulation of milliseconds. A
-//! task's number says as much. So while a task is polled its thread knows which, and a future that finds itself polled
-//! with that task's waker keeps the number instead; with any other waker, as a combinator may bring one of its own, it keeps that.
+//! A future of the kernel is nearly always polled by a task of the kernel, and woken on the same
+//! thread. Keeping a `Waker` for that means counting its references up and down atomically, and
+//! looking at the object behind it, ten thousand times in a simulation of milliseconds. A task's
+//! number says as much. So while a task is polled its thread knows which, and a future that finds
+//! itself polled with that task's waker keeps the number instead. With any other waker, for a
+//! combinator may bring its own, it keeps the waker.
 
 use crate::ready::{self, Local};
 use std::cell::Cell;
@@ -16,7 +18,7 @@ pub(crate) enum Wakeup {
 }
 
 impl Wakeup {
-    /// Whoever polls.
+    /// The task that polls.
     #[inline]
     pub(crate) fn of(cx: &Context<'_>) -> Wakeup {
         match POLLED.get() {
@@ -25,7 +27,7 @@ impl Wakeup {
         }
     }
 
-    /// Whether it is whoever polls.
+    /// Whether it is the task that polls.
     #[inline]
     pub(crate) fn is_of(&self, cx: &Context<'_>) -> bool {
         match self {
@@ -45,7 +47,7 @@ impl Wakeup {
     }
 }
 
-/// Remembers whoever polls, unless it is remembered already.
+/// Remembers the task that polls, unless it is remembered already.
 #[inline]
 pub(crate) fn remember(place: &mut Option<Wakeup>, cx: &Context<'_>) {
     if !place.as_ref().is_some_and(|wakeup| wakeup.is_of(cx)) {

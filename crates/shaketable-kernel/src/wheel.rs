@@ -1,12 +1,13 @@
 //! Timers that are not near: sorted into slots, not against one another.
 //!
-//! A hierarchical wheel whose tick is one nanosecond: level `n` sorts by the `n`th group of six bits, counted
-//! from the first group in which a timer differs from the wheel's own time. That time only moves forward, so a timer is
-//! touched at most once per level on its way down, whatever the number of others; a heap would pay for each of them.
+//! A hierarchical wheel whose tick is one nanosecond: level `n` sorts by the `n`th group of six
+//! bits, counted from the first group in which a timer differs from the wheel's own time. That time
+//! only moves forward, so a timer is touched at most once per level on its way down, whatever the
+//! number of others; a heap would pay for each of them.
 //!
-//! Slots keep insertion order and a slot is dealt out in order into empty lower ones, which is why equal
-//! times stay in sequence without a sequence number. What is in a slot is small and lies in a row, so a million
-//! timers stream through the cache instead of missing it.
+//! Slots keep insertion order and a slot is dealt out in order into empty lower ones, which is why
+//! equal times stay in sequence without a sequence number. What is in a slot is small and lies in a
+//! row, so a million timers stream through the cache instead of missing it.
 
 use crate::timer::TimerId;
 
@@ -58,7 +59,8 @@ impl Wheel {
         self.place(item);
     }
 
-    /// The time of the earliest item that lives. Those found not to are removed, and counted in `removed`.
+    /// The time of the earliest item that lives. Those found not to are removed, and counted in
+    /// `removed`.
     pub(crate) fn earliest(
         &mut self,
         lives: impl Fn(TimerId) -> bool,
@@ -84,14 +86,16 @@ impl Wheel {
         }
     }
 
-    /// Moves the items of the moment `time`, the earliest, to `out`, in the order they were added, and with them others
-    /// of their slot if these are not more than `most`.
+    /// Moves the items of the moment `time`, the earliest, to `out`, in the order they were added,
+    /// and with them others of their slot if it holds at most `most`.
     pub(crate) fn take(&mut self, time: u64, most: usize, out: &mut Vec<Item>) {
         self.earliest = None;
         while let Some((level, slot)) = self.first() {
             self.vacate(level, slot);
+            assert!(time >= self.current, "the wheel only turns forward");
             self.current = time;
             let items = &mut self.levels[level].slots[slot];
+            assert!(!items.is_empty(), "slot and occupancy disagree");
             if level == 0 || items.len() <= most {
                 out.append(items);
                 if items.capacity() > KEEP {
@@ -109,12 +113,14 @@ impl Wheel {
         }
     }
 
-    /// Moves the items of the first slot to `out` if they are not more than `most`. Says whether they were.
+    /// Moves the items of the first slot to `out` if there are at most `most` of them. Returns
+    /// whether it did.
     pub(crate) fn take_slot(&mut self, most: usize, out: &mut Vec<Item>) -> bool {
         let Some((level, slot)) = self.first() else {
             return false;
         };
         let items = &mut self.levels[level].slots[slot];
+        assert!(!items.is_empty(), "slot and occupancy disagree");
         if items.len() > most {
             return false;
         }
@@ -153,6 +159,7 @@ impl Wheel {
     }
 
     fn place(&mut self, item: Item) {
+        assert!(item.time >= self.current, "the wheel only turns forward");
         let level = (63 - ((item.time ^ self.current) | 1).leading_zeros()) / BITS;
         let slot = (item.time >> (level * BITS)) as usize & (SLOTS - 1);
         let level = level as usize;

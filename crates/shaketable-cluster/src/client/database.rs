@@ -9,7 +9,6 @@ use super::grv::GrvBatchers;
 use super::load_balance::{LoadBalance, Question};
 use super::locations::LocationCache;
 use super::options::{DatabaseOption, OptionValue};
-use super::shared::{First, first_of};
 use super::snapshot_cache::SnapshotCache;
 use super::special_keys::ClusterDescription;
 use super::transaction::Transaction;
@@ -20,7 +19,7 @@ use crate::knobs::{Knobs, LiveKnobs};
 use crate::proto::{ClientDbInfo, OpenDatabase, Value, Version};
 use bytes::Bytes;
 use shaketable_kernel::{
-    AsyncVar, Disconnected, Endpoint, Kernel, Priority, ProcessId, Stream, Task,
+    AsyncVar, Disconnected, Endpoint, First, Kernel, Priority, ProcessId, Stream, Task, first_of,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

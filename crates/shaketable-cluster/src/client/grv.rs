@@ -5,11 +5,11 @@
 //! idle one does not wait. A request whose proxy is gone is sent to the next generation's.
 
 use super::database::Context;
-use super::shared::{First, Shared, first_of};
+use super::pending::Shared;
 use crate::error::Error;
 use crate::proto::{GetReadVersion, ReadVersion, TransactionPriority};
 use bytes::Bytes;
-use shaketable_kernel::Priority;
+use shaketable_kernel::{First, Priority, first_of};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -5,10 +5,10 @@
 
 use super::database::Context;
 use super::key::{ALL_END, key_after};
-use super::shared::{First, first_of};
 use crate::error::Error;
 use crate::proto::{GetKeyLocations, Key, KeyRange, ShardLocation};
 use bytes::Bytes;
+use shaketable_kernel::{First, first_of};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -1,69 +1,57 @@
 //! The future that every asynchronous operation of a transaction returns.
 //!
-//! FoundationDB's client is eager: an operation runs from the moment of the call whether or not anybody looks
-//! at its future, and a read goes on (and adds its conflict range) after the caller dropped it. So a [`Pending`]
-//! is not the operation but a place where its result appears. It can be awaited like any future, or given a
-//! callback with [`Pending::then`], which spares a caller that only forwards the result a task of its own.
+//! FoundationDB's client is eager: an operation runs from the moment of the call, whether or not its
+//! future is polled, and a read goes on (and adds its conflict range) after the caller dropped it. So a
+//! [`Pending`] is not the operation but the place where its result appears, a [`Completion`]. It can be
+//! awaited like any future, or given a callback with [`Pending::then`], which spares a caller that only
+//! forwards the result a task of its own.
 //!
-//! Operations that do stop when nobody wants them any more (watches, `on_error`) hang their task on the
-//! [`Pending`] as a guard: it is dropped together with it.
+//! Operations that do stop when their result is not wanted any more (watches, `on_error`) tie their task
+//! to the [`Pending`] as a guard: it is dropped together with it.
 
 use crate::error::Error;
+use shaketable_kernel::Completion;
 use std::any::Any;
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// The result of an operation, now or later.
 pub struct Pending<T> {
-    shared: Rc<RefCell<State<T>>>,
+    place: Rc<Place<T>>,
     guard: Option<Box<dyn Any>>,
 }
 
 /// Keeps an operation alive whose result goes to a callback. Dropping it forgets the callback.
 pub struct Subscription {
-    forget: Option<Rc<dyn Forget>>,
+    place: Rc<dyn Forget>,
     _guard: Option<Box<dyn Any>>,
 }
 
 /// Where the operation leaves its result.
-pub(crate) struct Promise<T> {
-    shared: Rc<RefCell<State<T>>>,
-}
+pub(crate) struct Promise<T>(Rc<Place<T>>);
 
-type Callback<T> = Box<dyn FnOnce(Result<T, Error>)>;
+/// A result that several operations wait for.
+pub(crate) type Shared<T> = shaketable_kernel::Shared<Result<T, Error>>;
 
-enum State<T> {
-    Waiting(Option<Waker>),
-    Listening(Callback<T>),
-    Ready(Result<T, Error>),
-    Taken,
-}
+type Place<T> = Completion<Result<T, Error>>;
 
 impl<T: 'static> Pending<T> {
     /// A result that is known at once.
     pub(crate) fn ready(result: Result<T, Error>) -> Self {
         Pending {
-            shared: Rc::new(RefCell::new(State::Ready(result))),
+            place: Rc::new(Completion::ready(result)),
             guard: None,
         }
     }
 
     /// An open place and the promise that fills it.
     pub(crate) fn new() -> (Promise<T>, Self) {
-        let shared = Rc::new(RefCell::new(State::Waiting(None)));
-        (
-            Promise {
-                shared: shared.clone(),
-            },
-            Pending {
-                shared,
-                guard: None,
-            },
-        )
+        let place = Rc::new(Completion::new());
+        let promise = Promise(place.clone());
+        (promise, Pending { place, guard: None })
     }
 
     /// Ties something to the life of this future; a task that is tied to it ends with it.
@@ -74,29 +62,18 @@ impl<T: 'static> Pending<T> {
 
     /// Whether the result is there.
     pub fn is_ready(&self) -> bool {
-        matches!(*self.shared.borrow(), State::Ready(_))
+        self.place.is_done()
     }
 
-    /// Calls `callback` with the result: at once if it is there, else as soon as it is, on the kernel's thread.
-    /// The callback must not be run under a borrow of its own making: it may call back into any transaction.
+    /// Calls `callback` with the result: at once if it is there, else as soon as it is, on the
+    /// kernel's thread. The callback must not be run under a borrow of its own making: it may call back
+    /// into any transaction.
     pub fn then(self, callback: impl FnOnce(Result<T, Error>) + 'static) -> Subscription {
-        let Pending { shared, guard } = self;
-        let previous = shared.replace(State::Taken);
-        match previous {
-            State::Ready(result) => {
-                callback(result);
-                Subscription {
-                    forget: None,
-                    _guard: guard,
-                }
-            }
-            _ => {
-                *shared.borrow_mut() = State::Listening(Box::new(callback));
-                Subscription {
-                    forget: Some(shared),
-                    _guard: guard,
-                }
-            }
+        let Pending { place, guard } = self;
+        place.then(callback);
+        Subscription {
+            place,
+            _guard: guard,
         }
     }
 }
@@ -111,14 +88,7 @@ impl<T> Future for Pending<T> {
     type Output = Result<T, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.shared.borrow_mut();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Ready(result) => Poll::Ready(result),
-            _ => {
-                *state = State::Waiting(Some(context.waker().clone()));
-                Poll::Pending
-            }
-        }
+        self.place.poll(context)
     }
 }
 
@@ -136,20 +106,18 @@ impl fmt::Debug for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if let Some(forget) = self.forget.take() {
-            forget.forget();
-        }
+        self.place.forget();
     }
 }
 
-/// Something whose result nobody wants any more.
+/// Something whose result is not wanted any more.
 trait Forget {
     fn forget(&self);
 }
 
-impl<T> Forget for RefCell<State<T>> {
+impl<T> Forget for Place<T> {
     fn forget(&self) {
-        drop(self.replace(State::Taken));
+        self.close();
     }
 }
 
@@ -159,37 +127,21 @@ pub(crate) trait Fail {
     fn fail(&self, error: Error);
 }
 
-impl<T> Fail for RefCell<State<T>> {
+impl<T> Fail for Place<T> {
     fn fail(&self, error: Error) {
-        deliver(self, Err(error));
-    }
-}
-
-fn deliver<T>(shared: &RefCell<State<T>>, result: Result<T, Error>) {
-    let previous = shared.replace(State::Taken);
-    match previous {
-        State::Waiting(waker) => {
-            *shared.borrow_mut() = State::Ready(result);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
-        State::Listening(callback) => callback(result),
-        State::Ready(_) => *shared.borrow_mut() = previous,
-        // Nobody wants it any more.
-        State::Taken => {}
+        self.complete(Err(error));
     }
 }
 
 impl<T: 'static> Promise<T> {
     /// A handle through which the operation can be ended from outside.
     pub(crate) fn to_fail(&self) -> Rc<dyn Fail> {
-        self.shared.clone()
+        self.0.clone()
     }
 
     /// Delivers the result. The caller must hold no borrow that a callback could need.
     pub(crate) fn send(self, result: Result<T, Error>) {
-        deliver(&self.shared, result);
+        self.0.complete(result);
     }
 }
 

@@ -7,7 +7,6 @@
 use super::database::Context;
 use super::key::ALL_END;
 use super::load_balance::{End, Open, Order};
-use super::shared::{First, first_of};
 use crate::error::Error;
 use crate::proto::{
     GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue, Key,
@@ -15,7 +14,7 @@ use crate::proto::{
     WatchValue,
 };
 use bytes::Bytes;
-use shaketable_kernel::{Disconnected, Endpoint, Request, Requesting};
+use shaketable_kernel::{Disconnected, Endpoint, First, Request, Requesting, first_of};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;

@@ -22,8 +22,7 @@ pub(crate) use state::State;
 
 use super::database::Context;
 use super::grv::GrvKind;
-use super::pending::Pending;
-use super::shared::Shared;
+use super::pending::{Pending, Shared};
 use super::special_keys;
 use crate::error::Error;
 use crate::proto::{ReadVersion, Version, Versionstamp};

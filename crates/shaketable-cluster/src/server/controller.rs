@@ -4,7 +4,6 @@
 //! it starts a recovery (see [`crate::server::recovery`]). It keeps nothing of its own: a new controller
 //! reads what it needs from the coordinators and the logs.
 
-use crate::client::shared::{First, first_of};
 use crate::client::{Connection, Database};
 use crate::knobs::Knobs;
 use crate::proto::{ClientDbInfo, OpenDatabase};
@@ -17,7 +16,8 @@ use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::{Leader, LeaderVar};
 use shaketable_kernel::{
-    AsyncVar, Disconnected, Endpoint, Event, Notify, Priority, ProcessId, Reply, Time,
+    AsyncVar, Disconnected, Endpoint, Event, First, Notify, Priority, ProcessId, Reply, Time,
+    first_of,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

@@ -1,7 +1,7 @@
 //! The way in for other threads, and the clock of the machine.
 
 use crate::{Echo, process, serve};
-use shaketable_kernel::{Inbox, Kernel, Priority, ProcessSpec, Time, oneshot};
+use shaketable_kernel::{Inbox, Kernel, Priority, ProcessSpec, Shared, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -188,10 +188,10 @@ fn a_task_can_be_woken_by_another_thread() {
 fn block_on_waits_for_what_another_thread_will_post() {
     let kernel = Kernel::real(1);
     let inbox = kernel.inbox();
-    let (sender, receiver) = oneshot();
-    let slot = Rc::new(RefCell::new(Some(sender)));
+    let result = Shared::new();
+    let promise = result.clone();
     let process = kernel.add_process(ProcessSpec::default());
-    // The closure must be `Send`, the sender is not: a task keeps it.
+    // The closure must be `Send`, the promise is not: a task keeps it.
     let go = Arc::new(AtomicBool::new(false));
     let (kernel2, go2) = (kernel.clone(), go.clone());
     kernel
@@ -199,11 +199,11 @@ fn block_on_waits_for_what_another_thread_will_post() {
             while !go2.load(Ordering::SeqCst) {
                 kernel2.sleep(0.0002).await;
             }
-            slot.take().unwrap().send(7).unwrap();
+            promise.set(7);
         })
         .detach();
     let other = thread(move || inbox.post(move |_| go.store(true, Ordering::SeqCst)));
-    assert_eq!(kernel.block_on(receiver), Ok(Ok(7)));
+    assert_eq!(kernel.block_on(result.wait()), Ok(7));
     other.join().unwrap();
 }
 

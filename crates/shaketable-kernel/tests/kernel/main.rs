@@ -58,12 +58,12 @@ fn serve(kernel: &Kernel, process: ProcessId) -> Endpoint<Echo> {
 /// A network where every message takes exactly one millisecond.
 fn one_millisecond() -> NetworkConfig {
     NetworkConfig {
-        batching: 0.0,
-        half_latency_min: 0.0005,
-        half_latency_fast: 0.0005,
+        batching_seconds: 0.0,
+        half_latency_min_seconds: 0.0005,
+        half_latency_fast_seconds: 0.0005,
         slow_chance: 0.0,
         split_chance: 0.0,
-        connect_latency: 0.0,
+        connect_latency_seconds: 0.0,
         ..NetworkConfig::simulation()
     }
 }

@@ -44,7 +44,7 @@ fn each_ordered_pair_of_addresses_may_have_a_latency_of_its_own() {
     let kernel = Kernel::simulation(1);
     let (a, b) = (process(&kernel, 1), process(&kernel, 2));
     kernel.set_network_config(NetworkConfig {
-        pair_latency: 0.1,
+        pair_latency_seconds: 0.1,
         ..one_millisecond()
     });
     let time = |from, to| {
@@ -66,7 +66,7 @@ fn each_ordered_pair_of_addresses_may_have_a_latency_of_its_own() {
 fn the_first_message_after_a_break_pays_for_connecting() {
     let (kernel, a, b) = two(1);
     kernel.set_network_config(NetworkConfig {
-        connect_latency: 0.5,
+        connect_latency_seconds: 0.5,
         ..one_millisecond()
     });
     let endpoint = serve(&kernel, b);

@@ -1,7 +1,7 @@
 //! Tasks, timers and the loop.
 
 use futures::{FutureExt, StreamExt, select};
-use shaketable_kernel::{Deadlock, Kernel, Priority, ProcessId, ProcessSpec, Time, oneshot};
+use shaketable_kernel::{Deadlock, Kernel, Priority, ProcessId, ProcessSpec, Time, channel};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -155,9 +155,9 @@ fn a_task_that_drops_its_own_handle_ends_after_the_poll() {
     let noted = Noted(dropped.clone());
     let reached = Rc::new(Cell::new(false));
     let (kernel2, reached2) = (kernel.clone(), reached.clone());
-    let (sender, receiver) = oneshot();
+    let (sender, mut receiver) = channel();
     let task = kernel.spawn(process, Priority::DefaultDelay, async move {
-        let own = receiver.await;
+        let own = receiver.recv().await;
         drop(own);
         reached2.set(true);
         kernel2.sleep(1.0).await;

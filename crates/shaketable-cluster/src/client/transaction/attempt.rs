@@ -7,12 +7,10 @@
 
 use crate::client::pending::Fail;
 use crate::error::Error;
-use shaketable_kernel::Task;
+use shaketable_kernel::{Task, Waiters};
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 /// The operations of one attempt.
 #[derive(Default)]
@@ -20,7 +18,8 @@ pub(crate) struct Attempt {
     broken: Cell<Option<Error>>,
     operations: RefCell<Operations>,
     reading: RefCell<Reading>,
-    wakers: RefCell<Vec<Waker>>,
+    /// Tasks that wait for the end of the attempt, or of its reads.
+    waiters: Waiters,
 }
 
 #[derive(Default)]
@@ -56,7 +55,7 @@ impl Attempt {
         }
         self.broken.set(Some(error));
         let operations = std::mem::take(&mut *self.operations.borrow_mut());
-        self.wake();
+        self.waiters.wake_all();
         for operation in operations.slots.into_iter().flatten() {
             drop(operation.task);
             operation.fail.fail(error);
@@ -65,7 +64,7 @@ impl Attempt {
 
     /// Ends when the attempt does.
     pub(crate) async fn ended(&self) -> Error {
-        self.wait_for(|| self.broken.get()).await
+        self.waiters.until(|| self.broken.get()).await
     }
 
     /// Reserves a place for an operation.
@@ -126,7 +125,7 @@ impl Attempt {
         let wakes = reading.outstanding == 0 || error.is_some();
         drop(reading);
         if wakes {
-            self.wake();
+            self.waiters.wake_all();
         }
     }
 
@@ -146,23 +145,7 @@ impl Attempt {
 
     /// Waits for the reads that are under way, or for the first error of any.
     pub(super) async fn reads_done(&self) -> Result<(), Error> {
-        self.wait_for(|| self.reads()).await
-    }
-
-    async fn wait_for<T>(&self, mut condition: impl FnMut() -> Option<T>) -> T {
-        poll_fn(|context| match condition() {
-            Some(value) => Poll::Ready(value),
-            None => {
-                self.wakers.borrow_mut().push(context.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await
-    }
-
-    fn wake(&self) {
-        let wakers = std::mem::take(&mut *self.wakers.borrow_mut());
-        wakers.into_iter().for_each(Waker::wake);
+        self.waiters.until(|| self.reads()).await
     }
 }
 

@@ -17,8 +17,8 @@ use crate::client::conflicts::RANGE_BYTES;
 use crate::client::database::Context;
 use crate::client::grv::GrvKind;
 use crate::client::key::{ALL_END, key_after};
+use crate::client::pending::Shared;
 use crate::client::range_set::RangeSet;
-use crate::client::shared::{First, Shared, first_of};
 use crate::client::{Pending, RangeLimits, special_keys, watches};
 use crate::error::Error;
 use crate::idempotency;
@@ -26,7 +26,7 @@ use crate::proto::{
     Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, TransactionPriority,
     Version, Versionstamp,
 };
-use shaketable_kernel::{Disconnected, Priority};
+use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
 
 /// Where the keys lie that transactions have in common with nobody but themselves.

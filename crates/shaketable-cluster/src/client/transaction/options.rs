@@ -2,7 +2,7 @@
 
 use super::{Inner, Transaction};
 use crate::client::options::{OptionValue, Scope, TAGS_MAX, TransactionOption, find};
-use crate::client::shared::Shared;
+use crate::client::pending::Shared;
 use crate::error::Error;
 use crate::proto::{ReadVersion, TransactionPriority};
 use bytes::Bytes;

@@ -15,7 +15,6 @@ mod watches;
 
 pub use disk::{FIRST_VERSION, StorageDisk};
 
-use crate::client::shared::{First, first_of};
 use crate::error::Error;
 use crate::proto::{
     GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue,
@@ -28,7 +27,9 @@ use crate::server::messages::{
 use crate::server::role::Role;
 use crate::stress;
 use bytes::Bytes;
-use shaketable_kernel::{AsyncVar, Endpoint, Notify, ProcessId, Reply, Request, Time};
+use shaketable_kernel::{
+    AsyncVar, Endpoint, First, Notify, ProcessId, Reply, Request, Time, first_of,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

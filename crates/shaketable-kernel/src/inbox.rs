@@ -1,0 +1,222 @@
+//! The way into a kernel from other threads.
+//!
+//! Two kinds of things come this way: closures, which an [`Inbox`] posts, and tasks, which their
+//! wakers post when they are woken on another thread. Both wait behind one lock until the kernel's
+//! thread takes them over into its queues ([`crate::ready`]); it may sleep meanwhile, and what is
+//! posted wakes it. On the kernel's own thread neither goes through the lock.
+
+use crate::kernel::Kernel;
+use crate::ready::{self, Local, Queues};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::Wake;
+use std::time::Duration;
+
+/// Posts closures to a kernel from any thread. They run later, in the order of posting, on the
+/// kernel's thread.
+///
+/// An inbox can exist before its kernel does (see [`Kernel::real_with`]): what is posted meanwhile
+/// waits. What is posted after the kernel is gone is dropped silently.
+#[derive(Clone)]
+pub struct Inbox(pub(crate) Arc<Shared>);
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Inbox::new()
+    }
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox")
+            .field("closed", &self.0.lock().closed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inbox {
+    /// An inbox that waits for its kernel.
+    pub fn new() -> Inbox {
+        Inbox(Arc::new(Shared::new()))
+    }
+
+    /// Runs `call` on the kernel's thread, after everything posted before.
+    pub fn post(&self, call: impl FnOnce(&Kernel) + Send + 'static) {
+        self.0.push(Box::new(call));
+    }
+
+    /// Whether the caller is on the thread that runs the kernel, where waiting for the kernel would
+    /// never end.
+    pub fn is_kernel_thread(&self) -> bool {
+        self.0.queues(|_| ()).is_some()
+    }
+}
+
+/// A closure from the inbox.
+pub(crate) type Call = Box<dyn FnOnce(&Kernel) + Send>;
+
+/// Checks again and again, for some ten microseconds, whether something has happened; returns
+/// whether it has.
+///
+/// Two threads that work hand in hand rarely wait for each other longer than this, while waking a
+/// thread that sleeps takes longer on an idle machine, and much longer on a virtual one. It spins
+/// no longer than that because a busy machine gives a processor first to the thread that sleeps.
+pub fn spin_until(happened: impl Fn() -> bool) -> bool {
+    (0..SPINS).any(|_| {
+        std::hint::spin_loop();
+        happened()
+    })
+}
+
+const SPINS: u32 = 1000;
+/// A shorter pause is not worth spinning before.
+pub(crate) const SPIN_WORTHWHILE: Duration = Duration::from_millis(1);
+
+/// The part of a kernel that other threads may touch.
+pub(crate) struct Shared {
+    /// Tells the kernel from every other one of the program.
+    pub(crate) kernel: u64,
+    /// Where the kernel's queues are among those of its thread.
+    pub(crate) place: AtomicU32,
+    /// Whether `state` holds anything.
+    pub(crate) posted: AtomicBool,
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+/// The place of a kernel that does not exist yet.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// What another thread wants.
+pub(crate) enum Posted {
+    Task(Arc<TaskWaker>),
+    Call(Call),
+}
+
+struct State {
+    items: Vec<Posted>,
+    waiting: bool,
+    closed: bool,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        static KERNELS: AtomicU64 = AtomicU64::new(0);
+        Shared {
+            kernel: KERNELS.fetch_add(1, Ordering::Relaxed),
+            place: AtomicU32::new(NOWHERE),
+            posted: AtomicBool::new(false),
+            state: Mutex::new(State {
+                items: Vec::new(),
+                waiting: false,
+                closed: false,
+            }),
+            arrived: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The kernel's queues, if this is its thread and it is not closed.
+    #[inline]
+    fn queues<T>(&self, look: impl FnOnce(&Queues) -> T) -> Option<T> {
+        ready::queues(self.kernel, self.place.load(Ordering::Acquire), look)
+    }
+
+    fn push(&self, call: Call) {
+        let mut call = Some(call);
+        self.queues(|queues| {
+            if let Some(call) = call.take() {
+                queues.push_call(call);
+            }
+        });
+        if let Some(call) = call {
+            self.post(Posted::Call(call));
+        }
+    }
+
+    /// Leaves something for the kernel's thread.
+    fn post(&self, item: Posted) {
+        let mut state = self.lock();
+        if state.closed {
+            drop(state); // the item's destructor may come back here
+            return;
+        }
+        state.items.push(item);
+        self.posted.store(true, Ordering::Release);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state); // a thread that is woken would only wait for the lock
+        if waiting {
+            self.arrived.notify_one();
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<Posted> {
+        let mut state = self.lock();
+        self.posted.store(false, Ordering::Relaxed);
+        std::mem::take(&mut state.items)
+    }
+
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        let mut state = self.lock();
+        if !state.items.is_empty() || state.closed {
+            return;
+        }
+        state.waiting = true;
+        match timeout {
+            Some(timeout) => {
+                self.arrived
+                    .wait_while_for(&mut state, |state| state.waiting, timeout);
+            }
+            None => self.arrived.wait_while(&mut state, |state| state.waiting),
+        }
+        state.waiting = false;
+    }
+
+    /// Refuses what will be posted from now on; returns what was.
+    pub(crate) fn close(&self) -> Vec<Posted> {
+        self.lock().closed = true;
+        self.take()
+    }
+}
+
+/// The waker of one task.
+pub(crate) struct TaskWaker {
+    task: Local,
+    /// Whether another thread has posted it: woken twice from there, it is posted once.
+    posted: AtomicBool,
+    shared: Arc<Shared>,
+}
+
+impl TaskWaker {
+    pub(crate) fn new(task: Local, shared: Arc<Shared>) -> TaskWaker {
+        TaskWaker {
+            task,
+            posted: AtomicBool::new(false),
+            shared,
+        }
+    }
+
+    /// Takes it out of what was posted: from now on a wake-up from another thread posts it again.
+    pub(crate) fn receive(&self) -> Local {
+        // A swap: the work of a thread that found it posted must be seen by the poll that follows.
+        self.posted.swap(false, Ordering::AcqRel);
+        self.task
+    }
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let here = self.shared.queues(|queues| queues.wake(self.task));
+        if here.is_none() && !self.posted.swap(true, Ordering::AcqRel) {
+            self.shared.post(Posted::Task(self.clone()));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The receiving end: streams of requests, and the handlers that serve them.
+
+use super::Request;
+use super::endpoint::{Endpoint, Target};
+use super::pending::Reply;
+use crate::kernel::{Kernel, WeakKernel};
+use crate::process::ProcessId;
+use crate::wakeup::{self, Wakeup};
+use futures_core::Stream;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Where the requests of one kind arrive, in the order of each sender. It is also a `Stream`.
+pub struct RequestStream<Q: Request>(pub(super) Rc<Core<Q>>);
+
+impl<Q: Request> RequestStream<Q> {
+    /// The next request, and the handle to answer it with.
+    pub async fn recv(&mut self) -> (Q, Reply<Q::Reply>) {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// The next request if it is there already.
+    pub fn try_recv(&mut self) -> Option<(Q, Reply<Q::Reply>)> {
+        self.0.state.borrow_mut().queue.pop_front()
+    }
+
+    /// Calls `handle` for each request, in the order they arrive, for as long as this future lives.
+    pub async fn serve(mut self, handle: impl FnMut(Q, Reply<Q::Reply>) + 'static) {
+        let handle = Rc::new(RefCell::new(handle));
+        self.0.state.borrow_mut().handler = Some(handle.clone());
+        loop {
+            let (request, reply) = self.recv().await;
+            handle.borrow_mut()(request, reply);
+        }
+    }
+
+    /// Another handle to send requests here.
+    pub fn endpoint(&self) -> Endpoint<Q> {
+        Endpoint(Target::Stream(self.0.clone()))
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<(Q, Reply<Q::Reply>)> {
+        let mut state = self.0.state.borrow_mut();
+        if let Some(incoming) = state.queue.pop_front() {
+            return Poll::Ready(incoming);
+        }
+        wakeup::remember(&mut state.wakeup, cx);
+        Poll::Pending
+    }
+}
+
+impl<Q: Request> Stream for RequestStream<Q> {
+    type Item = (Q, Reply<Q::Reply>);
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_recv(cx).map(Some)
+    }
+}
+
+impl<Q: Request> Drop for RequestStream<Q> {
+    fn drop(&mut self) {
+        for (request, reply) in self.0.take_queue() {
+            drop(request);
+            reply.refuse();
+        }
+    }
+}
+
+impl<Q: Request> fmt::Debug for RequestStream<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "RequestStream<{}>({:?})",
+            std::any::type_name::<Q>(),
+            self.0.process
+        )
+    }
+}
+
+impl Kernel {
+    /// Opens a place where requests of one kind arrive at a process. It closes when the stream is
+    /// dropped or the process dies.
+    pub fn listen<Q: Request>(&self, process: ProcessId) -> (Endpoint<Q>, RequestStream<Q>) {
+        let core = Rc::new(Core {
+            kernel: self.downgrade(),
+            process,
+            incarnation: self.incarnation(process),
+            state: RefCell::new(StreamState {
+                open: self.is_alive(process),
+                queue: VecDeque::new(),
+                wakeup: None,
+                handler: None,
+            }),
+        });
+        let close: Rc<dyn CloseStream> = core.clone();
+        self.add_stream(process, Rc::downgrade(&close));
+        (Endpoint(Target::Stream(core.clone())), RequestStream(core))
+    }
+
+    /// Like [`Kernel::listen`], under a name that others know beforehand: after a reboot the
+    /// process listens again under the same name. The last one to listen under a name has it.
+    pub fn listen_well_known<Q: Request>(
+        &self,
+        process: ProcessId,
+        name: &'static str,
+    ) -> RequestStream<Q> {
+        let (_, stream) = self.listen::<Q>(process);
+        if self.is_alive(process) {
+            let core: Rc<dyn Any> = stream.0.clone();
+            self.set_well_known(process, name, Rc::downgrade(&core));
+        }
+        stream
+    }
+}
+
+/// A stream that dies with its process.
+pub(crate) trait CloseStream {
+    fn close(&self);
+}
+
+/// What the two handles of a stream share.
+pub(super) struct Core<Q: Request> {
+    pub(super) kernel: WeakKernel,
+    pub(super) process: ProcessId,
+    pub(super) incarnation: u32,
+    state: RefCell<StreamState<Q>>,
+}
+
+struct StreamState<Q: Request> {
+    open: bool,
+    queue: VecDeque<(Q, Reply<Q::Reply>)>,
+    wakeup: Option<Wakeup>,
+    handler: Option<Handler<Q>>,
+}
+
+/// See [`RequestStream::serve`].
+type Handler<Q> = Rc<RefCell<dyn FnMut(Q, Reply<<Q as Request>::Reply>)>>;
+
+impl<Q: Request> Core<Q> {
+    pub(super) fn is_open(&self) -> bool {
+        self.state.borrow().open
+    }
+
+    /// A request has arrived. If nothing else is at work (`alone`) and nothing waits before it, the
+    /// handler serves it at once; else it is queued.
+    pub(super) fn receive(&self, kernel: &Kernel, request: Q, reply: Reply<Q::Reply>, alone: bool) {
+        let lives = kernel.lives(self.process, self.incarnation);
+        assert!(
+            lives,
+            "a message arrives only in the life in which its stream was opened"
+        );
+        reply.received_by(self.incarnation);
+        let wakeup = {
+            let mut state = self.state.borrow_mut();
+            if alone
+                && state.queue.is_empty()
+                && let Some(handler) = state.handler.clone()
+            {
+                drop(state);
+                return kernel.run_as(self.process, || handler.borrow_mut()(request, reply));
+            }
+            state.queue.push_back((request, reply));
+            state.wakeup.take()
+        };
+        if let Some(wakeup) = wakeup {
+            wakeup.wake();
+        }
+    }
+
+    fn take_queue(&self) -> VecDeque<(Q, Reply<Q::Reply>)> {
+        let mut state = self.state.borrow_mut();
+        state.open = false;
+        state.wakeup = None;
+        let handler = state.handler.take();
+        let queue = std::mem::take(&mut state.queue);
+        drop(state); // what the handler holds may come back here
+        drop(handler);
+        queue
+    }
+}
+
+impl<Q: Request> CloseStream for Core<Q> {
+    fn close(&self) {
+        let queue = self.take_queue();
+        drop(queue);
+    }
+}
