@@ -449,7 +449,7 @@ impl fmt::Display for Layout {
             self.processes.len(),
             self.coordinators.len(),
             self.storages.len(),
-            self.boundaries.len() + 2,
+            self.boundaries.len() + 1,
         )
     }
 }
@@ -473,6 +473,23 @@ mod tests {
             assert!(zones.len() >= replicas + 2, "seed {seed}: {layout}");
             assert!(layout.configuration.logs >= layout.configuration.log_replicas);
         }
+    }
+
+    #[test]
+    fn system_keys_have_a_shard_of_their_own_except_in_a_single_process() {
+        let mut counts = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            let stream = Stream::new(seed, "layout");
+            let layout = Layout::draw(&stream, &LayoutOptions::default(), true).unwrap();
+            assert_eq!(layout.boundaries.last(), Some(&Key::from_static(b"\xff")));
+            assert!(layout.boundaries.is_sorted(), "seed {seed}");
+            let shards = layout.boundaries.len() + 1;
+            assert!(layout.to_string().ends_with(&format!("{shards} shards")));
+            counts.insert(shards);
+        }
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [2, 3, 4, 5]);
+        let single = Layout::single_process().to_string();
+        assert!(single.ends_with(", 1 shards"), "{single}");
     }
 
     #[test]
