@@ -297,3 +297,37 @@ fn many_rows_come_in_batches() {
     assert_eq!((rows, calls), (5_000, 5));
     assert!(world.cluster.servers().len() == 1);
 }
+
+#[test]
+fn system_rows_that_a_selector_runs_over_take_room_in_a_reply() {
+    let world = world();
+    world.put(&[
+        ("k24", "a"),
+        ("k25", "bbb"),
+        ("k26", ""),
+        ("k27", "ccc"),
+        ("k28", "dddddddd"),
+        ("k29", "e"),
+    ]);
+    // 256 bytes: two system rows of 83 bytes and five of ours, each with 24 bytes on top, fill them.
+    let small = RangeLimits::from_parameters(0, 0, 1, 1).unwrap();
+    let read = |transaction: &Transaction, end| {
+        let answer = world
+            .run(transaction.get_range(at("k"), end, small, false, true))
+            .unwrap();
+        (answer.rows.len(), answer.more)
+    };
+    let two_rows_too_far = || KeySelector {
+        key: key("k27"),
+        or_equal: true,
+        offset: 5,
+    };
+    assert_eq!(read(&world.transaction(), at("z")), (6, false));
+    assert_eq!(read(&world.transaction(), two_rows_too_far()), (5, true));
+
+    // The reply was full, so what lies before its last row is unknown, though nothing does: the read does
+    // not go on to the row that is known.
+    let transaction = world.transaction();
+    world.get(&transaction, "k24").unwrap();
+    assert_eq!(read(&transaction, two_rows_too_far()), (5, true));
+}

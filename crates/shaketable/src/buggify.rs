@@ -17,9 +17,14 @@
 /// ```
 /// use shaketable::buggify;
 ///
-/// let batch = if buggify!("tiny batches") { 1 } else { 100 };
-/// if buggify!("cache is dropped", 0.01) { /* … */ }
-/// # let _ = batch;
+/// fn batch_size() -> usize {
+///     if buggify!("tiny batches") { 1 } else { 100 }
+/// }
+/// assert_eq!(batch_size(), 100, "outside a simulation no place is active");
+///
+/// if buggify!("cache is dropped", 0.01) {
+///     // … one time in a hundred, where the place is active …
+/// }
 /// ```
 #[cfg(feature = "assertions")]
 #[macro_export]

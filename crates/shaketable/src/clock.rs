@@ -76,9 +76,12 @@ impl Clock {
     /// Monotonic time: since the simulation began, or since this clock was made.
     ///
     /// ```
-    /// let clock = shaketable::Clock::machine();
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// let clock = context.clock();
     /// let before = clock.elapsed();
-    /// assert!(clock.elapsed() >= before);
+    /// shaketable::sleep(std::time::Duration::from_secs(60)).await;
+    /// assert!(clock.elapsed() - before >= std::time::Duration::from_secs(60));
+    /// # });
     /// ```
     pub fn elapsed(&self) -> Duration {
         match &self.0 {

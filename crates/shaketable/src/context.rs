@@ -133,23 +133,11 @@ impl WorkloadContext {
     ///
     /// After the host freed it every copy of its context is dead: calls do nothing, answer zero or
     /// `None`, and say on stderr that they were too late.
-    ///
-    /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
-    /// assert!(context.is_alive());
-    /// # });
-    /// ```
     pub fn is_alive(&self) -> bool {
         self.0.alive.load(Ordering::Relaxed)
     }
 
     /// The version of the workload ABI that the host announced: a small positive number.
-    ///
-    /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
-    /// assert!(context.get_workload_api_version() > 0);
-    /// # });
-    /// ```
     pub fn get_workload_api_version(&self) -> i32 {
         self.0.host.api_version()
     }
@@ -185,13 +173,6 @@ impl WorkloadContext {
 
     /// The simulated process that is running. An address in the real server, so it differs from run
     /// to run.
-    ///
-    /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
-    /// let process = context.get_process_id();
-    /// # let _ = process;
-    /// # });
-    /// ```
     pub fn get_process_id(&self) -> u64 {
         self.host("get_process_id")
             .map_or(0, |host| host.get_process_id())
@@ -202,12 +183,13 @@ impl WorkloadContext {
     /// Of no use to a workload that keeps to one thread: the server stops a process that comes back
     /// from a call as somebody else.
     ///
-    /// ```no_run
-    /// # fn example(context: shaketable::WorkloadContext) {
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
     /// let process = context.get_process_id();
     /// // … a call of something that changes it …
     /// context.set_process_id(process);
-    /// # }
+    /// assert_eq!(context.get_process_id(), process);
+    /// # });
     /// ```
     pub fn set_process_id(&self, id: u64) {
         if let Some(host) = self.host("set_process_id") {
@@ -247,7 +229,7 @@ impl WorkloadContext {
     /// use rand::RngExt;
     ///
     /// let account = context.rng().random_range(0..100);
-    /// # assert!(account < 100);
+    /// assert!(account < 100);
     /// # });
     /// ```
     pub fn rng(&self) -> Rng {
@@ -255,13 +237,6 @@ impl WorkloadContext {
     }
 
     /// The simulation's clock for whatever takes one: see [`Clock`].
-    ///
-    /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
-    /// let started = context.clock().elapsed();
-    /// # let _ = started;
-    /// # });
-    /// ```
     pub fn clock(&self) -> Clock {
         Clock::simulated(self.clone())
     }
@@ -272,10 +247,17 @@ impl WorkloadContext {
     /// is never long. So each seed leaves out some of them, each with a chance of one half. Whether an operation is picked is decided by the seed and
     /// its text, and draws no random number. The choice is traced as `WorkloadSwarm`, with `Picked` and `LeftOut`, by client 0.
     ///
-    /// ```no_run
-    /// # fn example(context: shaketable::WorkloadContext) {
+    /// ```
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
     /// let operations = context.swarm(["push", "pop", "peek", "clear"]);
-    /// # }
+    /// for _ in 0..100 {
+    ///     match operations[context.rnd() as usize % operations.len()] {
+    ///         "push" => { /* … */ }
+    ///         # "pop" | "peek" | "clear" => {}
+    ///         other => panic!("{other} is not one of them"),
+    ///     }
+    /// }
+    /// # });
     /// ```
     pub fn swarm<T: fmt::Display>(&self, operations: impl IntoIterator<Item = T>) -> Vec<T> {
         let number = |text: &str| draw::number(self.shared_random_number(), text, &[SWARM]);
@@ -376,10 +358,16 @@ impl WorkloadContext {
     /// This client's number, from 0.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).clients(3).test(async |db, context| -> shaketable::PhaseResult {
     /// if context.client_id() == 0 {
-    ///     // fills the database, for all
+    ///     // One client fills the database for all.
+    ///     db.run(|trx, _| async move {
+    ///         trx.set(b"tickets left", &1000_u64.to_le_bytes());
+    ///         Ok(())
+    ///     })
+    ///     .await?;
     /// }
+    /// # Ok(())
     /// # });
     /// ```
     pub fn client_id(&self) -> i32 {
@@ -389,9 +377,9 @@ impl WorkloadContext {
     /// How many clients run this workload.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
-    /// let expected = 10 * context.client_count();
-    /// assert_eq!(expected, 10);
+    /// # shaketable::Simulation::new().seeds(1).clients(3).test(async |_db, context| {
+    /// let made_by_each = 10;
+    /// assert_eq!(made_by_each * context.client_count(), 30);
     /// # });
     /// ```
     pub fn client_count(&self) -> i32 {
@@ -404,7 +392,7 @@ impl WorkloadContext {
     /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
     /// // All clients agree on the account that is closed in this seed.
     /// let closed = context.shared_random_number() % 100;
-    /// # assert!(closed < 100);
+    /// assert_eq!(closed, context.shared_random_number() % 100);
     /// # });
     /// ```
     pub fn shared_random_number(&self) -> i64 {

@@ -49,46 +49,12 @@ pub struct WrappedWorkload(FDBWorkload);
 
 impl WrappedWorkload {
     /// What a factory returns for a name that it knows.
-    ///
-    /// ```
-    /// # use shaketable::{PhaseResult, RustWorkloadFactory, SimDatabase, Workload, WorkloadContext, WrappedWorkload};
-    /// # struct Transfers;
-    /// # impl Workload for Transfers {
-    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
-    /// # }
-    /// # struct Bank;
-    /// # impl RustWorkloadFactory for Bank {
-    /// fn create(name: String, _context: WorkloadContext) -> WrappedWorkload {
-    ///     match name.as_str() {
-    ///         "Transfers" => WrappedWorkload::new(Transfers),
-    ///         _ => WrappedWorkload::unknown(&name),
-    ///     }
-    /// }
-    /// # }
-    /// ```
     pub fn new(workload: impl RustWorkload) -> Self {
         workload.wrap()
     }
 
     /// What a factory returns for a name that it does not know: an error event with the name, and a
     /// workload whose every phase fails.
-    ///
-    /// ```
-    /// # use shaketable::{PhaseResult, RustWorkloadFactory, SimDatabase, Workload, WorkloadContext, WrappedWorkload};
-    /// # struct Transfers;
-    /// # impl Workload for Transfers {
-    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
-    /// # }
-    /// # struct Bank;
-    /// # impl RustWorkloadFactory for Bank {
-    /// fn create(name: String, _context: WorkloadContext) -> WrappedWorkload {
-    ///     match name.as_str() {
-    ///         "Transfers" => WrappedWorkload::new(Transfers),
-    ///         _ => WrappedWorkload::unknown(&name),
-    ///     }
-    /// }
-    /// # }
-    /// ```
     pub fn unknown(name: &str) -> Self {
         let client = current_client();
         client.error(

@@ -50,18 +50,6 @@ impl Metrics {
     }
 
     /// Announces that `n` more metrics follow.
-    ///
-    /// ```
-    /// # use shaketable::{Metric, Metrics};
-    /// # struct Transfers { made: u32, seconds: f64 }
-    /// # impl Transfers {
-    /// fn get_metrics(&self, mut out: Metrics) {
-    ///     out.reserve(2);
-    ///     out.push(Metric::val("transfers", self.made));
-    ///     out.push(Metric::avg("seconds each", self.seconds));
-    /// }
-    /// # }
-    /// ```
     pub fn reserve(&mut self, n: usize) {
         if !self.0.reserve(n) {
             complain("reserve");
@@ -69,16 +57,6 @@ impl Metrics {
     }
 
     /// Reports a metric.
-    ///
-    /// ```
-    /// # use shaketable::{Metric, Metrics};
-    /// # struct Transfers { made: u32, seconds: f64 }
-    /// # impl Transfers {
-    /// fn get_metrics(&self, mut out: Metrics) {
-    ///     out.push(Metric::val("transfers", self.made));
-    /// }
-    /// # }
-    /// ```
     pub fn push(&mut self, metric: Metric) {
         let format = match metric.fmt {
             Some(format) if !prints_one_double(format) => {

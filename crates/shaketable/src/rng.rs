@@ -8,14 +8,14 @@ use std::convert::Infallible;
 /// Made by [`WorkloadContext::rng`]. It implements the traits of `rand_core` 0.10, 0.9 and 0.6, which are those of `rand` 0.10, 0.9
 /// and 0.8, so it can be passed to whatever takes a generator. All handles draw from one stream, that of the client.
 ///
-/// ```no_run
-/// # fn example(context: shaketable::WorkloadContext) {
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
 /// use rand::RngExt;
 ///
 /// let mut rng = context.rng();
 /// let amount: u64 = rng.random_range(1..=100);
-/// # let _ = amount;
-/// # }
+/// assert!((1..=100).contains(&amount));
+/// # });
 /// ```
 #[derive(Debug, Clone)]
 pub struct Rng(WorkloadContext);

@@ -20,7 +20,9 @@ use std::time::Duration;
 /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
 /// use std::time::Duration;
 ///
-/// shaketable::sleep(Duration::from_secs(3600)).await; // takes no time at all
+/// let before = context.now();
+/// shaketable::sleep(Duration::from_secs(3600)).await; // an hour of simulated time, none of yours
+/// assert!(context.now() - before >= 3600.0);
 /// # });
 /// ```
 pub fn sleep(duration: Duration) -> Sleep {
@@ -34,8 +36,14 @@ pub fn sleep(duration: Duration) -> Sleep {
 ///
 /// ```
 /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
-/// let sleep: shaketable::Sleep = shaketable::sleep(std::time::Duration::from_secs(1));
-/// sleep.await;
+/// use std::time::Duration;
+///
+/// let sleeps: Vec<shaketable::Sleep> = (1..=3).map(|n| shaketable::sleep(Duration::from_secs(n))).collect();
+/// let before = context.now();
+/// for sleep in sleeps {
+///     sleep.await; // all three began together
+/// }
+/// assert!((context.now() - before - 3.0).abs() < 1e-6);
 /// # });
 /// ```
 #[must_use = "a sleep that is not awaited waits for nothing"]

@@ -1,28 +1,73 @@
-//! Every public item has an example that is compiled, and so has the README.
+//! What the examples in the documentation owe a reader.
 //!
-//! Whether an item has documentation at all is the compiler's to say (`missing_docs`).
+//! Every public type, trait, function and macro has one that is compiled; methods have one where it shows more than
+//! their signature does. And no example is empty: each does something with what it makes. Whether an item has
+//! documentation at all is the compiler's to say (`missing_docs`).
 
 use std::fs;
 use std::path::Path;
 use syn::{Attribute, Expr, ImplItem, Item, Lit, Meta, Visibility};
 
 #[test]
-fn every_public_item_has_an_example_that_is_compiled() {
-    let mut items = Vec::new();
-    visit(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
-        &mut items,
-    );
-    let without: Vec<&str> = items
-        .iter()
-        .filter(|(_, has_example)| !has_example)
-        .map(|(name, _)| name.as_str())
+fn every_public_type_function_and_macro_has_an_example_that_is_compiled() {
+    let items = items();
+    let owing = items.iter().filter(|item| !item.is_method);
+    let without: Vec<&str> = owing
+        .filter(|item| item.examples.is_empty())
+        .map(|item| &*item.name)
         .collect();
     assert!(without.is_empty(), "no example: {without:#?}");
     assert!(items.len() > 100, "only {} items were found", items.len());
 }
 
-fn visit(folder: &Path, found: &mut Vec<(String, bool)>) {
+#[test]
+fn every_example_shows_something() {
+    let items = items();
+    let empty: Vec<&str> = items
+        .iter()
+        .filter(|item| {
+            item.examples
+                .iter()
+                .any(|example| !shows_something(example))
+        })
+        .map(|item| &*item.name)
+        .collect();
+    assert!(empty.is_empty(), "nothing but definitions: {empty:#?}");
+    assert!(!shows_something(
+        "use a::B;\n\nlet b = B::new(); // nice\n# drop(b);\n"
+    ));
+    assert!(!shows_something("test(async |_db, _context| {});\n"));
+    assert!(shows_something("let b = B::new();\nassert!(b.is_new());\n"));
+}
+
+/// Whether a reader sees more than names being imported, bound, or handed an empty body.
+fn shows_something(example: &str) -> bool {
+    let seen = example.lines().map(str::trim).filter(|line| {
+        let is_hidden = line.starts_with("# ") || *line == "#";
+        !line.is_empty() && !is_hidden && !line.starts_with("//") && !line.starts_with("use ")
+    });
+    let mut seen = seen.filter(|line| !line.ends_with("_context| {});"));
+    seen.any(|line| !(line.starts_with("let ") && line.contains(';')))
+}
+
+/// A public item.
+struct Documented {
+    name: String,
+    is_method: bool,
+    /// The text of each example that is compiled.
+    examples: Vec<String>,
+}
+
+fn items() -> Vec<Documented> {
+    let mut items = Vec::new();
+    visit(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut items,
+    );
+    items
+}
+
+fn visit(folder: &Path, found: &mut Vec<Documented>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
@@ -30,10 +75,13 @@ fn visit(folder: &Path, found: &mut Vec<(String, bool)>) {
         } else if path.extension().is_some_and(|end| end == "rs") {
             let text = fs::read_to_string(&path).expect("a source");
             let file = syn::parse_file(&text).expect("what the compiler has read");
-            let at = |name: String| format!("{}: {name}", path.display());
             for item in &file.items {
                 examine(item, &mut |name, attributes| {
-                    found.push((at(name), has_example(attributes)));
+                    found.push(Documented {
+                        is_method: name.contains("::"),
+                        name: format!("{}: {name}", path.display()),
+                        examples: examples(attributes),
+                    });
                 });
             }
         }
@@ -92,8 +140,8 @@ fn is_shown(attributes: &[Attribute]) -> bool {
     })
 }
 
-fn has_example(attributes: &[Attribute]) -> bool {
-    let mut lines = attributes.iter().filter_map(|attribute| {
+fn examples(attributes: &[Attribute]) -> Vec<String> {
+    let lines = attributes.iter().filter_map(|attribute| {
         let Meta::NameValue(pair) = &attribute.meta else {
             return None;
         };
@@ -105,9 +153,13 @@ fn has_example(attributes: &[Attribute]) -> bool {
             _ => None,
         }
     });
-    let is_compiled = |line: String| {
-        let kind = line.trim().strip_prefix("```").map(str::to_owned);
-        kind.is_some_and(|kind| matches!(&*kind, "" | "no_run" | "standalone_crate"))
-    };
-    lines.any(is_compiled)
+    let text: Vec<String> = lines.collect();
+    let text = text.join("\n");
+    // Every second piece is between two fences, and its first line says what it is.
+    let blocks = text.split("```").skip(1).step_by(2);
+    let compiled = blocks.filter_map(|block| {
+        let (kind, code) = block.split_once('\n')?;
+        matches!(kind, "" | "no_run" | "standalone_crate").then(|| code.to_owned())
+    });
+    compiled.collect()
 }

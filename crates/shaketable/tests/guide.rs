@@ -1,4 +1,4 @@
-//! The code of `docs/guide`, compiled and run. The last test sees to it that the guide shows this very code.
+//! The code of `docs/guide`, compiled and run. The last test makes sure that the guide shows exactly this code.
 
 mod tickets {
     use foundationdb::options::MutationType;
@@ -141,13 +141,19 @@ mod bug {
     use super::workload::Sales;
     use shaketable::Simulation;
 
-    #[test]
-    #[should_panic(expected = "bought 30, found 31")]
     fn sales_add_up_while_the_cluster_fails() {
         Simulation::new()
             .seeds(0..100)
             .without_regressions()
             .run::<Sales>();
+    }
+
+    #[test]
+    fn in_some_seed_a_ticket_is_sold_twice() {
+        let text = super::failure_of(sales_add_up_while_the_cluster_fails);
+        let [bought, found] = super::numbers_after(&text, ["bought", "found"]);
+        assert!(bought == 30 && found > bought, "{text}");
+        assert!(text.contains("commit_unknown_result"), "{text}");
     }
 }
 
@@ -320,7 +326,7 @@ mod readme {
         }
     }
 
-    #[should_panic(expected = "expected 250, found 25")]
+    #[ignore = "fails on purpose, for the next test"]
     #[test]
     fn every_increment_counts_once() {
         Simulation::new()
@@ -328,6 +334,14 @@ mod readme {
             .clients(5)
             .faults(Faults::default())
             .run::<Counter>();
+    }
+
+    #[test]
+    fn in_some_seed_an_increment_counts_twice() {
+        let text = super::failure_of(every_increment_counts_once);
+        let [expected, found] = super::numbers_after(&text, ["expected", "found"]);
+        assert!(expected == 250 && found > expected, "{text}");
+        assert!(text.contains("commit_unknown_result"), "{text}");
     }
 }
 
@@ -385,6 +399,21 @@ mod reference {
         assert_eq!(value.as_deref(), Some(&b"world"[..]));
         Ok(())
     }
+}
+
+/// What a test that fails says.
+fn failure_of(test: fn()) -> String {
+    let failure = std::panic::catch_unwind(test).expect_err("some seed fails");
+    *failure.downcast().expect("a panic with a text")
+}
+
+/// The number that follows each word.
+fn numbers_after<const N: usize>(text: &str, words: [&str; N]) -> [u64; N] {
+    words.map(|word| {
+        let (_, rest) = text.split_once(&format!("{word} ")).expect(word);
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+        digits.and_then(|digits| digits.parse().ok()).expect(word)
+    })
 }
 
 #[test]

@@ -23,10 +23,13 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
         let address = kernel.process(*process).address.to_string();
         mutations.push(set(server_list_key(*tag), address.into()));
     }
+    for (key, value) in layout.first_rows {
+        mutations.push(set(Key::from_static(key), Value::from_static(value)));
+    }
     let begins = [Key::new()]
         .into_iter()
         .chain(layout.boundaries.iter().cloned());
-    for begin in begins.chain([Key::from_static(b"\xff")]) {
+    for begin in begins {
         let mut order = storages.to_vec();
         stream.shuffle(&mut order);
         let team = spread(env, layout, &order);

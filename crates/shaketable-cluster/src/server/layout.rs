@@ -22,8 +22,10 @@ pub struct Layout {
     pub storages: Vec<usize>,
     /// How many there are of each role.
     pub configuration: Configuration,
-    /// Where shards begin, beside the empty key and the system keys.
+    /// Where shards begin, beside the empty key.
     pub boundaries: Vec<Key>,
+    /// System rows that the database has from the beginning, beside those that describe the cluster.
+    pub first_rows: &'static [(&'static [u8], &'static [u8])],
     /// The datacenters of the regions, the preferred one first; none if there is but one region. The other datacenters
     /// are satellites, which keep logs alone.
     pub regions: Vec<String>,
@@ -211,8 +213,21 @@ const NO_DIFFERENCE: &[&str] = &[
     "blob_granules_enabled",
 ];
 
+/// The first rows behind the user's keys in a real database of one process: a GRV proxy notes that the
+/// old client settings have been migrated, and the storage server's arrival leaves a random id. A
+/// selector that runs off the user's keys runs over them, and a storage server counts their bytes, so
+/// they decide how many of the user's rows fit into the reply.
+const FIRST_ROWS: &[(&[u8], &[u8])] = &[
+    (b"\xff\x02/fdbClientInfo/migrated/", b"1"),
+    (
+        b"\xff\x02/serverMetadataChanges",
+        b"5ea54a6e5ea54a6e5ea54a6e5ea54a6e",
+    ),
+];
+
 impl Layout {
-    /// One process that does everything, for a database inside an ordinary program.
+    /// One process that does everything, for a database inside an ordinary program. As in a new
+    /// FoundationDB, a single shard holds all keys, the user's and the system's.
     pub fn single_process() -> Layout {
         let name = || "server".to_owned();
         Layout {
@@ -229,6 +244,7 @@ impl Layout {
             storages: vec![0],
             configuration: Configuration::SINGLE,
             boundaries: Vec::new(),
+            first_rows: FIRST_ROWS,
             regions: Vec::new(),
         }
     }
@@ -308,12 +324,14 @@ impl Layout {
             .collect();
         boundaries.sort();
         boundaries.dedup();
+        boundaries.push(Key::from_static(b"\xff"));
         Ok(Layout {
             processes,
             coordinators,
             storages,
             configuration,
             boundaries,
+            first_rows: &[],
             regions,
         })
     }
@@ -431,7 +449,7 @@ impl fmt::Display for Layout {
             self.processes.len(),
             self.coordinators.len(),
             self.storages.len(),
-            self.boundaries.len() + 2,
+            self.boundaries.len() + 1,
         )
     }
 }
@@ -455,6 +473,23 @@ mod tests {
             assert!(zones.len() >= replicas + 2, "seed {seed}: {layout}");
             assert!(layout.configuration.logs >= layout.configuration.log_replicas);
         }
+    }
+
+    #[test]
+    fn system_keys_have_a_shard_of_their_own_except_in_a_single_process() {
+        let mut counts = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            let stream = Stream::new(seed, "layout");
+            let layout = Layout::draw(&stream, &LayoutOptions::default(), true).unwrap();
+            assert_eq!(layout.boundaries.last(), Some(&Key::from_static(b"\xff")));
+            assert!(layout.boundaries.is_sorted(), "seed {seed}");
+            let shards = layout.boundaries.len() + 1;
+            assert!(layout.to_string().ends_with(&format!("{shards} shards")));
+            counts.insert(shards);
+        }
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [2, 3, 4, 5]);
+        let single = Layout::single_process().to_string();
+        assert!(single.ends_with(", 1 shards"), "{single}");
     }
 
     #[test]

@@ -1,19 +1,48 @@
-//! The C functions behind safe wrappers: one process, one network thread, one database.
+//! The C functions behind safe wrappers: one process, one database, and one of two clocks.
+//!
+//! On the machine's clock the library runs as in any program, on a network thread. On a virtual clock it runs in
+//! a simulation of this thread's own, as under a host: time stands still while the player thinks and jumps when
+//! it waits, so a timeout of 40 milliseconds is over after 40 milliseconds however busy the machine is.
 
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_fdbc::*;
+use shaketable_kernel::{Address, Kernel, NetworkConfig, ProcessId, ProcessSpec};
+use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// The client library with its network running.
+/// The client library with a database.
 pub struct Library {
+    clock: Clock,
+    /// There when the clock is virtual.
+    simulation: Option<Simulation>,
     database: Database,
 }
 
+/// What decides how long something takes.
+#[derive(Clone)]
+pub enum Clock {
+    Machine,
+    Virtual(Kernel),
+}
+
+/// A cluster as an ordinary program would have it, in virtual time.
+struct Simulation {
+    border: RefCell<Border>,
+    cluster: Cluster,
+    client: ProcessId,
+    api_version: i32,
+}
+
+/// Selects the API version, once per process.
+pub fn select_api_version(api_version: i32) {
+    check(fdb_select_api_version_impl(api_version, api_version));
+}
+
 impl Library {
-    /// Selects the API version, starts the network and opens the embedded database. Once per process.
-    pub fn start(api_version: i32) -> Library {
-        check(fdb_select_api_version_impl(api_version, api_version));
+    /// Starts the network and opens the embedded database. Once per process, with a selected API version.
+    pub fn on_the_machines_clock() -> Library {
         check(fdb_setup_network());
         #[expect(
             clippy::disallowed_methods,
@@ -21,7 +50,42 @@ impl Library {
         )]
         std::thread::spawn(|| check(fdb_run_network()));
         Library {
-            database: Database::open(),
+            clock: Clock::Machine,
+            simulation: None,
+            database: Database::create(),
+        }
+    }
+
+    /// Starts a simulation with a cluster like the embedded one.
+    pub fn on_a_virtual_clock(api_version: i32) -> Library {
+        let kernel = Kernel::simulation(1);
+        kernel.set_network_config(NetworkConfig::instant());
+        let cluster = Cluster::start(&kernel, ClusterConfig::single_process(true));
+        let client = kernel.add_process(ProcessSpec {
+            name: "program".into(),
+            address: Address::v4(127, 0, 0, 1, 0),
+            ..ProcessSpec::default()
+        });
+        kernel.boot(client);
+        let simulation = Simulation {
+            border: RefCell::new(Border::new(&kernel)),
+            cluster,
+            client,
+            api_version,
+        };
+        let clock = Clock::Virtual(kernel);
+        Library {
+            database: simulation.lend_database(&clock),
+            simulation: Some(simulation),
+            clock,
+        }
+    }
+
+    /// Another handle of the library's database.
+    pub fn open_database(&self) -> Database {
+        match &self.simulation {
+            Some(simulation) => simulation.lend_database(&self.clock),
+            None => Database::create(),
         }
     }
 
@@ -29,37 +93,127 @@ impl Library {
     pub fn transaction(&self) -> Transaction {
         self.database.transaction()
     }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
 }
 
+impl Drop for Library {
+    fn drop(&mut self) {
+        if let Clock::Virtual(kernel) = &self.clock {
+            self.simulation = None;
+            kernel.shutdown();
+        }
+    }
+}
+
+impl Simulation {
+    fn lend_database(&self, clock: &Clock) -> Database {
+        let database = self.cluster.open_database(self.client, self.api_version);
+        Database {
+            handle: self.border.borrow_mut().lend_database(database),
+            is_lent: true,
+            clock: clock.clone(),
+        }
+    }
+}
+
+impl Clock {
+    /// Lets time pass.
+    pub fn sleep(&self, seconds: f64) {
+        self.wait(seconds, || false);
+    }
+
+    /// Lets what was called take effect. On the machine's clock the network thread does that by itself.
+    pub fn settle(&self) {
+        if let Clock::Virtual(kernel) = self {
+            kernel.run_until(kernel.now()).expect(TIME_MOVES);
+        }
+    }
+
+    /// Waits until `is_over`, but no longer than this; returns whether it is.
+    fn wait(&self, seconds: f64, is_over: impl Fn() -> bool) -> bool {
+        match self {
+            Clock::Machine => {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the library runs on the machine's clock here"
+                )]
+                let (clock, sleep) = (Instant::now, std::thread::sleep);
+                let end = clock() + Duration::from_secs_f64(seconds);
+                let mut pause = Duration::from_micros(20);
+                while !is_over() {
+                    if clock() > end {
+                        return false;
+                    }
+                    sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(2));
+                }
+                true
+            }
+            Clock::Virtual(kernel) => {
+                let end = kernel.now().after(seconds);
+                loop {
+                    kernel.run_ready().expect(TIME_MOVES);
+                    if is_over() {
+                        return true;
+                    }
+                    if kernel.next_timer().is_none_or(|time| time > end) {
+                        kernel.run_until(end).expect(TIME_MOVES);
+                        return false;
+                    }
+                    kernel.advance();
+                }
+            }
+        }
+    }
+}
+
+const TIME_MOVES: &str = "a cluster that is left alone comes to rest";
+
 /// A database handle.
-pub struct Database(*mut FDBDatabase);
+pub struct Database {
+    handle: *mut FDBDatabase,
+    /// Whether a simulation owns it.
+    is_lent: bool,
+    clock: Clock,
+}
 
 impl Database {
-    /// Another handle of the embedded database.
-    pub fn open() -> Database {
-        let mut database = ptr::null_mut();
+    fn create() -> Database {
+        let mut handle = ptr::null_mut();
         // SAFETY: a null path asks for the default, and the place for the handle is ours.
-        check(unsafe { fdb_create_database(ptr::null(), &mut database) });
-        Database(database)
+        check(unsafe { fdb_create_database(ptr::null(), &mut handle) });
+        Database {
+            handle,
+            is_lent: false,
+            clock: Clock::Machine,
+        }
     }
 
     pub fn transaction(&self) -> Transaction {
-        let mut transaction = ptr::null_mut();
+        let mut handle = ptr::null_mut();
         // SAFETY: the handle is open, and the place for the transaction is ours.
-        check(unsafe { fdb_database_create_transaction(self.0, &mut transaction) });
-        Transaction(transaction)
+        check(unsafe { fdb_database_create_transaction(self.handle, &mut handle) });
+        Transaction {
+            handle,
+            clock: self.clock.clone(),
+        }
     }
 
     pub fn set_option(&self, code: i32, value: &[u8]) -> i32 {
         // SAFETY: the handle is open, and the value outlives the call.
-        unsafe { fdb_database_set_option(self.0, code, value.as_ptr(), length(value)) }
+        unsafe { fdb_database_set_option(self.handle, code, value.as_ptr(), length(value)) }
     }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // SAFETY: the handle is open and used no more.
-        unsafe { fdb_database_destroy(self.0) }
+        if !self.is_lent {
+            // SAFETY: the handle is open and used no more.
+            unsafe { fdb_database_destroy(self.handle) }
+        }
     }
 }
 
@@ -92,7 +246,10 @@ impl Default for RangeOptions {
 }
 
 /// A transaction.
-pub struct Transaction(*mut FDBTransaction);
+pub struct Transaction {
+    handle: *mut FDBTransaction,
+    clock: Clock,
+}
 
 // SAFETY of everything below: the transaction exists until it is dropped, and byte strings outlive the calls they are
 // passed to, which copy them.
@@ -101,14 +258,14 @@ impl Transaction {
         let (pointer, length) =
             value.map_or((ptr::null(), 0), |value| (value.as_ptr(), length(value)));
         // SAFETY: see above.
-        unsafe { fdb_transaction_set_option(self.0, code, pointer, length) }
+        unsafe { fdb_transaction_set_option(self.handle, code, pointer, length) }
     }
 
     pub fn set(&self, key: &[u8], value: &[u8]) {
         // SAFETY: see above.
         unsafe {
             fdb_transaction_set(
-                self.0,
+                self.handle,
                 key.as_ptr(),
                 length(key),
                 value.as_ptr(),
@@ -119,14 +276,14 @@ impl Transaction {
 
     pub fn clear(&self, key: &[u8]) {
         // SAFETY: see above.
-        unsafe { fdb_transaction_clear(self.0, key.as_ptr(), length(key)) }
+        unsafe { fdb_transaction_clear(self.handle, key.as_ptr(), length(key)) }
     }
 
     pub fn clear_range(&self, begin: &[u8], end: &[u8]) {
         // SAFETY: see above.
         unsafe {
             fdb_transaction_clear_range(
-                self.0,
+                self.handle,
                 begin.as_ptr(),
                 length(begin),
                 end.as_ptr(),
@@ -140,7 +297,7 @@ impl Transaction {
         unsafe {
             let (key, key_length) = (key.as_ptr(), length(key));
             fdb_transaction_atomic_op(
-                self.0,
+                self.handle,
                 key,
                 key_length,
                 operand.as_ptr(),
@@ -155,7 +312,7 @@ impl Transaction {
         unsafe {
             let (begin, begin_length) = (begin.as_ptr(), length(begin));
             fdb_transaction_add_conflict_range(
-                self.0,
+                self.handle,
                 begin,
                 begin_length,
                 end.as_ptr(),
@@ -167,14 +324,16 @@ impl Transaction {
 
     pub fn get(&self, key: &[u8], snapshot: i32) -> Future {
         // SAFETY: see above.
-        Future(unsafe { fdb_transaction_get(self.0, key.as_ptr(), length(key), snapshot) })
+        self.future(unsafe {
+            fdb_transaction_get(self.handle, key.as_ptr(), length(key), snapshot)
+        })
     }
 
     pub fn get_key(&self, Selector(key, or_equal, offset): Selector, snapshot: i32) -> Future {
         // SAFETY: see above.
-        Future(unsafe {
+        self.future(unsafe {
             fdb_transaction_get_key(
-                self.0,
+                self.handle,
                 key.as_ptr(),
                 length(key),
                 or_equal,
@@ -186,9 +345,9 @@ impl Transaction {
 
     pub fn get_range(&self, begin: Selector, end: Selector, o: RangeOptions) -> Future {
         // SAFETY: see above.
-        Future(unsafe {
+        self.future(unsafe {
             fdb_transaction_get_range(
-                self.0,
+                self.handle,
                 begin.0.as_ptr(),
                 length(begin.0),
                 begin.1,
@@ -215,9 +374,9 @@ impl Transaction {
         o: RangeOptions,
     ) -> Future {
         // SAFETY: see above.
-        Future(unsafe {
+        self.future(unsafe {
             fdb_transaction_get_mapped_range(
-                self.0,
+                self.handle,
                 begin.0.as_ptr(),
                 length(begin.0),
                 begin.1,
@@ -240,18 +399,18 @@ impl Transaction {
 
     pub fn get_read_version(&self) -> Future {
         // SAFETY: see above.
-        Future(unsafe { fdb_transaction_get_read_version(self.0) })
+        self.future(unsafe { fdb_transaction_get_read_version(self.handle) })
     }
 
     pub fn set_read_version(&self, version: i64) {
         // SAFETY: see above.
-        unsafe { fdb_transaction_set_read_version(self.0, version) }
+        unsafe { fdb_transaction_set_read_version(self.handle, version) }
     }
 
     pub fn get_committed_version(&self) -> Result<i64, i32> {
         let mut version = 0;
         // SAFETY: see above, and the place for the version is ours.
-        match unsafe { fdb_transaction_get_committed_version(self.0, &mut version) } {
+        match unsafe { fdb_transaction_get_committed_version(self.handle, &mut version) } {
             0 => Ok(version),
             code => Err(code),
         }
@@ -259,44 +418,51 @@ impl Transaction {
 
     pub fn get_approximate_size(&self) -> Future {
         // SAFETY: see above.
-        Future(unsafe { fdb_transaction_get_approximate_size(self.0) })
+        self.future(unsafe { fdb_transaction_get_approximate_size(self.handle) })
     }
 
     pub fn get_versionstamp(&self) -> Future {
         // SAFETY: see above.
-        Future(unsafe { fdb_transaction_get_versionstamp(self.0) })
+        self.future(unsafe { fdb_transaction_get_versionstamp(self.handle) })
     }
 
     pub fn watch(&self, key: &[u8]) -> Future {
         // SAFETY: see above.
-        Future(unsafe { fdb_transaction_watch(self.0, key.as_ptr(), length(key)) })
+        self.future(unsafe { fdb_transaction_watch(self.handle, key.as_ptr(), length(key)) })
     }
 
     pub fn commit(&self) -> Future {
         // SAFETY: see above.
-        Future(unsafe { fdb_transaction_commit(self.0) })
+        self.future(unsafe { fdb_transaction_commit(self.handle) })
     }
 
     pub fn on_error(&self, code: i32) -> Future {
         // SAFETY: see above.
-        Future(unsafe { fdb_transaction_on_error(self.0, code) })
+        self.future(unsafe { fdb_transaction_on_error(self.handle, code) })
+    }
+
+    fn future(&self, handle: *mut FDBFuture) -> Future {
+        Future {
+            handle,
+            clock: self.clock.clone(),
+        }
     }
 
     pub fn reset(&self) {
         // SAFETY: see above.
-        unsafe { fdb_transaction_reset(self.0) }
+        unsafe { fdb_transaction_reset(self.handle) }
     }
 
     pub fn cancel(&self) {
         // SAFETY: see above.
-        unsafe { fdb_transaction_cancel(self.0) }
+        unsafe { fdb_transaction_cancel(self.handle) }
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
         // SAFETY: the transaction exists and is used no more.
-        unsafe { fdb_transaction_destroy(self.0) }
+        unsafe { fdb_transaction_destroy(self.handle) }
     }
 }
 
@@ -306,46 +472,36 @@ pub type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 pub type MappedRows = Vec<(Vec<u8>, Vec<u8>, Rows)>;
 
 /// A future.
-pub struct Future(*mut FDBFuture);
+pub struct Future {
+    handle: *mut FDBFuture,
+    clock: Clock,
+}
 
 impl Future {
-    /// Waits so long for the result, and says whether it is there.
+    /// Waits up to this long for the result, and returns whether it is there.
     pub fn is_ready_within(&self, seconds: f64) -> bool {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the library runs on the machine's clock here"
-        )]
-        let (clock, sleep) = (Instant::now, std::thread::sleep);
-        let end = clock() + Duration::from_secs_f64(seconds);
-        let mut pause = Duration::from_micros(20);
         // SAFETY: the future exists until it is dropped.
-        while unsafe { fdb_future_is_ready(self.0) } == 0 {
-            if clock() > end {
-                return false;
-            }
-            sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(2));
-        }
-        true
+        self.clock
+            .wait(seconds, || unsafe { fdb_future_is_ready(self.handle) } != 0)
     }
 
     /// The error of a future that is ready, or 0.
     pub fn error(&self) -> i32 {
         // SAFETY: the future exists until it is dropped.
-        unsafe { fdb_future_get_error(self.0) }
+        unsafe { fdb_future_get_error(self.handle) }
     }
 
     pub fn int64(&self) -> i64 {
         let mut number = 0;
         // SAFETY: the future exists, and the place for the number is ours.
-        check(unsafe { fdb_future_get_int64(self.0, &mut number) });
+        check(unsafe { fdb_future_get_int64(self.handle, &mut number) });
         number
     }
 
     pub fn key(&self) -> Vec<u8> {
         let (mut key, mut length) = (ptr::null(), 0);
         // SAFETY: the future exists, and the places for the result are ours.
-        check(unsafe { fdb_future_get_key(self.0, &mut key, &mut length) });
+        check(unsafe { fdb_future_get_key(self.handle, &mut key, &mut length) });
         // SAFETY: the future holds so many bytes there until it is dropped.
         unsafe { copied(key, length) }
     }
@@ -353,7 +509,7 @@ impl Future {
     pub fn value(&self) -> Option<Vec<u8>> {
         let (mut present, mut value, mut length) = (0, ptr::null(), 0);
         // SAFETY: the future exists, and the places for the result are ours.
-        check(unsafe { fdb_future_get_value(self.0, &mut present, &mut value, &mut length) });
+        check(unsafe { fdb_future_get_value(self.handle, &mut present, &mut value, &mut length) });
         // SAFETY: the future holds so many bytes there until it is dropped.
         (present != 0).then(|| unsafe { copied(value, length) })
     }
@@ -362,7 +518,9 @@ impl Future {
     pub fn rows(&self) -> (Rows, i32) {
         let (mut array, mut count, mut more) = (ptr::null(), 0, 0);
         // SAFETY: the future exists, and the places for the result are ours.
-        check(unsafe { fdb_future_get_keyvalue_array(self.0, &mut array, &mut count, &mut more) });
+        check(unsafe {
+            fdb_future_get_keyvalue_array(self.handle, &mut array, &mut count, &mut more)
+        });
         // SAFETY: the future holds so many rows there until it is dropped.
         (unsafe { copied_rows(array, count) }, more)
     }
@@ -372,7 +530,7 @@ impl Future {
         let (mut array, mut count, mut more) = (ptr::null(), 0, 0);
         // SAFETY: the future exists, and the places for the result are ours.
         check(unsafe {
-            fdb_future_get_mappedkeyvalue_array(self.0, &mut array, &mut count, &mut more)
+            fdb_future_get_mappedkeyvalue_array(self.handle, &mut array, &mut count, &mut more)
         });
         let row = |index| {
             // SAFETY: the future holds `count` rows there until it is dropped, and every pointer in them is good.
@@ -392,7 +550,7 @@ impl Future {
 impl Drop for Future {
     fn drop(&mut self) {
         // SAFETY: the future exists and is used no more.
-        unsafe { fdb_future_destroy(self.0) }
+        unsafe { fdb_future_destroy(self.handle) }
     }
 }
 

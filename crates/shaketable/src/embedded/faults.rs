@@ -7,11 +7,17 @@ use shaketable_host::testfile::WorkloadSpec;
 /// Each of them works for [`seconds`](Self::seconds) of simulated time, from the moment in which `start` begins.
 ///
 /// ```
-/// use shaketable::Faults;
+/// use shaketable::{Faults, Simulation};
 ///
-/// let only_slow_networks = Faults::none().clogging(true).seconds(10.0);
-/// let everything = Faults::default().configuration_changes(true).buggify(true);
-/// # assert_ne!(only_slow_networks, everything);
+/// // No machine fails, but the network is slow for the first ten of twenty seconds.
+/// let slow_network = Faults::none().clogging(true).seconds(10.0);
+/// let passed = Simulation::new().seeds(0..3).faults(slow_network).test(async |_db, _context| {
+///     shaketable::sleep(std::time::Duration::from_secs(20)).await;
+/// });
+/// assert!(passed.simulated_seconds() > 60.0);
+///
+/// let everything = Faults::default().configuration_changes(true).buggify(true).stress(true);
+/// assert_ne!(everything, Faults::default());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
@@ -40,13 +46,6 @@ impl Default for Faults {
 impl Faults {
     /// Nothing breaks: no machine, no connection. What a healthy cluster answers now and then remains, such as
     /// `not_committed` and a proxy that is busy; `db.run` tries again.
-    ///
-    /// ```
-    /// use shaketable::Faults;
-    ///
-    /// let quiet = Faults::none();
-    /// assert_ne!(quiet, Faults::default());
-    /// ```
     pub const fn none() -> Self {
         Faults {
             clogging: false,
@@ -62,12 +61,6 @@ impl Faults {
 
     /// The seed decides which faults there are, with the odds of fdbserver: attrition in half of the seeds,
     /// clogging in a quarter, rollbacks in a tenth.
-    ///
-    /// ```
-    /// use shaketable::Faults;
-    ///
-    /// let as_fdbserver_would = Faults::drawn();
-    /// ```
     pub const fn drawn() -> Self {
         Faults {
             drawn: true,
@@ -76,22 +69,12 @@ impl Faults {
     }
 
     /// Whether the network between machines stands still now and then.
-    ///
-    /// ```
-    /// # use shaketable::Faults;
-    /// let only_this = Faults::none().clogging(true);
-    /// ```
     pub const fn clogging(mut self, on: bool) -> Self {
         self.clogging = on;
         self
     }
 
     /// Whether machines are rebooted.
-    ///
-    /// ```
-    /// # use shaketable::Faults;
-    /// let only_this = Faults::none().attrition(true);
-    /// ```
     pub const fn attrition(mut self, on: bool) -> Self {
         self.attrition = on;
         self
@@ -99,33 +82,18 @@ impl Faults {
 
     /// Whether commit proxies are cut off from transaction logs, so that a recovery forgets what they
     /// were about to commit.
-    ///
-    /// ```
-    /// # use shaketable::Faults;
-    /// let only_this = Faults::none().rollback(true);
-    /// ```
     pub const fn rollback(mut self, on: bool) -> Self {
         self.rollback = on;
         self
     }
 
     /// Whether the coordinators move.
-    ///
-    /// ```
-    /// # use shaketable::Faults;
-    /// let only_this = Faults::none().configuration_changes(true);
-    /// ```
     pub const fn configuration_changes(mut self, on: bool) -> Self {
         self.configuration_changes = on;
         self
     }
 
     /// Whether the cluster, and every [`buggify!`](crate::buggify) of the code under test, misbehaves in rare but legal ways.
-    ///
-    /// ```
-    /// # use shaketable::Faults;
-    /// let only_this = Faults::none().buggify(true);
-    /// ```
     pub const fn buggify(mut self, on: bool) -> Self {
         self.buggify = on;
         self
@@ -133,23 +101,12 @@ impl Faults {
 
     /// Whether what is rare even under faults is frequent: commits of unknown fate, both landed and not, versions
     /// that are too old, short range reads, late watches, storage servers that lag. Worse than any production, and legal.
-    ///
-    /// ```
-    /// # use shaketable::Faults;
-    /// let only_this = Faults::none().stress(true);
-    /// let everything_at_once = Faults::default().buggify(true).stress(true);
-    /// ```
     pub const fn stress(mut self, on: bool) -> Self {
         self.stress = on;
         self
     }
 
     /// For how many simulated seconds the faults go on.
-    ///
-    /// ```
-    /// # use shaketable::Faults;
-    /// let long = Faults::default().seconds(300.0);
-    /// ```
     pub const fn seconds(mut self, seconds: f64) -> Self {
         self.seconds = seconds;
         self

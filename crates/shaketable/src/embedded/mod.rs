@@ -131,7 +131,13 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::Simulation;
-    /// Simulation::new().named("a quiet morning").seeds(1).test(async |_db, _context| {});
+    /// let failed = Simulation::new()
+    ///     .named("a quiet morning")
+    ///     .seeds(7)
+    ///     .without_regressions()
+    ///     .try_test(async |_db, _context| assert!(1 > 2, "out of eggs"))
+    ///     .expect_err("it always panics");
+    /// assert!(failed.to_string().contains("`a quiet morning` fails with seed 7"));
     /// ```
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -142,9 +148,10 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::Simulation;
-    /// Simulation::new().seeds(0..3).test(async |_db, _context| {});
-    /// Simulation::new().seeds([7, 11]).test(async |_db, _context| {});
-    /// Simulation::new().seeds(42).test(async |_db, _context| {});
+    /// let quiet = async |_db, _context| {};
+    /// assert_eq!(Simulation::new().seeds(0..3).test(quiet).seeds(), 3);
+    /// assert_eq!(Simulation::new().seeds([7, 11]).test(quiet).seeds(), 2);
+    /// assert_eq!(Simulation::new().seeds(42).test(quiet).seeds(), 1); // only seed 42
     /// ```
     pub fn seeds(mut self, seeds: impl Into<Seeds>) -> Self {
         self.seeds = seeds.into();
@@ -197,8 +204,13 @@ impl Simulation {
     /// What happens to the cluster meanwhile.
     ///
     /// ```
-    /// # use shaketable::{Faults, Simulation};
-    /// Simulation::new().seeds(1).faults(Faults::none()).test(async |_db, _context| {});
+    /// # use shaketable::{Faults, PhaseResult, Simulation};
+    /// Simulation::new().seeds(0..3).faults(Faults::none()).test(async |db, _context| -> PhaseResult {
+    ///     let trx = db.create_trx()?;
+    ///     trx.set(b"hello", b"world");
+    ///     trx.commit().await?; // nothing breaks, so it is not tried again
+    ///     Ok(())
+    /// });
     /// ```
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
@@ -209,16 +221,19 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
-    /// # struct Transfers;
+    /// struct Transfers {
+    ///     accounts: u32,
+    /// }
+    ///
+    /// impl SingleRustWorkload for Transfers {
+    ///     fn new(_name: String, context: WorkloadContext) -> Self {
+    ///         Transfers { accounts: context.get_option("accounts").unwrap_or(100) }
+    ///     }
+    /// }
     /// # impl Workload for Transfers {
-    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
+    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { assert_eq!(self.accounts, 30); Ok(()) }
     /// # }
-    /// # impl SingleRustWorkload for Transfers {
-    /// #     fn new(_: String, context: WorkloadContext) -> Self {
-    /// #         let _ = context.get_option::<u32>("accounts");
-    /// #         Transfers
-    /// #     }
-    /// # }
+    ///
     /// Simulation::new().seeds(1).option("accounts", 30).run::<Transfers>();
     /// ```
     pub fn option(mut self, name: impl Into<String>, value: impl Display) -> Self {
@@ -234,7 +249,17 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::Simulation;
-    /// Simulation::new().seeds(1).regressions("tests/seeds-that-failed.txt").test(async |_db, _context| {});
+    /// # let file = std::env::temp_dir().join(format!("shaketable-regressions-{}", std::process::id()));
+    /// // Seed 17 failed once, and is tried before the others from then on.
+    /// std::fs::write(&file, "17 a quiet morning # out of eggs\n")?;
+    /// let passed = Simulation::new()
+    ///     .named("a quiet morning")
+    ///     .seeds(0..3)
+    ///     .regressions(&file)
+    ///     .test(async |_db, _context| {});
+    /// assert_eq!(passed.seeds(), 4);
+    /// # std::fs::remove_file(&file)?;
+    /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn regressions(mut self, file: impl Into<PathBuf>) -> Self {
         self.regressions = Some(file.into());
@@ -242,11 +267,6 @@ impl Simulation {
     }
 
     /// Keeps no failing seeds.
-    ///
-    /// ```
-    /// # use shaketable::Simulation;
-    /// Simulation::new().seeds(1).without_regressions().test(async |_db, _context| {});
-    /// ```
     pub fn without_regressions(mut self) -> Self {
         self.regressions = None;
         self
@@ -286,17 +306,27 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
-    /// # struct Transfers;
-    /// # impl Workload for Transfers {
-    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
-    /// # }
-    /// # impl SingleRustWorkload for Transfers {
-    /// #     fn new(_: String, context: WorkloadContext) -> Self {
-    /// #         let _ = context.get_option::<u32>("accounts");
-    /// #         Transfers
-    /// #     }
-    /// # }
-    /// Simulation::new().seeds(0..3).clients(5).run::<Transfers>();
+    /// struct Greeter;
+    ///
+    /// impl SingleRustWorkload for Greeter {
+    ///     fn new(_name: String, _context: WorkloadContext) -> Self {
+    ///         Greeter
+    ///     }
+    /// }
+    ///
+    /// impl Workload for Greeter {
+    ///     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+    ///         db.run(|trx, _| async move {
+    ///             trx.set(b"hello", b"world");
+    ///             Ok(())
+    ///         })
+    ///         .await?;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let passed = Simulation::new().seeds(0..3).clients(5).run::<Greeter>();
+    /// assert_eq!(passed.seeds(), 3);
     /// ```
     #[track_caller]
     pub fn run<W>(self) -> Passed

@@ -81,8 +81,14 @@ pub fn poll_pending_tasks() {
 /// second.
 ///
 /// ```
-/// // A task that spins is caught after a thousand polls.
+/// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
+/// # let failed = simulation.try_test(async |_db, _context| {
+/// // This task never lets time pass; it is dropped after a thousand polls.
 /// shaketable::set_poll_budget(1000);
+/// let spinning = shaketable::spawn(async { loop { shaketable::yield_now().await } });
+/// assert!(spinning.await.is_err());
+/// # }).expect_err("a task that spins fails the run");
+/// # assert!(!failed.reason().is_empty());
 /// ```
 pub fn set_poll_budget(polls: u32) {
     queue::set_poll_budget(polls.max(1));

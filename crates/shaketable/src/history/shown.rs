@@ -97,14 +97,6 @@ impl NotLinearizable {
     }
 
     /// Whether there is no part to show.
-    ///
-    /// ```
-    /// # use shaketable::history::{Counter, CounterOperation, History};
-    /// # let history = History::<Counter>::new();
-    /// history.call(0, CounterOperation::Add(1)).returned(None);
-    /// history.call(1, CounterOperation::Read).returned(Some(0));
-    /// assert!(!history.check().unwrap_err().is_empty());
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
