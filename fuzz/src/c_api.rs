@@ -103,8 +103,11 @@ pub enum Refused {
 pub fn run(u: &mut Unstructured) -> Result<()> {
     let seed = u.arbitrary::<u16>()?;
     let mut calls = Vec::new();
-    while !u.is_empty() {
-        calls.push(u.arbitrary()?);
+    // The last bytes may be too few for a call.
+    while !u.is_empty()
+        && let Ok(call) = u.arbitrary()
+    {
+        calls.push(call);
     }
     check(seed, &calls);
     Ok(())
@@ -117,14 +120,15 @@ pub fn check(seed: u16, calls: &[Call]) {
     let Some(mut difference) = first_difference(seed, &mut needed) else {
         return;
     };
-    for index in (0..needed.len() - 1).rev() {
+    // The last call is the one that differs.
+    let mut index = needed.len() - 1;
+    while index > 0 {
+        index -= 1;
         let mut fewer = needed.clone();
-        if index + 1 >= fewer.len() {
-            continue;
-        }
         fewer.remove(index);
-        if let Some(same) = first_difference(seed, &mut fewer) {
-            (needed, difference) = (fewer, same);
+        if let Some(other) = first_difference(seed, &mut fewer) {
+            (needed, difference) = (fewer, other);
+            index = index.min(needed.len() - 1);
         }
     }
     let calls: String = needed.iter().map(|call| format!("  {call:?}\n")).collect();

@@ -8,9 +8,9 @@
 //! Blind random bytes rarely get past a parser's first line, so each target spends them on structure:
 //! test files that are almost right, calls that make sense one after the other.
 
-pub mod c_api;
+mod c_api;
 pub mod metric;
-pub mod model;
+mod model;
 pub mod test_file;
 pub mod trace;
 
