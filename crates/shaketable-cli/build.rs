@@ -1,5 +1,9 @@
-//! Exports the program's symbols to the libraries it loads (`fdb_*`, and the C library's functions for time and chance), and packs
-//! the crate in `sys/` so that the program can carry it.
+//! Exports the program's symbols to the libraries it loads (`fdb_*`, and the C library's functions for
+//! time and chance), and packs the crate in `sys/` so that the program can carry it.
+//!
+//! The folder `sys` of this package links to the files of that crate. A published package contains
+//! what the links point to, under a manifest of another name: a folder with a `Cargo.toml` would be a
+//! package of its own, and left out.
 
 use std::env;
 use std::fs;
@@ -12,10 +16,10 @@ fn main() {
     let here =
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let sys = here.join("../../sys");
+    let sys = here.join("sys");
     println!("cargo::rerun-if-changed={}", sys.display());
 
-    let manifest = fs::read_to_string(sys.join("Cargo.toml")).expect("sys/ is beside crates/");
+    let manifest = fs::read_to_string(sys.join("manifest.toml")).expect("a link of sys/");
     fs::write(out.join("sys_manifest.toml"), stand_alone(&manifest))
         .expect("OUT_DIR can be written");
     let mut files = vec![("Cargo.toml".to_owned(), out.join("sys_manifest.toml"))];

@@ -2,9 +2,10 @@
 
 use shaketable_cluster::error::Error;
 use shaketable_fdbc::*;
-use shaketable_kernel::{Kernel, ProcessId, ProcessSpec, oneshot};
+use shaketable_kernel::{Completion, Kernel, ProcessId, ProcessSpec};
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::future::poll_fn;
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
 
@@ -27,11 +28,11 @@ impl Stage {
 
     /// A future that stays pending until the returned function is called with its outcome.
     fn promise(&self) -> (*mut FDBFuture, impl FnOnce(Result<(), Error>) + 'static) {
-        let (sender, receiver) = oneshot();
-        let future = self.border.future(self.process, async move {
-            receiver.await.unwrap_or(Err(Error::BROKEN_PROMISE))
-        });
-        (future, move |outcome| sender.send(outcome).unwrap())
+        let outcome = Rc::new(Completion::default());
+        let awaited = outcome.clone();
+        let awaited = poll_fn(move |context| awaited.poll(context));
+        let future = self.border.future(self.process, Ask::Delay(0.0), awaited);
+        (future, move |result| assert!(outcome.complete(result)))
     }
 
     fn run(&self) {

@@ -40,7 +40,7 @@ fn run_a_universe() {
     let mut border = Border::new(&kernel);
     let database = border.lend_database(cluster.open_database(process, 740));
     let sleeping = kernel.clone();
-    let delay = border.future(process, async move {
+    let delay = border.future(process, Ask::Delay(0.0), async move {
         sleeping.sleep(1e6).await;
         Ok(())
     });

@@ -103,6 +103,11 @@ impl Conversion {
             'f' => format!("{:.*}", self.precision, value.abs()),
             _ => general(value.abs(), self.precision.max(1), self.alternate),
         };
+        let digits = if self.alternate && value.is_finite() {
+            with_point(digits)
+        } else {
+            digits
+        };
         let sign = match () {
             () if value.is_sign_negative() && !value.is_nan() => "-",
             () if self.plus => "+",
@@ -179,6 +184,15 @@ fn general(value: f64, precision: usize, alternate: bool) -> String {
     }
 }
 
+/// The flag `#`: a decimal point even if no digit follows it.
+fn with_point(mut number: String) -> String {
+    if !number.contains('.') {
+        let end_of_digits = number.find('e').unwrap_or(number.len());
+        number.insert(end_of_digits, '.');
+    }
+    number
+}
+
 fn trim(number: &str) -> &str {
     if number.contains('.') {
         number.trim_end_matches('0').trim_end_matches('.')
@@ -231,6 +245,10 @@ mod tests {
             ("%.17g", 12_345_678_901_234_568.0, "12345678901234568"),
             ("%.17g", 1e17, "1e+17"),
             ("%5.3g|", 12.0, "   12|"),
+            ("%#.1g", 5.0, "5."),
+            ("%#.0e", -1_715_102.0, "-2.e+06"),
+            ("%#.0f", 7.0, "7."),
+            ("%#f", f64::INFINITY, "inf"),
         ] {
             assert_eq!(format_one(format, value).unwrap(), expected, "{format}");
         }

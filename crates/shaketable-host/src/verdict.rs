@@ -485,6 +485,18 @@ mod tests {
     }
 
     #[test]
+    fn a_number_arrives_as_it_was_to_the_last_bit() {
+        let metric = Metric {
+            name: "mean".into(),
+            value: 109_844_189.142_857_15,
+            formatted: "1.1e+08".into(),
+        };
+        let there = serde_json::to_string(&metric).unwrap();
+        let back: Metric = serde_json::from_str(&there).unwrap();
+        assert_eq!(back.value.to_bits(), metric.value.to_bits());
+    }
+
+    #[test]
     fn assertions_of_many_runs_are_added_up_by_place() {
         let assertion = |site: &str, held| Assertion {
             site: site.into(),

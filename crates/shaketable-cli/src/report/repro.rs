@@ -118,6 +118,7 @@ mod tests {
                 stress: true,
                 knobs: vec![("default_backoff".into(), "0.5".into())],
                 clients: Some(3),
+                stalled_after: StalledAfter::Never,
             },
             build: BuildArgs {
                 package: Some("my-workloads".into()),
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(
             repro.line(Path::new("my tests/a.toml"), 7),
             "cargo shaketable replay 'my tests/a.toml' --seed 7 --buggify on --fault-injection off --stress \
-             --knob default_backoff=0.5 --clients 3 -p my-workloads --profile dev"
+             --knob default_backoff=0.5 --clients 3 --stalled-after off -p my-workloads --profile dev"
         );
     }
 }

@@ -122,7 +122,12 @@ impl Event {
             .map(|(key, value)| format!("{key}={value} "))
             .collect();
         first.insert_str(0, &format!("Type={} ", self.kind));
-        first.truncate(FIRST_BYTES);
+        // Values are plain characters by now; names are as the workload gave them.
+        let mut end = FIRST_BYTES.min(first.len());
+        while !first.is_char_boundary(end) {
+            end -= 1;
+        }
+        first.truncate(end);
         Event {
             severity: Severity::Error,
             kind: "TraceEventOverflow".to_owned(),
@@ -199,5 +204,15 @@ mod tests {
                 .unwrap()
                 .starts_with("Type=Big D0=zzz")
         );
+    }
+
+    #[test]
+    fn an_event_above_the_limit_is_cut_between_two_characters_of_its_name() {
+        for shift in 0..3 {
+            let name = "x".repeat(shift) + &"€".repeat(1500);
+            let event = Event::new(Severity::Info, 1.0, name).sealed();
+            let shown = event.get("TraceFirstBytes").unwrap();
+            assert!((FIRST_BYTES - 2..=FIRST_BYTES).contains(&shown.len()));
+        }
     }
 }

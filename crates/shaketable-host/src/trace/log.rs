@@ -6,9 +6,11 @@
 //! its trace.
 
 use super::{Event, Format, Severity};
+use fnv::FnvHasher;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::hash::Hasher;
 use std::io::{self, Write};
 use std::path::Path;
 use std::rc::Rc;
@@ -92,7 +94,7 @@ impl Log {
 
     /// A number that is equal for two runs that logged the same.
     pub fn fingerprint(&self) -> u64 {
-        self.inner.borrow().fingerprint.0
+        self.inner.borrow().fingerprint.0.finish()
     }
 
     /// Writes the format's footer and closes the file. Fails if an event is missing in it.
@@ -109,33 +111,22 @@ impl Log {
 }
 
 /// FNV-1a: not for security, only to notice that two runs differ.
-struct Fingerprint(u64);
-
-impl Default for Fingerprint {
-    fn default() -> Self {
-        Fingerprint(0xcbf2_9ce4_8422_2325)
-    }
-}
+#[derive(Default)]
+struct Fingerprint(FnvHasher);
 
 impl Fingerprint {
     fn add(&mut self, word: u64) {
-        self.add_bytes(&word.to_le_bytes());
-    }
-
-    fn add_bytes(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        self.0.write(&word.to_le_bytes());
     }
 
     fn add_event(&mut self, event: &Event) {
         self.add(event.time.to_bits());
         self.add(u64::from(event.severity.number()));
-        self.add_bytes(event.kind.as_bytes());
-        self.add_bytes(event.machine.as_bytes());
+        self.0.write(event.kind.as_bytes());
+        self.0.write(event.machine.as_bytes());
         for (key, value) in &event.details {
-            self.add_bytes(key.as_bytes());
-            self.add_bytes(value.as_bytes());
+            self.0.write(key.as_bytes());
+            self.0.write(value.as_bytes());
         }
     }
 }
@@ -154,6 +145,7 @@ mod tests {
         };
         assert_eq!(run("x"), run("x"));
         assert_ne!(run("x"), run("y"));
+        assert_eq!(run("x"), 0xa152_a044_96ee_155b, "the same in every release");
     }
 
     #[test]

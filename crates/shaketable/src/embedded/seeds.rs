@@ -11,6 +11,7 @@ use std::ops::{Range, RangeInclusive};
 /// assert_eq!(Seeds::from([7, 11]), Seeds::List(vec![7, 11]));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Seeds {
     /// Nothing was said: the sixteen seeds from 0 on.
     #[default]

@@ -70,6 +70,7 @@ pub struct Register<T>(std::marker::PhantomData<T>);
 /// assert_eq!((state, output), (Some(2), Some(1)));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RegisterOperation<T> {
     /// Answers the value.
     Read,
@@ -129,6 +130,7 @@ pub struct Counter;
 /// assert_eq!(Counter::apply(&mut state, &CounterOperation::AddAndGet(2)), Some(3));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CounterOperation {
     /// Answers the number.
     Read,
@@ -189,6 +191,7 @@ pub struct Set<T>(std::marker::PhantomData<T>);
 /// assert_eq!(state, [2].into());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SetOperation<T> {
     /// Puts a value in; answers nothing.
     Add(T),
@@ -249,6 +252,7 @@ pub struct Queue<T>(std::marker::PhantomData<T>);
 /// assert_eq!(Queue::apply(&mut state, &QueueOperation::Pop), Some(1));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QueueOperation<T> {
     /// Puts a value at the end; answers nothing.
     Push(T),
@@ -300,6 +304,7 @@ pub struct AppendList<T>(std::marker::PhantomData<T>);
 /// assert_eq!(state, [1, 2]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ListOperation<T> {
     /// Puts a value at the end; answers nothing.
     Append(T),
