@@ -1,7 +1,7 @@
 //! A whole cluster: what it is made of, how it starts, how a client comes to it.
 
-use crate::checker::History;
 use crate::client::Database;
+use crate::history::History;
 use crate::kill::Losses;
 use crate::knobs::Knobs;
 use crate::proto::{KeyRange, OpenDatabase};

@@ -5,8 +5,8 @@
 //! a promise back that is to be proved (writes without conflict ranges, risky reads) has no place here.
 
 use super::{Observation, Outcome, Read, Step};
-use crate::client::atomic;
 use crate::client::{ConflictRangeKind, Database, Pending, RangeLimits, Transaction};
+use crate::data::atomic;
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, MutationKind, Value};
 use bytes::Bytes;

@@ -9,7 +9,6 @@ use super::grv::GrvBatchers;
 use super::load_balance::LoadBalance;
 use super::locations::LocationCache;
 use super::options::{DatabaseOption, OptionValue};
-use super::shared::{First, first_of};
 use super::snapshot_cache::SnapshotCache;
 use super::special_keys::ClusterDescription;
 use super::transaction::Transaction;
@@ -18,6 +17,7 @@ use super::write_map::WriteMap;
 use crate::error::Error;
 use crate::knobs::{Knobs, LiveKnobs};
 use crate::proto::{ClientDbInfo, OpenDatabase, Value, Version};
+use crate::shared::{First, first_of};
 use bytes::Bytes;
 use shaketable_kernel::{
     AsyncVar, Disconnected, Endpoint, Kernel, Priority, ProcessId, Stream, Task,

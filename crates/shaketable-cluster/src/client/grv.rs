@@ -5,9 +5,9 @@
 //! idle one does not wait. A request whose proxy is gone is sent to the next generation's.
 
 use super::database::Context;
-use super::shared::{First, Shared, first_of};
 use crate::error::Error;
 use crate::proto::{GetReadVersion, ReadVersion, TransactionPriority};
+use crate::shared::{First, Shared, first_of};
 use bytes::Bytes;
 use shaketable_kernel::Priority;
 use std::cell::RefCell;

@@ -4,10 +4,10 @@
 //! dropped, and a commit proxy is asked again.
 
 use super::database::Context;
-use super::key::{ALL_END, key_after};
-use super::shared::{First, first_of};
+use crate::data::key::{ALL_END, key_after};
 use crate::error::Error;
 use crate::proto::{GetKeyLocations, Key, KeyRange, ShardLocation};
+use crate::shared::{First, first_of};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -22,8 +22,8 @@ mod forward;
 mod tests;
 
 use super::RangeLimits;
-use super::key::KeyBound;
 use super::overlay::{Cursor, Overlay, Segment};
+use crate::data::key::KeyBound;
 use crate::error::Error;
 use crate::proto::{Key, KeySelector, KeyValue};
 use bytes::Bytes;

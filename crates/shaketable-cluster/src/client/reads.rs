@@ -5,14 +5,14 @@
 //! 1007, 1009 and 1037 when no replica can serve the version.
 
 use super::database::Context;
-use super::key::ALL_END;
 use super::load_balance::{End, Open, Order};
-use super::shared::{First, first_of};
+use crate::data::key::ALL_END;
 use crate::error::Error;
 use crate::proto::{
     GetKey, GetSplitPoints, GetStorageMetrics, GetValue, Key, KeyRange, KeySelector, ShardLocation,
     StorageError, StorageInterface, Value, Version, WatchValue,
 };
+use crate::shared::{First, first_of};
 use bytes::Bytes;
 use shaketable_kernel::{Disconnected, Endpoint, Request, Requesting};
 use std::future::{Future, poll_fn};

@@ -6,9 +6,9 @@
 
 use super::RangeLimits;
 use super::database::Context;
-use super::key::{ALL_END, key_after};
 use super::range_read::RangeResult;
 use super::reads::Failure;
+use crate::data::key::{ALL_END, key_after};
 use crate::error::Error;
 use crate::proto::{
     GetKeyValues, GetMappedKeyValues, Key, KeyRange, KeySelector, KeyValue, MappedKeyValue,

@@ -9,11 +9,11 @@
 use super::Pending;
 use super::database::Context;
 use super::grv::GrvKind;
-use super::key::{ALL_END, METADATA_VERSION, max_write_key_bytes};
-use super::shared::{First, Shared, first_of};
 use super::transaction::{Attempt, Inner, State, Transaction};
+use crate::data::key::{ALL_END, METADATA_VERSION, max_write_key_bytes};
 use crate::error::Error;
 use crate::proto::{Key, ReadVersion, TransactionPriority, Value, Version};
+use crate::shared::{First, Shared, first_of};
 use shaketable_kernel::{Priority, Task};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

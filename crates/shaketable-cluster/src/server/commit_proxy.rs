@@ -9,9 +9,9 @@
 //! A proxy that loses contact with any of the others ends, without answering: what became of its
 //! transactions is for the recovery to decide, and for clients to find out.
 
-use crate::client::versionstamp;
+use crate::data::idempotency;
+use crate::data::versionstamp;
 use crate::error::Error;
-use crate::idempotency;
 use crate::proto::{
     Commit, CommitOutcome, CommitProxyInterface, CommitTransaction, GetKeyLocations, Key, KeyRange,
     Mutation, MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,

@@ -4,7 +4,6 @@
 //! it starts a recovery (see [`crate::server::recovery`]). It keeps nothing of its own: a new controller
 //! reads what it needs from the coordinators and the logs.
 
-use crate::client::shared::{First, first_of};
 use crate::client::{Connection, Database};
 use crate::proto::{ClientDbInfo, OpenDatabase};
 use crate::server::coordinator::{Coordinators, CoreState, Outvoted};
@@ -15,6 +14,7 @@ use crate::server::mover::Mover;
 use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::{Leader, LeaderVar};
+use crate::shared::{First, first_of};
 use shaketable_kernel::{
     AsyncVar, Disconnected, Endpoint, Event, Notify, Priority, ProcessId, Reply, Time,
 };

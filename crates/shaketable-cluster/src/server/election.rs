@@ -4,11 +4,11 @@
 //! asks the fittest process it can reach to lead. Two may do so at once; then the later one leads and the
 //! other steps down. That is harmless: what a controller does counts only if the coordinators' register says so.
 
-use crate::client::shared::first_of;
 use crate::server::controller::Surroundings;
 use crate::server::layout::Fitness;
 use crate::server::role::Role;
 use crate::server::worker::Lead;
+use crate::shared::first_of;
 use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request};
 use std::rc::Rc;
 

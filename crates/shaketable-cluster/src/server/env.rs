@@ -1,7 +1,7 @@
 //! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to write down what commits.
 
-use crate::checker::History;
 use crate::cluster::ClusterConfig;
+use crate::history::History;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
 use shaketable_kernel::{Kernel, ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};

@@ -249,7 +249,7 @@ impl Maps {
             kind => {
                 let key = &mutation.param1;
                 let old = self.rows.get(key);
-                match crate::client::atomic::apply(kind, old, &mutation.param2) {
+                match crate::data::atomic::apply(kind, old, &mutation.param2) {
                     Some(value) => {
                         self.rows.insert(key.clone(), value.clone());
                         self.derive(key, Some(&value), &mut touched);

@@ -7,7 +7,6 @@
 //! When a storage server has been away for a while, or has come back without its disk, its shards move to others,
 //! and its name is taken off the list.
 
-use crate::client::shared::first_of;
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Version};
@@ -21,6 +20,7 @@ use crate::server::storage;
 use crate::server::worker::{
     GetStorageTag, Recruit, Recruited, recruit_endpoint, storage_tag_endpoint,
 };
+use crate::shared::first_of;
 use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Kernel, Notify, ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};

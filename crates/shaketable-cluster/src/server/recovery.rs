@@ -8,7 +8,6 @@
 //!    ones are not needed again, and with an empty batch 100,000,000 versions later.
 //! 4. Write the new logs to the coordinators. From here on the new generation is the one that counts.
 
-use crate::client::shared::{First, first_of};
 use crate::proto::{ClientDbInfo, Key, Version};
 use crate::server::commit_proxy::{CommitProxyHandle, CommitProxySpec};
 use crate::server::controller::Surroundings;
@@ -21,6 +20,7 @@ use crate::server::metadata::Metadata;
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::WaitFailure;
 use crate::server::worker::{Recruit, Recruited, lock_log_endpoint, recruit_endpoint};
+use crate::shared::{First, first_of};
 use shaketable_kernel::{Endpoint, Priority, ProcessId, channel};
 use std::collections::BTreeSet;
 use std::rc::Rc;

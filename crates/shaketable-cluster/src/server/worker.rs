@@ -4,7 +4,6 @@
 //! generations wait to be locked by a recovery. It follows the cluster controller to learn of generations, and
 //! stops the roles of those that are over.
 
-use crate::client::shared::{First, first_of};
 use crate::proto::{GrvProxyInterface, Version};
 use crate::server::commit_proxy::{self, CommitProxyHandle, CommitProxySpec};
 use crate::server::controller::{self, Surroundings};
@@ -18,6 +17,7 @@ use crate::server::resolver::{self, ResolverInterface};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::sequencer::{self, SequencerInterface};
 use crate::server::storage::{self, StorageDisk};
+use crate::shared::{First, first_of};
 use shaketable_kernel::{AsyncVar, Endpoint, Kernel, Priority, ProcessId, Request};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

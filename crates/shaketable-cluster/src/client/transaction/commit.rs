@@ -16,16 +16,16 @@ use super::{Inner, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
 use crate::client::database::Context;
 use crate::client::grv::GrvKind;
-use crate::client::key::{ALL_END, key_after};
 use crate::client::range_set::RangeSet;
-use crate::client::shared::{First, Shared, first_of};
 use crate::client::{Pending, RangeLimits, special_keys, watches};
+use crate::data::idempotency;
+use crate::data::key::{ALL_END, key_after};
 use crate::error::Error;
-use crate::idempotency;
 use crate::proto::{
     Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, TransactionPriority,
     Version, Versionstamp,
 };
+use crate::shared::{First, Shared, first_of};
 use shaketable_kernel::{Disconnected, Priority};
 use std::rc::Rc;
 

@@ -2,9 +2,9 @@
 
 use super::{Inner, Transaction};
 use crate::client::options::{OptionValue, Scope, TAGS_MAX, TransactionOption, find};
-use crate::client::shared::Shared;
 use crate::error::Error;
 use crate::proto::{ReadVersion, TransactionPriority};
+use crate::shared::Shared;
 use bytes::Bytes;
 use shaketable_kernel::Priority;
 

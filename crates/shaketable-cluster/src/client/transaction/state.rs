@@ -7,17 +7,17 @@
 use super::attempt::Attempt;
 use crate::client::conflicts::ReadConflicts;
 use crate::client::database::Context;
-use crate::client::key::{ALL_END, NORMAL_END};
 use crate::client::options::OptionValue;
 use crate::client::range_set::RangeSet;
-use crate::client::shared::Shared;
 use crate::client::snapshot_cache::SnapshotCache;
 use crate::client::watches::Watch;
 use crate::client::write_map::WriteMap;
+use crate::data::key::{ALL_END, NORMAL_END};
 use crate::error::Error;
 use crate::proto::{
     CommitTransaction, Key, KeyRange, ReadVersion, TransactionPriority, Version, Versionstamp,
 };
+use crate::shared::Shared;
 use bytes::Bytes;
 use shaketable_kernel::{Task, Time};
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@
 //! a shard is one of three: none, *fetching* (it hears of mutations and keeps them until it has the rows),
 //! *held*. Like rows, changes of shards can be undone.
 
-use crate::client::atomic;
+use crate::data::atomic;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Version};
 use crate::server::messages::{Epoch, ShardChange, Tag};
 use crate::server::metadata::ALL_KEYS_END;

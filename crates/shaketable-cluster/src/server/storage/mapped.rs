@@ -1,7 +1,7 @@
 //! Mapped reads: a range read whose rows each become another read, done where the rows are.
 
 use super::{Answer, Storage};
-use crate::client::mapper::{
+use crate::data::mapper::{
     self, Mapper, SECONDARY_BYTES_MAX, SECONDARY_READS_AT_ONCE, SECONDARY_ROWS_MAX,
 };
 use crate::error::Error;

@@ -15,7 +15,6 @@ mod watches;
 
 pub use disk::{FIRST_VERSION, StorageDisk};
 
-use crate::client::shared::{First, first_of};
 use crate::error::Error;
 use crate::proto::{
     GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue,
@@ -26,6 +25,7 @@ use crate::server::messages::{
     Epoch, LogUpdate, Payload, PopLog, ServerDbInfo, SubscribeLog, Tag, WaitShardsHeld,
 };
 use crate::server::role::Role;
+use crate::shared::{First, first_of};
 use crate::stress;
 use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Endpoint, Notify, ProcessId, Reply, Request, Time};
