@@ -17,6 +17,7 @@ pub mod checker;
 pub mod client;
 pub mod cluster;
 mod data;
+mod distributor;
 pub mod error;
 pub mod faults;
 mod history;

@@ -4,17 +4,19 @@
 //! other way. A generation of the transaction system is a [`sequencer`], [`grv_proxy`]s, [`commit_proxy`]s,
 //! [`resolver`]s and [`log`]s that began together and end together; [`storage`] servers live on. The
 //! [`controller`] watches over the generation and, by a [`recovery`], begins the next one; the
-//! [`coordinator`]s remember which one counts, and the [`mover`] keeps every shard whole.
+//! [`coordinator`]s remember which one counts. The data distributor, which keeps every shard whole, is a client
+//! of the database as well and lives in a room of its own.
 //!
 //! An idle cluster does nothing: there are no heartbeats and no polling loops. Everything is driven by a
 //! request, by a timer that a request has set, or by the kernel's word that a process has failed.
 
 pub mod commit_proxy;
+pub(crate) mod config;
 pub mod conflict_set;
 pub mod controller;
 pub mod coordinator;
 pub mod disk_queue;
-mod distribution;
+pub(crate) mod distribution;
 pub mod election;
 pub mod env;
 pub mod grv_proxy;
@@ -22,7 +24,6 @@ pub mod layout;
 pub mod log;
 pub mod messages;
 pub mod metadata;
-pub mod mover;
 mod range_map;
 pub mod recovery;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::client::{Database, RangeLimits, Transaction};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Version};
 use crate::server::controller::Controller;
+use crate::server::distribution::DataDistributor;
 use crate::server::layout::Fitness;
 use crate::server::messages::{CommitEmptyBatch, Tag, WaitShardsHeld};
 use crate::server::metadata::{
@@ -25,6 +26,7 @@ use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Kernel, Notify, ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// How long a storage server may be away before its shards are copied, in seconds.
@@ -35,6 +37,8 @@ const RETRY: f64 = 1.0;
 const RETRY_MAX: f64 = 30.0;
 /// How long a fetch may take before the move is given up, in seconds.
 const FETCH_TIMEOUT: f64 = 60.0;
+/// The API version of its transactions.
+pub(crate) const API_VERSION: i32 = 740;
 /// How many shards are read at once.
 const ROWS_AT_ONCE: i32 = 10_000;
 
@@ -44,7 +48,7 @@ const LOCK_AWARE: i32 = 700;
 
 /// The move, or the repair, could not be finished now.
 #[derive(Debug)]
-pub struct Interrupted;
+struct Interrupted;
 
 impl From<Error> for Interrupted {
     fn from(_: Error) -> Interrupted {
@@ -53,7 +57,7 @@ impl From<Error> for Interrupted {
 }
 
 /// The data distributor of a controller.
-pub struct Mover {
+pub(crate) struct Distributor {
     controller: Controller,
     kernel: Kernel,
     process: ProcessId,
@@ -89,11 +93,11 @@ struct Shard {
     team: Team,
 }
 
-impl Mover {
+impl Distributor {
     /// For a controller, with a database handle on its process.
-    pub fn new(controller: &Controller, database: Database) -> Rc<Mover> {
+    pub(crate) fn new(controller: &Controller, database: Database) -> Rc<Distributor> {
         let kernel = database.kernel().clone();
-        Rc::new(Mover {
+        Rc::new(Distributor {
             controller: controller.clone(),
             process: controller.process(),
             random: kernel.stream("data distribution"),
@@ -106,8 +110,7 @@ impl Mover {
         })
     }
 
-    /// Moves a range to servers picked at random.
-    pub async fn move_at_random(&self, range: &KeyRange) -> Result<(), Interrupted> {
+    async fn move_to_random_team(&self, range: &KeyRange) -> Result<(), Interrupted> {
         let replicas = self.replicas()?;
         let mut servers = self.healthy();
         self.random.shuffle(&mut servers);
@@ -118,9 +121,8 @@ impl Mover {
         self.move_range(range, &team).await
     }
 
-    /// Watches over the storage servers for ever. Begins by looking at every shard: the configuration may have
-    /// changed.
-    pub async fn run(self: Rc<Self>) {
+    /// Begins by looking at every shard: the configuration may have changed.
+    async fn watch_storages(self: Rc<Self>) {
         self.checked.set(false);
         let mut pause = RETRY;
         let mut watched: BTreeSet<Tag> = BTreeSet::new();
@@ -128,10 +130,10 @@ impl Mover {
             let core = self.controller.core();
             for (tag, process) in &core.storages {
                 if watched.insert(*tag) {
-                    let mover = self.clone();
+                    let distributor = self.clone();
                     let process = *process;
                     self.controller
-                        .spawn(async move { mover.watch(process).await });
+                        .spawn(async move { distributor.watch(process).await });
                 }
             }
             let changed = self.changed.notified();
@@ -337,7 +339,7 @@ impl Mover {
     }
 
     /// Moves a range to a team. Nothing happens if it is there.
-    pub async fn move_range(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
+    async fn move_range(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
         while self.busy.get() {
             self.busy.on_change().await;
         }
@@ -451,6 +453,16 @@ impl Mover {
                 Err(error) => transaction.on_error(error).await?,
             }
         }
+    }
+}
+
+impl DataDistributor for Distributor {
+    fn run(self: Rc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(self.watch_storages())
+    }
+
+    fn move_at_random(self: Rc<Self>, range: KeyRange) -> Pin<Box<dyn Future<Output = bool>>> {
+        Box::pin(async move { self.move_to_random_team(&range).await.is_ok() })
     }
 }
 
