@@ -8,15 +8,14 @@
 //! and its name is taken off the list.
 
 use crate::client::{Database, RangeLimits, Transaction};
+use crate::data::key::{ALL_END, KeyBound};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Version};
 use crate::server::controller::Controller;
 use crate::server::distribution::DataDistributor;
 use crate::server::layout::Fitness;
 use crate::server::messages::{CommitEmptyBatch, Tag, WaitShardsHeld};
-use crate::server::metadata::{
-    ALL_KEYS_END, KEY_SERVERS_PREFIX, Team, key_servers_key, server_list_key,
-};
+use crate::server::metadata::{KEY_SERVERS_PREFIX, Team, key_servers_key, server_list_key};
 use crate::server::storage;
 use crate::server::worker::{
     GetStorageTag, Recruit, Recruited, recruit_endpoint, storage_tag_endpoint,
@@ -380,7 +379,7 @@ impl Distributor {
             }
             let first = key_servers_key(&range.begin);
             let end = key_servers_key(&range.end);
-            transaction.clear_range([&first[..], b"\0"].concat().into(), end);
+            transaction.clear_range(KeyBound::after(&first).to_key(), end);
             transaction.set(first, Team::new(team, &[]).encode());
             Ok(())
         })
@@ -478,7 +477,7 @@ async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
         or_equal: false,
         offset: 1,
     };
-    let end: Key = [KEY_SERVERS_PREFIX, ALL_KEYS_END].concat().into();
+    let end: Key = [KEY_SERVERS_PREFIX, &ALL_END].concat().into();
     let mut begin = at(Bytes::from_static(KEY_SERVERS_PREFIX));
     let mut rows: Vec<KeyValue> = Vec::new();
     loop {
@@ -500,11 +499,7 @@ async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
         .iter()
         .map(|row| row.key.slice(KEY_SERVERS_PREFIX.len()..))
         .collect();
-    let ends = begins
-        .iter()
-        .skip(1)
-        .cloned()
-        .chain([Bytes::from_static(ALL_KEYS_END)]);
+    let ends = begins.iter().skip(1).cloned().chain([ALL_END]);
     let shards = begins.iter().cloned().zip(ends).zip(&rows);
     Ok(shards
         .filter_map(|((begin, end), row)| {

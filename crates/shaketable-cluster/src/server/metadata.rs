@@ -9,6 +9,7 @@
 //! * `\xff/rangeLock/<begin>`: whether writes to the range that begins there are refused;
 //! * `\xff/dbLocked`, `\xff/metadataVersion`, `\xff/conf/…`.
 
+use crate::data::key::METADATA_VERSION;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use crate::server::messages::{DatabaseState, LogBatch, Payload, ShardChange, Tag};
 use crate::server::range_map::RangeMap;
@@ -29,10 +30,6 @@ pub const SERVER_LIST_PREFIX: &[u8] = b"\xff/serverList/";
 pub const RANGE_LOCK_PREFIX: &[u8] = b"\xff/rangeLock/";
 /// Set while the database is locked.
 pub const DATABASE_LOCKED_KEY: &[u8] = b"\xff/dbLocked";
-/// The key whose value every read version carries.
-pub const METADATA_VERSION_KEY: &[u8] = b"\xff/metadataVersion";
-/// The end of everything that is stored.
-pub const ALL_KEYS_END: &[u8] = b"\xff\xff";
 
 /// Who holds a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,7 +260,7 @@ impl Maps {
         }
         self.state = DatabaseState {
             locked: self.rows.get(DATABASE_LOCKED_KEY).cloned(),
-            metadata_version: self.rows.get(METADATA_VERSION_KEY).cloned(),
+            metadata_version: self.rows.get(&METADATA_VERSION).cloned(),
         };
         touched
     }
@@ -303,6 +300,7 @@ impl Maps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::key::ALL_END;
 
     fn set(key: Key, value: Value) -> Mutation {
         Mutation {
@@ -340,7 +338,7 @@ mod tests {
             changes[0].range,
             KeyRange {
                 begin: key("m"),
-                end: ALL_KEYS_END.into()
+                end: ALL_END
             }
         );
         assert_eq!(*changes[0].fetching, [3]);
