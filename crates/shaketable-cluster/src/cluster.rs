@@ -2,7 +2,6 @@
 
 use crate::client::{Connection, Database};
 use crate::distributor::{self, Distributor};
-use crate::kill::Losses;
 use crate::knobs::Knobs;
 use crate::proto::{KeyRange, OpenDatabase};
 pub use crate::server::config::ClusterConfig;
@@ -14,6 +13,10 @@ use crate::server::layout::{Configuration, Layout};
 use crate::server::worker::{self, LeaderVar};
 use shaketable_kernel::{AsyncVar, Endpoint, Kernel, NetworkConfig, ProcessId};
 use std::rc::Rc;
+
+pub mod kill;
+
+use kill::Losses;
 
 /// A running cluster. Cheap to clone.
 #[derive(Clone)]
@@ -123,7 +126,7 @@ impl Cluster {
         self.0.around.controller.borrow().upgrade()
     }
 
-    pub(crate) fn losses(&self) -> &Losses {
+    fn losses(&self) -> &Losses {
         &self.0.losses
     }
 

@@ -21,7 +21,6 @@ mod distributor;
 pub mod error;
 pub mod faults;
 mod history;
-pub mod kill;
 pub mod knobs;
 pub mod proto;
 pub mod server;
@@ -29,3 +28,5 @@ mod shared;
 pub mod short;
 mod stress;
 pub mod time_keeper;
+
+pub use cluster::kill;
