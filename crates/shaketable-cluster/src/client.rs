@@ -34,7 +34,7 @@ mod range_set;
 mod reads;
 mod shards;
 mod snapshot_cache;
-pub mod special_keys;
+mod special_keys;
 mod transaction;
 mod watches;
 mod write_map;
