@@ -115,10 +115,14 @@ impl LogDisk {
         if let Some(popped) = self.popped.get_mut(&tag) {
             *popped = upto.max(*popped);
         }
-        let certain = self.known_committed;
-        for (tag, _) in self.delisted.extract_if(.., |_, since| *since <= certain) {
-            self.popped.remove(&tag);
-        }
+        let (certain, popped) = (self.known_committed, &mut self.popped);
+        self.delisted.retain(|tag, since| {
+            let is_certain = *since <= certain;
+            if is_certain {
+                popped.remove(tag);
+            }
+            !is_certain
+        });
         let needed = self
             .popped
             .values()
