@@ -11,7 +11,7 @@ use crate::draw;
 use crate::executor::HomeThread;
 use crate::executor::scope::Scope;
 use crate::host::HostContext;
-use crate::phase::Stage;
+use crate::phase::PhaseObserver;
 use crate::rng::Rng;
 use crate::stderr::complain;
 use crate::trace_event::{c_string, compose};
@@ -126,7 +126,10 @@ impl WorkloadContext {
     /// # });
     /// ```
     pub fn current() -> Option<Self> {
-        Scope::current()?.observer::<Stage>()?.context().cloned()
+        Scope::current()?
+            .observer::<PhaseObserver>()?
+            .context()
+            .cloned()
     }
 
     /// Whether the host still knows this workload.

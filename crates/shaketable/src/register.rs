@@ -5,7 +5,7 @@ use crate::details;
 use crate::executor::{attach, poll_pending_tasks};
 use crate::host::{HostContext, text_from_host};
 use crate::instance::{WrappedWorkload, failed, guard};
-use crate::phase::{Client, StageName};
+use crate::phase::{Client, Phase};
 use crate::stderr::complain;
 use crate::workload::SingleRustWorkload;
 use foundationdb::api::FdbApiBuilder;
@@ -53,15 +53,15 @@ pub unsafe fn create(
     let client = Client::new(Some(context.clone()));
     let Some(name) = name else {
         let complaint = details!["Message" => "the host passed a null workload name"];
-        client.error("WorkloadHostError", StageName::Factory, complaint);
+        client.error("WorkloadHostError", Phase::Factory, complaint);
         return failed(client);
     };
     if let Err(why) = prepare_foundationdb(api_version) {
         let complaint = details!["Message" => why];
-        client.error("WorkloadLibraryUnusable", StageName::Factory, complaint);
+        client.error("WorkloadLibraryUnusable", Phase::Factory, complaint);
         return failed(client);
     }
-    guard(&client, StageName::Factory, || make(name, context)).unwrap_or_else(|| failed(client))
+    guard(&client, Phase::Factory, || make(name, context)).unwrap_or_else(|| failed(client))
 }
 
 /// Selects the API version and hands FoundationDB the executor, once per library.

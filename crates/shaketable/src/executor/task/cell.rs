@@ -38,10 +38,10 @@ impl Table {
 #[repr(C)]
 struct Task<F: Future> {
     header: Header,
-    stage: UnsafeCell<Stage<F>>,
+    content: UnsafeCell<Content<F>>,
 }
 
-enum Stage<F: Future> {
+enum Content<F: Future> {
     Pending(F),
     Finished(Result<F::Output, JoinError>),
     Consumed,
@@ -54,7 +54,7 @@ pub(super) fn allocate<F: Future>(header: Header, future: F) -> NonNull<Header> 
     let mut cell = Box::<Task<F>>::new_uninit();
     cell.write(Task {
         header,
-        stage: UnsafeCell::new(Stage::Pending(future)),
+        content: UnsafeCell::new(Content::Pending(future)),
     });
     // SAFETY: written just above.
     let cell = unsafe { cell.assume_init() };
@@ -70,16 +70,16 @@ unsafe fn poll<F: Future, const JOIN: bool>(
 ) -> Polled {
     let polled = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the caller's promise.
-        let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
-        let Stage::Pending(future) = stage else {
+        let content = unsafe { &mut *header.cast::<Task<F>>().as_ref().content.get() };
+        let Content::Pending(future) = content else {
             return Poll::Ready(());
         };
         // SAFETY: the future never moves out of its heap cell: it is dropped in place.
         let future = unsafe { Pin::new_unchecked(future) };
         future.poll(context).map(|output| {
-            *stage = match JOIN {
-                true => Stage::Finished(Ok(output)),
-                false => Stage::Consumed,
+            *content = match JOIN {
+                true => Content::Finished(Ok(output)),
+                false => Content::Consumed,
             };
         })
     }));
@@ -103,9 +103,9 @@ unsafe fn poll<F: Future, const JOIN: bool>(
 /// As for [`poll`].
 unsafe fn discard<F: Future>(header: NonNull<Header>, reason: JoinError) -> Option<Failure> {
     // SAFETY: by the caller's promise.
-    let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
+    let content = unsafe { &mut *header.cast::<Task<F>>().as_ref().content.get() };
     let dropped = catch_unwind(AssertUnwindSafe(|| {
-        *stage = Stage::Finished(Err(reason));
+        *content = Content::Finished(Err(reason));
     }));
     // SAFETY: by the caller's promise.
     unsafe { settle::<F>(header) };
@@ -122,8 +122,8 @@ unsafe fn settle<F: Future>(header: NonNull<Header>) {
     let cell = unsafe { header.cast::<Task<F>>().as_ref() };
     if cell.header.flags.get() & JOINABLE == 0 {
         // SAFETY: by the caller's promise.
-        let stage = unsafe { &mut *cell.stage.get() };
-        let output = std::mem::replace(stage, Stage::Consumed);
+        let content = unsafe { &mut *cell.content.get() };
+        let output = std::mem::replace(content, Content::Consumed);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
     }
 }
@@ -135,10 +135,10 @@ pub(super) unsafe fn take_output<F: Future>(
     header: NonNull<Header>,
 ) -> Option<Result<F::Output, JoinError>> {
     // SAFETY: by the caller's promise.
-    let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
-    match std::mem::replace(stage, Stage::Consumed) {
-        Stage::Finished(output) => Some(output),
-        Stage::Pending(_) | Stage::Consumed => None,
+    let content = unsafe { &mut *header.cast::<Task<F>>().as_ref().content.get() };
+    match std::mem::replace(content, Content::Consumed) {
+        Content::Finished(output) => Some(output),
+        Content::Pending(_) | Content::Consumed => None,
     }
 }
 

@@ -39,7 +39,7 @@ impl<T> Joint<T> {
     /// The output, once; `None` while the task runs.
     pub(in crate::executor) fn poll(&self, context: &Context<'_>) -> Poll<Result<T, JoinError>> {
         if self.is_done() {
-            // SAFETY: done, so nobody uses the stage; `take` fits the future by construction.
+            // SAFETY: done, so nothing else uses the content; `take` fits the future by construction.
             let output = unsafe { (self.take)(self.header) };
             return Poll::Ready(output.unwrap_or_else(|| Err(JoinError::taken())));
         }
@@ -68,7 +68,7 @@ impl<T> Drop for Joint<T> {
         let task = TaskRef(self.header);
         let header = task.header();
         if task.is_done() {
-            // SAFETY: done, so nobody uses the stage; `take` fits the future by construction.
+            // SAFETY: done, so nothing else uses the content; `take` fits the future by construction.
             let output = AssertUnwindSafe(|| drop(unsafe { (self.take)(self.header) }));
             if let Err(payload) = catch_unwind(output) {
                 task.report(&Failure::panic(payload));
