@@ -7,7 +7,7 @@ use foundationdb::{Database, FdbError, RangeOption, Transaction};
 use shaketable::{fdb_spawn, poll_pending_tasks};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_fdbc::Border;
+use shaketable_fdbc::CApi;
 use shaketable_kernel::{Address, Kernel, ProcessSpec};
 use std::cell::Cell;
 use std::future::Future;
@@ -28,7 +28,7 @@ pub enum Place {
 pub struct World {
     kernel: Kernel,
     database: Rc<Database>,
-    _border: Border,
+    _c_api: CApi,
 }
 
 impl World {
@@ -60,15 +60,15 @@ impl World {
             address: Address::v4(2, 0, 0, 1, 1),
             ..ProcessSpec::default()
         });
-        let mut border = Border::new(&kernel);
-        let handle = border.lend_database(cluster.open_database(process, 740));
+        let mut c_api = CApi::new(&kernel);
+        let handle = c_api.lend_database(cluster.open_database(process, 740));
         let handle = NonNull::new(handle.cast()).expect("a handle is never null");
         // SAFETY: the handle is lent for as long as the border lives, which is as long as this world.
         let database = Rc::new(unsafe { Database::new_from_pointer(handle) });
         let world = World {
             kernel,
             database,
-            _border: border,
+            _c_api: c_api,
         };
         world.each(1, |database, _| async move {
             let transaction = database.create_trx()?;

@@ -4,7 +4,7 @@
 //!
 //! * as `libfdb_c.so` (the crate `fdb_c`), in place of FoundationDB's: an embedded FoundationDB for the tests of a program in any
 //!   language, on a thread of the program's and the clock of the machine (`network`);
-//! * as a Rust library inside a host, which runs its own simulation and lends its databases to the code under test ([`Border`]).
+//! * as a Rust library inside a host, which runs its own simulation and lends its databases to the code under test ([`CApi`]).
 //!   Linked into a program it brings the symbols `fdb_*` along; [`keep_symbols`] makes sure that the linker lets it.
 //!
 //! Every call copies its arguments, posts a closure to the kernel's inbox and returns: nothing is ready on return (except a future
@@ -13,9 +13,8 @@
 
 mod abi;
 mod admin;
-mod border;
+mod c_api;
 mod database;
-mod embedded;
 mod exports;
 mod future;
 mod legacy;
@@ -23,6 +22,7 @@ mod network;
 mod operation;
 mod options;
 mod outstanding;
+mod program_clusters;
 mod thread_bound;
 mod transaction;
 mod types;
@@ -34,7 +34,7 @@ pub use abi::{
     admin::*, blob::*, database::*, errors::*, future::*, legacy::*, network::*, tenant::*,
     transaction::*,
 };
-pub use border::Border;
+pub use c_api::CApi;
 pub use database::{FDBDatabase, LeaseBreach};
 pub use exports::{EXPORTS, Export, keep_symbols};
 pub use future::FDBFuture;

@@ -9,8 +9,8 @@
 //! This is the only global state of the library. Handles know their universe and never look here.
 
 use crate::database::FDBDatabase;
-use crate::embedded;
 use crate::options;
+use crate::program_clusters;
 use crate::universe::Universe;
 use crate::version;
 use parking_lot::Mutex;
@@ -111,7 +111,7 @@ pub(crate) fn run() -> Result<(), Error> {
     };
     let kernel = Kernel::real_with(SEED, shared.inbox.clone());
     shared.universe.open();
-    embedded::measure_busyness(&kernel, {
+    program_clusters::measure_busyness(&kernel, {
         let shared = shared.clone();
         move |busyness| shared.busyness.store(busyness.to_bits(), Ordering::Relaxed)
     });
@@ -157,7 +157,9 @@ pub(crate) fn open_database(cluster: ClusterName) -> Result<Arc<FDBDatabase>, Er
     let api_version = version::selected().ok_or(Error::API_VERSION_UNSET)?;
     Ok(FDBDatabase::open(
         shared.universe.clone(),
-        move |universe, kernel| embedded::open_database(universe, kernel, cluster, api_version),
+        move |universe, kernel| {
+            program_clusters::open_database(universe, kernel, cluster, api_version)
+        },
     ))
 }
 

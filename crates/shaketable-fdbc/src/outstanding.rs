@@ -2,7 +2,7 @@
 //!
 //! Each operation that works for a future is kept with a description: what was asked, by which process,
 //! since when. Where in the code under test the call was made is known only while a host looks at the
-//! stack for it ([`crate::Border::note_stacks`]), because that costs more than most calls.
+//! stack for it ([`crate::CApi::note_stacks`]), because that costs more than most calls.
 
 use crate::operation::Operation;
 use shaketable_cluster::proto::Key;

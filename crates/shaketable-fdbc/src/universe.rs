@@ -9,9 +9,9 @@
 //! and begin transactions, and these calls wait in the inbox. When the kernel ends, [`Universe::close`] drops all objects on its
 //! thread; from then on calls are forgotten, futures stay as they are, and handles can be destroyed by anybody.
 
-use crate::embedded::EmbeddedCluster;
 use crate::network::ClusterName;
 use crate::outstanding::{Kept, Progress, StackProbe};
+use crate::program_clusters::ProgramCluster;
 use crate::thread_bound::ThreadBound;
 use once_cell::race::OnceBox;
 use shaketable_cluster::client::{Database, Transaction};
@@ -39,7 +39,7 @@ pub(crate) struct Objects {
     pub(crate) transactions: Slab<Transaction>,
     pub(crate) databases: Slab<Database>,
     /// The clusters of an ordinary program; a host keeps its own.
-    pub(crate) clusters: BTreeMap<ClusterName, EmbeddedCluster>,
+    pub(crate) clusters: BTreeMap<ClusterName, ProgramCluster>,
     /// How often each error was the result of an operation.
     pub(crate) errors: BTreeMap<i32, u64>,
     /// Who wants to know of each of them.

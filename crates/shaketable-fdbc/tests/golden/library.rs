@@ -29,7 +29,7 @@ pub enum Clock {
 
 /// A cluster as an ordinary program would have it, in virtual time.
 struct Simulation {
-    border: RefCell<Border>,
+    c_api: RefCell<CApi>,
     cluster: Cluster,
     client: ProcessId,
     api_version: i32,
@@ -68,7 +68,7 @@ impl Library {
         });
         kernel.boot(client);
         let simulation = Simulation {
-            border: RefCell::new(Border::new(&kernel)),
+            c_api: RefCell::new(CApi::new(&kernel)),
             cluster,
             client,
             api_version,
@@ -112,7 +112,7 @@ impl Simulation {
     fn lend_database(&self, clock: &Clock) -> Database {
         let database = self.cluster.open_database(self.client, self.api_version);
         Database {
-            handle: self.border.borrow_mut().lend_database(database),
+            handle: self.c_api.borrow_mut().lend_database(database),
             is_lent: true,
             clock: clock.clone(),
         }

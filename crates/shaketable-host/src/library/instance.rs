@@ -15,7 +15,7 @@ use shaketable_abi::v1::{
 };
 use shaketable_abi::{FDBDatabase, FDBMetric, HIGHEST_PLAUSIBLE_API_VERSION};
 use shaketable_cluster::client::Database;
-use shaketable_fdbc::Border;
+use shaketable_fdbc::CApi;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::rc::Rc;
 
@@ -53,14 +53,14 @@ pub enum CreateError {
 pub struct LentDatabase(*mut FDBDatabase);
 
 impl LentDatabase {
-    /// A fresh handle. It is valid as long as the [`Border`], which the host keeps until no code of a
+    /// A fresh handle. It is valid as long as the [`CApi`], which the host keeps until no code of a
     /// workload can run any more.
-    pub fn new(c_api: &mut Border, database: Database) -> LentDatabase {
+    pub fn new(c_api: &mut CApi, database: Database) -> LentDatabase {
         LentDatabase(c_api.lend_database(database).cast())
     }
 
     /// The phase it was lent for is over.
-    pub fn take_back(self, c_api: &Border) {
+    pub fn take_back(self, c_api: &CApi) {
         c_api.take_back(self.0.cast());
     }
 

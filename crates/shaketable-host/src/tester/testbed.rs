@@ -12,7 +12,7 @@ use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::{KnobError, Knobs};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_fdbc::{Ask, Border, LeaseBreach, Outstanding};
+use shaketable_fdbc::{Ask, CApi, LeaseBreach, Outstanding};
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Stream};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(super) struct Testbed {
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
     /// The C API as the workloads see it, until they are cut off from it.
-    c_api: Rc<RefCell<Option<Border>>>,
+    c_api: Rc<RefCell<Option<CApi>>>,
     lent: Rc<RefCell<Vec<Lent>>>,
     delays: Stream,
     /// The cluster, and the tester's own way to it.
@@ -112,7 +112,7 @@ impl Testbed {
                 })
             })
             .collect();
-        let c_api = Border::new(&kernel);
+        let c_api = CApi::new(&kernel);
         let delays = kernel.stream("delays");
         let own = open(test_system);
         Ok(Testbed {
@@ -290,13 +290,13 @@ impl Testbed {
     /// How many futures of the database and delays a workload could be waiting for.
     pub(super) fn pending_operations(&self) -> usize {
         let c_api = self.c_api.borrow();
-        c_api.as_ref().map_or(0, Border::pending_operations)
+        c_api.as_ref().map_or(0, CApi::pending_operations)
     }
 
     /// The futures that a client waits for.
     pub(super) fn outstanding(&self, client: &Client) -> Vec<Outstanding> {
         let c_api = self.c_api.borrow();
-        let mut all = c_api.as_ref().map_or(Vec::new(), Border::outstanding);
+        let mut all = c_api.as_ref().map_or(Vec::new(), CApi::outstanding);
         all.retain(|one| one.process == client.process);
         all
     }
@@ -331,7 +331,7 @@ impl Testbed {
     /// How often each error reached a workload.
     pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
         let c_api = self.c_api.borrow();
-        c_api.as_ref().map(Border::errors).unwrap_or_default()
+        c_api.as_ref().map(CApi::errors).unwrap_or_default()
     }
 
     /// Cuts the code under test off from everything it still holds.

@@ -1,6 +1,6 @@
 //! What a host holds to hand out C handles of its own simulation.
 //!
-//! A host runs a kernel itself. Through a [`Border`] it lends databases of that kernel to the code under test and gives it futures
+//! A host runs a kernel itself. Through a [`CApi`] it lends databases of that kernel to the code under test and gives it futures
 //! (a delay, say) that are made of its own Rust futures. The code under test then calls the functions of `fdb_c.h` on
 //! them as it would in FoundationDB's simulator, and they post to that kernel's inbox. Nothing here is global:
 //! several borders, of several kernels, live side by side in one program.
@@ -23,18 +23,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The C API over one kernel of the host's own. Lives on the kernel's thread.
-pub struct Border {
+pub struct CApi {
     kernel: Kernel,
     universe: Arc<Universe>,
     lent: Vec<Arc<FDBDatabase>>,
 }
 
-impl Border {
+impl CApi {
     /// A border of this kernel.
-    pub fn new(kernel: &Kernel) -> Border {
+    pub fn new(kernel: &Kernel) -> CApi {
         let universe = Arc::new(Universe::new(kernel.inbox()));
         universe.open();
-        Border {
+        CApi {
             kernel: kernel.clone(),
             universe,
             lent: Vec::new(),
@@ -139,7 +139,7 @@ impl Border {
     }
 }
 
-impl Drop for Border {
+impl Drop for CApi {
     fn drop(&mut self) {
         self.universe.close();
     }

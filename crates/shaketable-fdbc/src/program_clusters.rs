@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// A cluster and the process that its clients speak as.
 #[derive(Clone)]
-pub(crate) struct EmbeddedCluster {
+pub(crate) struct ProgramCluster {
     cluster: Cluster,
     client: ProcessId,
 }
@@ -33,7 +33,7 @@ pub(crate) fn open_database(
         .objects(|objects| objects.clusters.get(&name).cloned())
         .flatten();
     let embedded = known.unwrap_or_else(|| {
-        let embedded = EmbeddedCluster::start(kernel);
+        let embedded = ProgramCluster::start(kernel);
         universe.objects(|objects| objects.clusters.insert(name.clone(), embedded.clone()));
         embedded
     });
@@ -67,8 +67,8 @@ pub(crate) fn open_database(
 const CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 
-impl EmbeddedCluster {
-    fn start(kernel: &Kernel) -> EmbeddedCluster {
+impl ProgramCluster {
+    fn start(kernel: &Kernel) -> ProgramCluster {
         let name = || "program".to_owned();
         let cluster = Cluster::start(kernel, ClusterConfig::single_process(true));
         let client = kernel.add_process(ProcessSpec {
@@ -83,7 +83,7 @@ impl EmbeddedCluster {
         kernel.boot(client);
         let keeper = cluster.open_database(client, API_VERSION_MAX);
         time_keeper::start(kernel, client, keeper, unix_seconds());
-        EmbeddedCluster { cluster, client }
+        ProgramCluster { cluster, client }
     }
 }
 
