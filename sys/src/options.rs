@@ -1,9 +1,10 @@
-//! Option codes, atomic operations, streaming modes and the other numbers of `fdb_c_options.g.h`, under the names bindgen
-//! gives them.
+//! Option codes, atomic operations, streaming modes and the other numbers of `fdb_c_options.g.h`,
+//! under the names bindgen gives them.
 //!
-//! Every code that any version from 5.1 to 7.4 knew is here, whatever version is selected: no code was ever given to two
-//! options, and a client answers one it does not know with an error. What each option does is told by FoundationDB's
-//! `fdb.options`, so the constants carry no text of their own.
+//! Every code that any version from 5.1 to 7.4 knew is here, whatever version is selected: no code
+//! was ever given to two options, and a client answers one it does not know with an error. What
+//! each option does is told by FoundationDB's `fdb.options`, so the constants carry no text of
+//! their own.
 
 #![allow(missing_docs)]
 

@@ -11,8 +11,8 @@
 //!
 //! * [`v1`], spoken by FoundationDB 7.4.6 and later: handles are `{ inner, vtable }` and the two
 //!   structures that open the conversation start with a small integer, `api_version`.
-//! * An older one, spoken by 7.4.0 to 7.4.5: function pointers are inline and the first word of every
-//!   structure is a pointer. Shaketable does not speak it, and only recognises it.
+//! * An older one, spoken by 7.4.0 to 7.4.5: function pointers are inline and the first word of
+//!   every structure is a pointer. Shaketable does not speak it, and only recognises it.
 //!
 //! The first word of a context is therefore enough to know the host; see
 //! [`looks_like_v1`].

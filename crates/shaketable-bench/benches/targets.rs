@@ -1,7 +1,9 @@
-//! The figures that have a target, each beside it: `cargo bench -p shaketable-bench --bench targets [-- PART…]`.
+//! The figures that have a target, each beside it:
+//! `cargo bench -p shaketable-bench --bench targets [-- PART…]`.
 //!
-//! Each part runs in a process of its own, so that memory is measured on a clean slate. Rates are per second of CPU time, best of several runs, unless the
-//! line says `wall`; instructions are counted by callgrind, where valgrind is installed.
+//! Each part runs in a process of its own, so that memory is measured on a clean slate. Rates are
+//! per second of CPU time, best of several runs, unless the line says `wall`; instructions are
+//! counted by callgrind, where valgrind is installed.
 
 use shaketable_bench::gauge::Target::{AtLeast, AtMost, None as NoTarget};
 use shaketable_bench::gauge::{self, best_cpu_seconds, line};
@@ -94,7 +96,8 @@ fn usage() -> ExitCode {
 }
 
 fn run_part(name: &str) {
-    // Here and not there: a process remembers the largest of its children, and the compiler is large.
+    // Here and not there: a process remembers the largest of its children, and the compiler is
+    // large.
     if ["seed", "sweep", "program"].contains(&name) {
         programs::build();
     }
@@ -295,7 +298,8 @@ fn seed_part() {
 
 fn sweep_part() {
     const SEEDS: u64 = 200;
-    // The start of the program is no part of a sweep's speed; turn by turn, so that a busy machine hurts both.
+    // The start of the program is no part of a sweep's speed; turn by turn, so that a busy machine
+    // hurts both.
     let (mut best, mut cpu) = ([f64::INFINITY; 2], [f64::INFINITY; 2]);
     for _ in 0..3 {
         for index in 0..2 {

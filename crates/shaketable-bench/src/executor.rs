@@ -1,6 +1,8 @@
-//! The executor of the crate `shaketable`, away from any simulation: tasks that only spawn, wake and talk to one another.
+//! The executor of the crate `shaketable`, away from any simulation: tasks that only spawn, wake
+//! and talk to one another.
 //!
-//! `conformance/executor-cost` counts the instructions of the first two against those of the published executor.
+//! `conformance/executor-cost` counts the instructions of the first two against those of the
+//! published executor.
 
 use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};

@@ -1,4 +1,5 @@
-//! The kernel alone: messages between two processes, timers, closures through the inbox. Each body answers how many events it made.
+//! The kernel alone: messages between two processes, timers, closures through the inbox. Each body
+//! answers how many events it made.
 
 use shaketable_kernel::{
     Address, Inbox, Kernel, NetworkConfig, Priority, ProcessId, ProcessSpec, Request, Stream, Time,
@@ -11,7 +12,8 @@ impl Request for Ping {
     type Reply = u64;
 }
 
-/// One request after another over a simulated network; each is two messages: sent, delivered, taken, twice.
+/// One request after another over a simulated network; each is two messages: sent, delivered,
+/// taken, twice.
 pub fn ping_pong(rounds: u64) -> u64 {
     let kernel = Kernel::simulation(1);
     kernel.set_budget(u64::MAX);
@@ -150,7 +152,8 @@ pub fn posts(rounds: u64) -> u64 {
     kernel.events()
 }
 
-/// A network thread of the machine's own time, to which another thread posts and waits for the answer.
+/// A network thread of the machine's own time, to which another thread posts and waits for the
+/// answer.
 pub struct NetworkThread {
     inbox: Inbox,
     stop: Arc<AtomicBool>,

@@ -6,12 +6,14 @@
 //! cargo bench -p shaketable-bench --bench targets -- help   the parts
 //! ```
 //!
-//! The library holds what both benchmarks measure, one file for each room: [`executor`], [`kernel`], [`transactions`], [`storage`], and [`programs`] for what is measured
-//! from outside. Each is a world that is built once and a body that does a given number of operations, so that a clock, a counter of events or callgrind can
-//! stand around the body alone. [`gauge`] holds the instruments.
+//! The library holds what both benchmarks measure, one file for each room: [`executor`],
+//! [`kernel`], [`transactions`], [`storage`], and [`programs`] for what is measured from outside.
+//! Each is a world that is built once and a body that does a given number of operations, so that a
+//! clock, a counter of events or callgrind can stand around the body alone. [`gauge`] holds the
+//! instruments.
 //!
-//! A benchmark decides nothing: what must hold is in the tests, and no test looks at a clock. `docs/performance.md` keeps the figures of
-//! one machine and one commit.
+//! A benchmark decides nothing: what must hold is in the tests, and no test looks at a clock.
+//! `docs/performance.md` keeps the figures of one machine and one commit.
 
 pub mod executor;
 pub mod gauge;

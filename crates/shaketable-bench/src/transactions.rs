@@ -1,4 +1,5 @@
-//! Transactions in a simulation without faults, made by the published crate `foundationdb` through the C ABI: the way a workload makes them, without a test file.
+//! Transactions in a simulation without faults, made by the published crate `foundationdb` through
+//! the C ABI: the way a workload makes them, without a test file.
 
 use foundationdb::api::FdbApiBuilder;
 use foundationdb::future::CUSTOM_EXECUTOR_HOOK;
@@ -20,7 +21,8 @@ use std::sync::Once;
 pub enum Place {
     /// A cluster of one process on a network without latency, as in an ordinary program.
     OneProcess,
-    /// A cluster of several machines on a simulated network, as a test file without faults draws it.
+    /// A cluster of several machines on a simulated network, as a test file without faults draws
+    /// it.
     Machines,
 }
 
@@ -63,7 +65,8 @@ impl World {
         let mut c_api = CApi::new(&kernel);
         let handle = c_api.lend_database(cluster.open_database(process, 740));
         let handle = NonNull::new(handle.cast()).expect("a handle is never null");
-        // SAFETY: the handle is lent for as long as the border lives, which is as long as this world.
+        // SAFETY: the handle is lent for as long as the border lives, which is as long as this
+        // world.
         let database = Rc::new(unsafe { Database::new_from_pointer(handle) });
         let world = World {
             kernel,
@@ -110,7 +113,8 @@ impl World {
         });
     }
 
-    /// The committed transactions, each of which reads a key of its own and sets it; so many in each of so many clients.
+    /// The committed transactions, each of which reads a key of its own and sets it; so many in
+    /// each of so many clients.
     pub fn get_set_commit(&self, clients: u64, transactions: u64) {
         self.each(clients, |database, client| async move {
             for number in 0..transactions {

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// Deterministic simulation testing for everything built on FoundationDB.
 ///
-/// Runs the test files of FoundationDB's simulator: a workload library against a simulated cluster that breaks in every way
-/// a cluster breaks. Each run is decided by its seed and can be repeated for ever.
+/// Runs the test files of FoundationDB's simulator: a workload library against a simulated cluster
+/// that breaks in every way a cluster breaks. Each run is decided by its seed and can be repeated
+/// for ever.
 #[derive(Debug, Parser)]
 #[command(name = "shaketable", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
@@ -181,13 +182,16 @@ fn parse_shard(text: &str) -> Result<Shard, ArgumentError> {
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Simulation")]
 pub struct SimulationArgs {
-    /// Whether the cluster misbehaves in rare but legal ways [default: what the test file says, else off].
+    /// Whether the cluster misbehaves in rare but legal ways [default: what the test file says,
+    /// else off].
     #[arg(long, value_name = "on|off")]
     pub buggify: Option<OnOff>,
-    /// Whether `Attrition` may kill machines and break disks; clogs are not affected, as in fdbserver [default: what the test file says, else on].
+    /// Whether `Attrition` may kill machines and break disks; clogs are not affected, as in
+    /// fdbserver [default: what the test file says, else on].
     #[arg(long, value_name = "on|off")]
     pub fault_injection: Option<OnOff>,
-    /// Make rare but legal outcomes frequent: commits of unknown fate, old versions, short ranges, late watches.
+    /// Make rare but legal outcomes frequent: commits of unknown fate, old versions, short ranges,
+    /// late watches.
     #[arg(long)]
     pub stress: bool,
     /// Set a knob; may be repeated.
@@ -196,7 +200,8 @@ pub struct SimulationArgs {
     /// The number of clients [default: 4 to 8, drawn from the seed].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=250))]
     pub clients: Option<u32>,
-    /// Fail a run in which a client gets nothing done for this long in simulated time, with all fault workloads over; `off` lets it wait.
+    /// Fail a run in which a client gets nothing done for this long in simulated time, with all
+    /// fault workloads over; `off` lets it wait.
     #[arg(long, value_name = "TIME|off", default_value = "300s", value_parser = parse_stalled_after)]
     pub stalled_after: StalledAfter,
     /// Kill a seed that takes longer than this in real time.
@@ -240,13 +245,15 @@ fn parse_knob(text: &str) -> Result<(String, String), ArgumentError> {
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// How results are written to standard output; json is one object per line (see docs/running.md).
+    /// How results are written to standard output; json is one object per line (see
+    /// docs/running.md).
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,
     /// Write a JUnit report to this file.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// The folder for traces of failing seeds [default: target/shaketable/traces of the cargo workspace].
+    /// The folder for traces of failing seeds [default: target/shaketable/traces of the cargo
+    /// workspace].
     #[arg(long, value_name = "DIR")]
     pub trace_dir: Option<PathBuf>,
     /// The form of traces.
@@ -255,8 +262,9 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// The folder for traces: the one that was asked for, or one below the `target` of the workspace that the current folder
-    /// lies in. Without a workspace the current folder stands for it.
+    /// The folder for traces: the one that was asked for, or one below the `target` of the
+    /// workspace that the current folder lies in. Without a workspace the current folder stands for
+    /// it.
     pub fn trace_dir(&self) -> PathBuf {
         self.trace_dir
             .clone()

@@ -1,8 +1,9 @@
 //! The worker processes, as the program sees them.
 //!
-//! One thread for each worker turns its answers into events of one queue, so that the program waits in one place. The workers are
-//! started with address-space randomisation off where the system allows it: then even code that depends on
-//! addresses behaves the same in every worker. [`Addresses::Random`] does the opposite, to find such code.
+//! One thread for each worker turns its answers into events of one queue, so that the program waits
+//! in one place. The workers are started with address-space randomisation off where the system
+//! allows it: then even code that depends on addresses behaves the same in every worker.
+//! [`Addresses::Random`] does the opposite, to find such code.
 
 use crate::protocol::{Job, Ready, Request, Response};
 use std::collections::VecDeque;
@@ -175,7 +176,8 @@ impl Drop for Pool {
     }
 }
 
-/// This very program: on Linux also when its file is being replaced, as cargo does while a sweep runs.
+/// This very program: on Linux also when its file is being replaced, as cargo does while a sweep
+/// runs.
 fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         Ok("/proc/self/exe".into())
@@ -237,7 +239,8 @@ impl Worker {
     }
 }
 
-/// Starts something with or without address-space randomisation. Where the system forbids to switch it off, it stays on.
+/// Starts something with or without address-space randomisation. Where the system forbids to switch
+/// it off, it stays on.
 fn with_addresses<T>(addresses: Addresses, start: impl FnOnce() -> T) -> T {
     use nix::sys::personality::{self, Persona};
     let before = personality::get();

@@ -1,7 +1,7 @@
 //! What the program and its workers say to one another: JSON, one message a line, over a socket.
 //!
-//! A worker receives one [`Job`] and answers [`Ready`]; then it receives [`Request`]s and answers each, in order, with a [`Response`]. It ends
-//! when the socket closes.
+//! A worker receives one [`Job`] and answers [`Ready`]; then it receives [`Request`]s and answers
+//! each, in order, with a [`Response`]. It ends when the socket closes.
 
 use serde::{Deserialize, Serialize};
 use shaketable_host::plan::{Recording, Settings};

@@ -1,7 +1,7 @@
 //! Seeds: 32 bits, however they are written.
 //!
-//! fdbserver cuts a wider seed silently and reads a leading zero as octal. A seed must mean the same to both hosts and to the
-//! reader, so whatever is not plainly a seed is refused.
+//! fdbserver cuts a wider seed silently and reads a leading zero as octal. A seed must mean the
+//! same to both hosts and to the reader, so whatever is not plainly a seed is refused.
 
 use std::fmt;
 use std::str::FromStr;

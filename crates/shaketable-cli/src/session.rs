@@ -1,4 +1,5 @@
-//! What `run`, `replay`, `stats` and `check-determinism` have in common: files read, libraries built, workers started.
+//! What `run`, `replay`, `stats` and `check-determinism` have in common: files read, libraries
+//! built, workers started.
 
 use crate::args::{BuildArgs, SimulationArgs};
 use crate::cargo::{self, BuildError};
@@ -155,7 +156,8 @@ fn watch_for_interrupt(interrupted: &Arc<AtomicBool>) {
     });
 }
 
-/// The number of workers to start: as asked, else one for each core, but not more than there are runs.
+/// The number of workers to start: as asked, else one for each core, but not more than there are
+/// runs.
 pub fn workers(asked: Option<u16>, runs: Option<u64>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = asked.map_or(cores, usize::from);

@@ -1,5 +1,6 @@
-//! A sweep: many seeds over many workers, until all are done, time is up, the user interrupts, or the
-//! observer has seen enough. How much of a run is kept makes no difference to the way it is run.
+//! A sweep: many seeds over many workers, until all are done, time is up, the user interrupts, or
+//! the observer has seen enough. How much of a run is kept makes no difference to the way it is
+//! run.
 
 use crate::args::{Shard, SweepArgs};
 use crate::pool::{Answer, Pool};
@@ -189,8 +190,8 @@ fn hand_out(pool: &mut Pool, requests: &mut impl Iterator<Item = Request>) {
     }
 }
 
-/// Runs one seed and waits for it; `None` if the user interrupts, or no worker is left. Answers to what
-/// an interrupted sweep had asked before are dropped.
+/// Runs one seed and waits for it; `None` if the user interrupts, or no worker is left. Answers to
+/// what an interrupted sweep had asked before are dropped.
 pub fn run_one(pool: &mut Pool, request: Request, interrupted: &AtomicBool) -> Option<Response> {
     let mut ticket = None;
     while !interrupted.load(Ordering::Relaxed) && pool.is_alive() {

@@ -1,8 +1,9 @@
-//! A worker: one process with one thread that has loaded the libraries and runs each seed in a fork.
+//! A worker: one process with one thread that has loaded the libraries and runs each seed in a
+//! fork.
 //!
-//! Loading and parsing happen once; a seed costs a fork and the simulation. What becomes of a seed is
-//! the business of [`Isolation::run_seed`]; a worker passes requests and outcomes on, and keeps what the
-//! code under test prints.
+//! Loading and parsing happen once; a seed costs a fork and the simulation. What becomes of a seed
+//! is the business of [`Isolation::run_seed`]; a worker passes requests and outcomes on, and keeps
+//! what the code under test prints.
 
 use crate::protocol::{Job, Ready, Request, Response};
 use serde::Serialize;

@@ -1,7 +1,8 @@
 //! Questions about the cluster that have one answer here.
 //!
-//! An embedded cluster cannot be unhealthy in the eyes of its client, and speaks one protocol for ever. The answers still come
-//! through the kernel, like all others: a program must not learn to rely on a future that is ready at once.
+//! An embedded cluster cannot be unhealthy in the eyes of its client, and speaks one protocol for
+//! ever. The answers still come through the kernel, like all others: a program must not learn to
+//! rely on a future that is ready at once.
 
 use crate::database::FDBDatabase;
 use crate::future::FDBFuture;

@@ -1,12 +1,14 @@
 //! What a host holds to hand out C handles of its own simulation.
 //!
-//! A host runs a kernel itself. Through a [`CApi`] it lends databases of that kernel to the code under test and gives it futures
-//! (a delay, say) that are made of its own Rust futures. The code under test then calls the functions of `fdb_c.h` on
-//! them as it would in FoundationDB's simulator, and they post to that kernel's inbox. Nothing here is global:
-//! several borders, of several kernels, live side by side in one program.
+//! A host runs a kernel itself. Through a [`CApi`] it lends databases of that kernel to the code
+//! under test and gives it futures (a delay, say) that are made of its own Rust futures. The code
+//! under test then calls the functions of `fdb_c.h` on them as it would in FoundationDB's
+//! simulator, and they post to that kernel's inbox. Nothing here is global: several borders, of
+//! several kernels, live side by side in one program.
 //!
-//! When the border is dropped, everything that the code under test still holds is cut off: handles may be destroyed
-//! but do nothing any more, pending futures stay pending, and the lent databases are gone.
+//! When the border is dropped, everything that the code under test still holds is cut off: handles
+//! may be destroyed but do nothing any more, pending futures stay pending, and the lent databases
+//! are gone.
 
 use crate::database::{FDBDatabase, LeaseBreach};
 use crate::future::FDBFuture;
@@ -49,7 +51,8 @@ impl CApi {
         pointer
     }
 
-    /// Takes back what was lent under this handle. It stays valid, but to use it from now on is remembered.
+    /// Takes back what was lent under this handle. It stays valid, but to use it from now on is
+    /// remembered.
     pub fn take_back(&self, handle: *const FDBDatabase) {
         let lent = self.lent.iter().find(|lent| Arc::as_ptr(lent) == handle);
         if let Some(lease) = lent.and_then(|lent| lent.lease()) {
@@ -70,8 +73,9 @@ impl CApi {
         breaches.collect()
     }
 
-    /// A future that becomes ready when `future` does, which runs as a task of `process`. Whoever gets the handle
-    /// destroys it; that, or `fdb_future_cancel`, drops a task that is still running.
+    /// A future that becomes ready when `future` does, which runs as a task of `process`. Whoever
+    /// gets the handle destroys it; that, or `fdb_future_cancel`, drops a task that is still
+    /// running.
     pub fn future(
         &self,
         process: ProcessId,
@@ -96,7 +100,8 @@ impl CApi {
         handle.into_raw()
     }
 
-    /// How many futures are pending: if none is, nothing of this border will ever wake the code under test.
+    /// How many futures are pending: if none is, nothing of this border will ever wake the code
+    /// under test.
     pub fn pending_operations(&self) -> usize {
         let count = self.universe.objects(|objects| objects.operations.len());
         count.unwrap_or(0)
@@ -125,7 +130,8 @@ impl CApi {
         let _ = self.universe.stack_probe.set(Box::new(probe));
     }
 
-    /// Calls `observer` for each error that reaches the code under test as the result of an operation, just before it does.
+    /// Calls `observer` for each error that reaches the code under test as the result of an
+    /// operation, just before it does.
     pub fn observe_errors(&self, observer: impl Fn(Error) + 'static) {
         let observer = Rc::new(observer);
         self.universe

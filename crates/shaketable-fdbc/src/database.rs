@@ -1,8 +1,9 @@
 //! The database behind `FDBDatabase*`.
 //!
-//! A handle is a universe and the number of a client's database in it. Databases that a host lends to a workload look
-//! the same; destroying one of those does nothing, because FoundationDB's tester lends them too and owns them itself. There it ends in a crash, sooner or
-//! later, as using one does that was taken back: here a [`Lease`] remembers it.
+//! A handle is a universe and the number of a client's database in it. Databases that a host lends
+//! to a workload look the same; destroying one of those does nothing, because FoundationDB's tester
+//! lends them too and owns them itself. There it ends in a crash, sooner or later, as using one
+//! does that was taken back: here a [`Lease`] remembers it.
 
 use crate::transaction::FDBTransaction;
 use crate::universe::{Slot, Universe};

@@ -1,8 +1,9 @@
 //! The list of everything this library exports.
 //!
-//! A linker drops what nobody refers to, and nothing inside a host refers to most of these functions: only the
-//! libraries that it loads later do. The table refers to all of them, so a program that calls [`keep_symbols`] keeps
-//! them, and (linked with `-rdynamic`) offers them to the libraries it loads.
+//! A linker drops what nobody refers to, and nothing inside a host refers to most of these
+//! functions: only the libraries that it loads later do. The table refers to all of them, so a
+//! program that calls [`keep_symbols`] keeps them, and (linked with `-rdynamic`) offers them to the
+//! libraries it loads.
 
 use crate::abi::{
     admin::*, blob::*, database::*, errors::*, future::*, legacy::*, network::*, tenant::*,
@@ -17,7 +18,8 @@ pub struct Export {
     pub address: *const (),
 }
 
-// SAFETY: the address of a function is the same for all threads, and is only ever compared or printed.
+// SAFETY: the address of a function is the same for all threads, and is only ever compared or
+// printed.
 unsafe impl Sync for Export {}
 
 macro_rules! exports {

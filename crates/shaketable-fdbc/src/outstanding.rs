@@ -1,8 +1,9 @@
 //! What calls of the C API wait for, so that a host can say it when a run does not end.
 //!
-//! Each operation that works for a future is kept with a description: what was asked, by which process,
-//! since when. Where in the code under test the call was made is known only while a host looks at the
-//! stack for it ([`crate::CApi::note_stacks`]), because that costs more than most calls.
+//! Each operation that works for a future is kept with a description: what was asked, by which
+//! process, since when. Where in the code under test the call was made is known only while a host
+//! looks at the stack for it ([`crate::CApi::note_stacks`]), because that costs more than most
+//! calls.
 
 use crate::operation::Operation;
 use shaketable_cluster::proto::Key;

@@ -1,8 +1,9 @@
-//! The clusters of an ordinary program: made when they are first opened, kept until the network ends.
+//! The clusters of an ordinary program: made when they are first opened, kept until the network
+//! ends.
 //!
-//! A cluster is the same miniature that a simulation runs, as one process on a network that costs nothing and the machine's
-//! clock. All databases that name the same cluster share it, as they would share a real one; it keeps its data while databases
-//! come and go.
+//! A cluster is the same miniature that a simulation runs, as one process on a network that costs
+//! nothing and the machine's clock. All databases that name the same cluster share it, as they
+//! would share a real one; it keeps its data while databases come and go.
 
 use crate::network::ClusterName;
 use crate::universe::Universe;

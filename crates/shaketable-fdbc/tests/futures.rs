@@ -50,7 +50,8 @@ impl Drop for Fixture {
 type Log = Rc<RefCell<Vec<(u32, i32)>>>;
 
 unsafe extern "C" fn record(future: *mut FDBFuture, parameter: *mut c_void) {
-    // SAFETY: `listen` leaked exactly one such box into the parameter, and the library promises one call.
+    // SAFETY: `listen` leaked exactly one such box into the parameter, and the library promises one
+    // call.
     let (log, name) = *unsafe { Box::from_raw(parameter.cast::<(Log, u32)>()) };
     // SAFETY: the future is alive during its callback.
     let (ready, error) = unsafe { (fdb_future_is_ready(future), fdb_future_get_error(future)) };
@@ -217,7 +218,8 @@ fn handles_outlive_the_c_api_and_can_be_destroyed_on_any_thread() {
 
 #[test]
 fn what_makes_no_sense_here_is_refused_through_the_future_or_the_result() {
-    // SAFETY: refusing functions do not look at their arguments; the handles they return are destroyed once.
+    // SAFETY: refusing functions do not look at their arguments; the handles they return are
+    // destroyed once.
     unsafe {
         let future = fdb_database_blobbify_range(null_mut(), null(), 0, null(), 0);
         assert_eq!(fdb_future_is_ready(future), 1);

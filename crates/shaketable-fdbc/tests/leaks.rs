@@ -1,7 +1,8 @@
 //! A universe that has ended leaves nothing in memory.
 //!
-//! A program may run thousands of simulations one after another. Objects of a simulation hold one another, so one reference too
-//! many in a circle keeps a whole cluster. This test has a program of its own, because it counts every byte of the heap.
+//! A program may run thousands of simulations one after another. Objects of a simulation hold one
+//! another, so one reference too many in a circle keeps a whole cluster. This test has a program of
+//! its own, because it counts every byte of the heap.
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_fdbc::*;

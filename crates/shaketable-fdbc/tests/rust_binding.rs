@@ -1,4 +1,5 @@
-//! A Rust program that links this crate needs no `libfdb_c`: the published crate `foundationdb` finds its functions here.
+//! A Rust program that links this crate needs no `libfdb_c`: the published crate `foundationdb`
+//! finds its functions here.
 
 use foundationdb::{Database, FdbBindingError, RangeOption, Transaction};
 use futures::TryStreamExt;

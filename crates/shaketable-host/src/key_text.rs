@@ -1,8 +1,9 @@
 //! Keys as a person reads them: as tuples where they are tuples, else as bytes.
 //!
-//! `("cache", "value")` says more than `\x02cache\x00\x02value\x00`. A key counts as a tuple if all of it
-//! can be read as elements of FoundationDB's tuple encoding; a key of another kind is very rarely one
-//! by accident, because the encoding begins with a type code below `0x40` and ends strings with a zero.
+//! `("cache", "value")` says more than `\x02cache\x00\x02value\x00`. A key counts as a tuple if all
+//! of it can be read as elements of FoundationDB's tuple encoding; a key of another kind is very
+//! rarely one by accident, because the encoding begins with a type code below `0x40` and ends
+//! strings with a zero.
 
 use std::fmt::Write;
 

@@ -1,13 +1,13 @@
 //! Plays the tester of `fdbserver -r simulation`.
 //!
-//! A run starts with a test file ([`testfile`]) and ends with a [`verdict::Outcome`]. In between come
-//! the things that FoundationDB's tester does for a workload: its library is loaded and called
+//! A run starts with a test file ([`testfile`]) and ends with a [`verdict::Outcome`]. In between
+//! come the things that FoundationDB's tester does for a workload: its library is loaded and called
 //! ([`library`]), options are handed over ([`options`]), events are traced ([`trace`]), numbers are
 //! written as C writes them ([`printf`]).
 //!
-//! Three rooms keep code under test from harming more than its own seed: [`isolation`] gives each seed
-//! a process, [`hermetic`] answers its questions about time and chance, [`heap`] is where the program's
-//! own objects live. Together with [`library`] they hold all unsafe code of the host.
+//! Three rooms keep code under test from harming more than its own seed: [`isolation`] gives each
+//! seed a process, [`hermetic`] answers its questions about time and chance, [`heap`] is where the
+//! program's own objects live. Together with [`library`] they hold all unsafe code of the host.
 
 #![deny(unsafe_code)]
 

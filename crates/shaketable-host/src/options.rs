@@ -1,13 +1,14 @@
 //! Options of a workload: how a TOML value becomes text, and who has read it.
 //!
-//! A workload of FoundationDB receives its options as text, and must read every one of them while it is
-//! being created: reading an option empties it, and an option that is not empty afterwards stops the run.
-//! That rule is what catches a misspelt option in a test file, so it is kept to the letter, including
-//! its corners: a second read gives the empty text and not the default, and an option given as `''`
-//! counts as read.
+//! A workload of FoundationDB receives its options as text, and must read every one of them while
+//! it is being created: reading an option empties it, and an option that is not empty afterwards
+//! stops the run. That rule is what catches a misspelt option in a test file, so it is kept to the
+//! letter, including its corners: a second read gives the empty text and not the default, and an
+//! option given as `''` counts as read.
 //!
-//! One difference is deliberate. FoundationDB prints strings back through its TOML library, which doubles
-//! backslashes and destroys strings of 78 characters and more; here a string is handed over as it was meant.
+//! One difference is deliberate. FoundationDB prints strings back through its TOML library, which
+//! doubles backslashes and destroys strings of 78 characters and more; here a string is handed over
+//! as it was meant.
 
 use crate::printf;
 use std::cell::RefCell;
@@ -38,7 +39,8 @@ impl Options {
         }
     }
 
-    /// Reads an option, or `default` when the file does not have it. The text is empty from then on.
+    /// Reads an option, or `default` when the file does not have it. The text is empty from then
+    /// on.
     pub fn take(&self, key: &str, default: &str) -> String {
         match self.take_if_present(key) {
             Some(text) => text,

@@ -1,4 +1,5 @@
-//! Everything that can be prepared before the first seed: the test file, its libraries, and what was asked for on top.
+//! Everything that can be prepared before the first seed: the test file, its libraries, and what
+//! was asked for on top.
 
 use crate::library::{Library, LoadError};
 use crate::testfile::{EXTERNAL, TestFile, WorkloadSpec};
@@ -35,8 +36,8 @@ pub struct Settings {
     pub stalled_after: StalledAfter,
 }
 
-/// After how many simulated seconds in which a client gets nothing done, with the fault workloads over,
-/// a run has failed.
+/// After how many simulated seconds in which a client gets nothing done, with the fault workloads
+/// over, a run has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StalledAfter {
@@ -86,7 +87,8 @@ impl Recording {
 }
 
 impl Plan {
-    /// Loads the libraries a file names. `built` says where libraries lie that were built for this run, by their name.
+    /// Loads the libraries a file names. `built` says where libraries lie that were built for this
+    /// run, by their name.
     pub fn load(file: TestFile, built: &BTreeMap<String, PathBuf>) -> Result<Plan, LoadError> {
         let paths: Vec<Vec<Option<PathBuf>>> = file
             .tests
@@ -137,8 +139,8 @@ impl Plan {
     }
 }
 
-/// Where the library of an External block is expected: built for this run, or from the current folder as in fdbserver, or from
-/// the folder of the test file.
+/// Where the library of an External block is expected: built for this run, or from the current
+/// folder as in fdbserver, or from the folder of the test file.
 fn library_path(
     file: &Path,
     workload: &WorkloadSpec,

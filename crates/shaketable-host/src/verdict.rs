@@ -1,14 +1,15 @@
-//! What a run has shown: an [`Outcome`], and in it every [`Failure`] with its kind, phase and client.
+//! What a run has shown: an [`Outcome`], and in it every [`Failure`] with its kind, phase and
+//! client.
 //!
-//! The exit code of fdbserver ignores failed checks, and its log must be searched for errors. Here a run
-//! passes if, and only if, it has no failure; and a failure says which promise was broken, by whom, and
-//! when. An outcome travels as JSON from the process that simulated a seed to the program that reports
-//! it.
+//! The exit code of fdbserver ignores failed checks, and its log must be searched for errors. Here
+//! a run passes if, and only if, it has no failure; and a failure says which promise was broken, by
+//! whom, and when. An outcome travels as JSON from the process that simulated a seed to the program
+//! that reports it.
 //!
-//! Verdicts are built in two places. While a seed is simulated, `tester` notes failures as they happen
-//! and makes the outcome at the end ([`simulate`](crate::simulate)). When its process dies before that,
-//! `isolation::death` makes one of what is known about it. Whatever takes outcomes, such as the program,
-//! only reads them.
+//! Verdicts are built in two places. While a seed is simulated, `tester` notes failures as they
+//! happen and makes the outcome at the end ([`simulate`](crate::simulate)). When its process dies
+//! before that, `isolation::death` makes one of what is known about it. Whatever takes outcomes,
+//! such as the program, only reads them.
 
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -380,8 +381,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What two failures have in common that come from one cause: everything but the seed, the client, the time
-    /// and the numbers in the message.
+    /// What two failures have in common that come from one cause: everything but the seed, the
+    /// client, the time and the numbers in the message.
     pub fn signature(&self) -> String {
         let text = outline(&self.message);
         format!(

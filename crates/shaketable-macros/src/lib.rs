@@ -8,9 +8,10 @@ use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 /// Makes an `async fn` a test that runs in the embedded simulation.
 ///
-/// The function takes nothing, the database, or the database and the context; it returns nothing or a
-/// `Result`. What the attribute says are calls of the methods of `shaketable::Simulation`: `seeds = 0..200`, `clients = 5`,
-/// `without_regressions`. A crate that renames its dependency says `crate = its_name`.
+/// The function takes nothing, the database, or the database and the context; it returns nothing or
+/// a `Result`. What the attribute says are calls of the methods of `shaketable::Simulation`:
+/// `seeds = 0..200`, `clients = 5`, `without_regressions`. A crate that renames its dependency says
+/// `crate = its_name`.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     match expand(arguments, item) {

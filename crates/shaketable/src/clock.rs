@@ -35,7 +35,8 @@ enum Source {
     Simulated(WorkloadContext),
 }
 
-/// The moment at which every simulation begins: 2026-01-01T00:00:00Z, as in the trace files of the embedded host.
+/// The moment at which every simulation begins: 2026-01-01T00:00:00Z, as in the trace files of the
+/// embedded host.
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 impl Clock {

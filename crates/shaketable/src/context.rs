@@ -1,9 +1,9 @@
 //! What a workload asks its host: time, randomness, options, traces.
 //!
-//! A [`WorkloadContext`] can be cloned, kept and sent anywhere, but it cannot dangle. The host's side
-//! of it dies when the host frees the workload, and it belongs to the simulation's one thread; a
-//! copy used later, or elsewhere, says so on stderr and answers with something harmless instead of
-//! reaching into freed memory.
+//! A [`WorkloadContext`] can be cloned, kept and sent anywhere, but it cannot dangle. The host's
+//! side of it dies when the host frees the workload, and it belongs to the simulation's one thread;
+//! a copy used later, or elsewhere, says so on stderr and answers with something harmless instead
+//! of reaching into freed memory.
 
 use crate::clock::Clock;
 use crate::details;
@@ -246,9 +246,11 @@ impl WorkloadContext {
 
     /// Picks some of these operations for this seed, at least one; the same on all clients.
     ///
-    /// A test that does everything all the time seldom goes far in any one direction: where half of all operations empty a queue, it
-    /// is never long. So each seed leaves out some of them, each with a chance of one half. Whether an operation is picked is decided by the seed and
-    /// its text, and draws no random number. The choice is traced as `WorkloadSwarm`, with `Picked` and `LeftOut`, by client 0.
+    /// A test that does everything all the time seldom goes far in any one direction: where half of
+    /// all operations empty a queue, it is never long. So each seed leaves out some of them, each
+    /// with a chance of one half. Whether an operation is picked is decided by the seed and its
+    /// text, and draws no random number. The choice is traced as `WorkloadSwarm`, with `Picked` and
+    /// `LeftOut`, by client 0.
     ///
     /// ```
     /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
@@ -287,9 +289,9 @@ impl WorkloadContext {
 
     /// An option of the test file.
     ///
-    /// Reading an option consumes it: the second read gives `None`. So does an option that is absent
-    /// or empty. A text that is no `T` is an error event with the option's name, which fails the
-    /// run, and `None`; to decide yourself, see [`try_get_option`](Self::try_get_option).
+    /// Reading an option consumes it: the second read gives `None`. So does an option that is
+    /// absent or empty. A text that is no `T` is an error event with the option's name, which fails
+    /// the run, and `None`; to decide yourself, see [`try_get_option`](Self::try_get_option).
     ///
     /// Read options in the factory: the server checks before `setup` that none is left over.
     ///

@@ -187,7 +187,8 @@ unsafe extern "C" fn check<W: Workload>(
 
 /// # Safety
 ///
-/// `inner` is null or comes from [`raw`] for the same `W` and is not freed; `promise` is the host's.
+/// `inner` is null or comes from [`raw`] for the same `W` and is not freed; `promise` is the
+/// host's.
 unsafe fn run_phase<W: Workload>(
     inner: *mut OpaqueWorkload,
     phase: Phase,
@@ -351,7 +352,8 @@ impl<W> Instance<W> {
 
 /// # Safety
 ///
-/// `inner` is null or comes from [`raw`] for the same `W`, and is not freed while the answer is used.
+/// `inner` is null or comes from [`raw`] for the same `W`, and is not freed while the answer is
+/// used.
 unsafe fn instance<'a, W>(inner: *mut OpaqueWorkload) -> Option<&'a Instance<W>> {
     // SAFETY: by the caller's promise.
     unsafe { inner.cast::<Instance<W>>().as_ref() }

@@ -1,10 +1,10 @@
 //! One phase, from the host's call to the verdict.
 //!
-//! A phase ends in exactly one place, [`PhaseEnd`], whatever ends it: the workload's code returned, gave an
-//! error, panicked, spun, got stuck without a waker, or the host freed the workload in between. The
-//! order there matters and is fixed: left-over tasks are dropped (they hold handles), the database
-//! handle is taken back, what went wrong is traced, and last of all the promise is kept, because the
-//! host may go on from inside that call.
+//! A phase ends in exactly one place, [`PhaseEnd`], whatever ends it: the workload's code returned,
+//! gave an error, panicked, spun, got stuck without a waker, or the host freed the workload in
+//! between. The order there matters and is fixed: left-over tasks are dropped (they hold handles),
+//! the database handle is taken back, what went wrong is traced, and last of all the promise is
+//! kept, because the host may go on from inside that call.
 
 use crate::context::{Severity, WorkloadContext};
 use crate::details;

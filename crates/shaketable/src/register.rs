@@ -112,8 +112,8 @@ fn is_registered(hook: fn()) -> bool {
 
 const API_VERSION_ALREADY_SET: i32 = 2201;
 
-/// Says that the host speaks another ABI, and ends the process: nothing the host reads from us would
-/// make sense to it, and what it would do next is a crash.
+/// Says that the host speaks another ABI, and ends the process: nothing the host reads from us
+/// would make sense to it, and what it would do next is a crash.
 fn refuse_host() -> ! {
     complain!(
         "this workload library speaks the C ABI of FoundationDB 7.4.6 and later, but the \

@@ -1,10 +1,12 @@
 //! Places in the code under test that are counted: assertions and buggified places.
 //!
-//! A place is a `static` beside the code, found without any context. What happens there is counted for the simulation's thread,
-//! and written to the trace when a phase ends and when the workload is freed, so that the counts reach the report on
-//! either host. On a thread without a simulation nothing is counted.
+//! A place is a `static` beside the code, found without any context. What happens there is counted
+//! for the simulation's thread, and written to the trace when a phase ends and when the workload is
+//! freed, so that the counts reach the report on either host. On a thread without a simulation
+//! nothing is counted.
 //!
-//! On Linux all places of a program stand in one section of it, so that those that are never reached are known, too.
+//! On Linux all places of a program stand in one section of it, so that those that are never
+//! reached are known, too.
 
 use crate::context::{Severity, WorkloadContext};
 use crate::executor::queue::is_attached;
@@ -181,7 +183,8 @@ thread_local! {
     static LISTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Writes what was counted since the last call to the trace; the first time with all places that were not reached yet.
+/// Writes what was counted since the last call to the trace; the first time with all places that
+/// were not reached yet.
 pub(crate) fn tell(context: &WorkloadContext) {
     let mut news: Vec<(&'static Site, u64, u64)> = COUNTS.with_borrow_mut(|counts| {
         let changed = counts.values_mut().filter_map(|(site, count)| {
@@ -247,8 +250,9 @@ mod catalogue {
     pub(super) fn all() -> &'static [&'static Site] {
         // Without a reference the linker could leave the section out, and its ends with it.
         std::hint::black_box(&NOTHING);
-        // SAFETY: the linker defines both for a section whose name is an identifier; between them stand references to
-        // `static`s and nothing else, because `__site!` alone writes there, in this version of the crate.
+        // SAFETY: the linker defines both for a section whose name is an identifier; between them
+        // stand references to `static`s and nothing else, because `__site!` alone writes there, in
+        // this version of the crate.
         unsafe {
             let start = (&raw const START).cast::<&'static Site>();
             let stop = (&raw const STOP).cast::<&'static Site>();

@@ -1,8 +1,8 @@
 //! The last resort: a line on stderr, for what no trace can carry.
 //!
-//! Used where there is no context to trace through: a dead one, another thread's, a host that passed
-//! none. Unlike `eprintln!` it never panics: much of this runs where a panic would cross the border to
-//! C, and a closed stderr must not end a run.
+//! Used where there is no context to trace through: a dead one, another thread's, a host that
+//! passed none. Unlike `eprintln!` it never panics: much of this runs where a panic would cross the
+//! border to C, and a closed stderr must not end a run.
 
 /// Writes one line, with the name of the crate in front.
 macro_rules! complain {

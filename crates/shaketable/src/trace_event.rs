@@ -1,8 +1,8 @@
 //! Trace events that a host can always write.
 //!
 //! FoundationDB's trace log has sharp edges: an empty event name is a failed assertion, a NUL byte
-//! ends a C string early, a value over 495 bytes is cut, and an event over 4000 bytes is thrown away
-//! and fails the run as `TraceEventOverflow`. None of that may be the end of a test, so what a
+//! ends a C string early, a value over 495 bytes is cut, and an event over 4000 bytes is thrown
+//! away and fails the run as `TraceEventOverflow`. None of that may be the end of a test, so what a
 //! workload says is first brought into a form that passes: nothing is refused, long values are cut
 //! where the server would cut them, and an event with too many details is split into several of the
 //! same name, each with a detail `Part`.

@@ -82,7 +82,8 @@ where
 /// A workload: three phases, of which only `start` has to be there, a few numbers, a time limit.
 ///
 /// Every client of a test has its own workload. All clients finish a phase before any starts the
-/// next one. Phases can use `?`; an error fails the run, with its chain of causes in the trace, and so does a panic.
+/// next one. Phases can use `?`; an error fails the run, with its chain of causes in the trace, and
+/// so does a panic.
 ///
 /// ```
 /// use shaketable::{PhaseResult, SimDatabase, Workload};
@@ -109,8 +110,9 @@ where
 /// }
 /// ```
 ///
-/// [`SingleRustWorkload`] says how it is made, where it is registered or run by its type. Each workload is a [`RustWorkload`], too: that is the
-/// trait of the crate `foundationdb-simulation`, whose phases return nothing.
+/// [`SingleRustWorkload`] says how it is made, where it is registered or run by its type. Each
+/// workload is a [`RustWorkload`], too: that is the trait of the crate `foundationdb-simulation`,
+/// whose phases return nothing.
 #[allow(async_fn_in_trait)]
 pub trait Workload: Sized + 'static {
     /// First phase: fills the database.
@@ -139,10 +141,11 @@ pub trait Workload: Sized + 'static {
     }
 }
 
-/// A workload in the words of the crate `foundationdb-simulation`: phases return nothing, and fail by a panic or an
-/// [error event](crate::Severity::Error).
+/// A workload in the words of the crate `foundationdb-simulation`: phases return nothing, and fail
+/// by a panic or an [error event](crate::Severity::Error).
 ///
-/// What was written for that crate compiles as it is. New workloads are more comfortable as a [`Workload`], which is one of these, too.
+/// What was written for that crate compiles as it is. New workloads are more comfortable as a
+/// [`Workload`], which is one of these, too.
 ///
 /// ```
 /// use shaketable::{Metrics, RustWorkload, SimDatabase};

@@ -1,8 +1,8 @@
 //! What the examples in the documentation owe a reader.
 //!
-//! Every public type, trait, function and macro has one that is compiled; methods have one where it shows more than
-//! their signature does. And no example is empty: each does something with what it makes. Whether an item has
-//! documentation at all is the compiler's to say (`missing_docs`).
+//! Every public type, trait, function and macro has one that is compiled; methods have one where it
+//! shows more than their signature does. And no example is empty: each does something with what it
+//! makes. Whether an item has documentation at all is the compiler's to say (`missing_docs`).
 
 use std::fs;
 use std::path::Path;

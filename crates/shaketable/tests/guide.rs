@@ -1,4 +1,5 @@
-//! The code of `docs/guide`, compiled and run. The last test makes sure that the guide shows exactly this code.
+//! The code of `docs/guide`, compiled and run. The last test makes sure that the guide shows
+//! exactly this code.
 
 mod tickets {
     use foundationdb::options::MutationType;

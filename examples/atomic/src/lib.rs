@@ -1,9 +1,9 @@
 //! A counter that is incremented while the cluster fails, and then checked.
 //!
-//! Every client adds 1 to the same key, `count` times. The addition is atomic, so clients do not get
-//! in each other's way; the difficulty is error 1021, `commit_unknown_result`: the cluster failed
-//! while it was committing, and the addition may or may not have happened. Adding again counts twice,
-//! giving up counts too little.
+//! Every client adds 1 to the same key, `count` times. The addition is atomic, so clients do not
+//! get in each other's way; the difficulty is error 1021, `commit_unknown_result`: the cluster
+//! failed while it was committing, and the addition may or may not have happened. Adding again
+//! counts twice, giving up counts too little.
 //!
 //! The remedy is the usual one: every increment also writes a log entry under a key of its own. A
 //! transaction that may already have been committed looks for that entry first.

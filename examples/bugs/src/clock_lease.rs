@@ -1,8 +1,9 @@
 //! A lease is trusted because the clock says so.
 //!
-//! Whoever holds the lease may write until its deadline, and looks at the clock before writing. Between the look and the
-//! commit time passes: the lease runs out, another client takes it and writes, and then the first write arrives. The fix makes the
-//! term of the lease a fencing token that the write checks in its own transaction.
+//! Whoever holds the lease may write until its deadline, and looks at the clock before writing.
+//! Between the look and the commit time passes: the lease runs out, another client takes it and
+//! writes, and then the first write arrives. The fix makes the term of the lease a fencing token
+//! that the write checks in its own transaction.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::options::MutationType;

@@ -1,10 +1,11 @@
 //! Leaders with fencing tokens: at most one may write, whoever thinks it leads.
 //!
-//! A client becomes leader by writing its id and a *term*, one higher than the last, into the lease.
-//! Others leave the lease alone while its deadline has not passed. Deadlines are compared with the clock, and a
-//! clock proves nothing: a leader that was slow may believe in a lease that another has taken over. So the
-//! term is a fencing token: every write a leader makes reads the lease in the same transaction, and is refused if
-//! the term has moved on. The journal therefore holds terms that never go back, and one writer per term.
+//! A client becomes leader by writing its id and a *term*, one higher than the last, into the
+//! lease. Others leave the lease alone while its deadline has not passed. Deadlines are compared
+//! with the clock, and a clock proves nothing: a leader that was slow may believe in a lease that
+//! another has taken over. So the term is a fencing token: every write a leader makes reads the
+//! lease in the same transaction, and is refused if the term has moved on. The journal therefore
+//! holds terms that never go back, and one writer per term.
 
 use shaketable::foundationdb::options::MutationType;
 use shaketable::foundationdb::tuple::{Subspace, Versionstamp};

@@ -1,4 +1,5 @@
-//! Errors, the choice of the API version, and the network: what belongs to the process and not to a database.
+//! Errors, the choice of the API version, and the network: what belongs to the process and not to a
+//! database.
 
 use crate::{FDBNetworkOption, fdb_bool_t, fdb_error_t};
 use std::os::raw::{c_char, c_int, c_void};

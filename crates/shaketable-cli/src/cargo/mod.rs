@@ -1,8 +1,10 @@
 //! Building workload libraries with cargo.
 //!
-//! A test file names a library, not how to make it. If the file lies in a cargo package (or its workspace) that has a target of that name which
-//! makes a shared library, the library is built first and used from where cargo puts it. The crate `foundationdb-sys` as published wants libclang
-//! and libfdb_c; a package that has not replaced it gets the stand-in that this program carries, for this build only.
+//! A test file names a library, not how to make it. If the file lies in a cargo package (or its
+//! workspace) that has a target of that name which makes a shared library, the library is built
+//! first and used from where cargo puts it. The crate `foundationdb-sys` as published wants
+//! libclang and libfdb_c; a package that has not replaced it gets the stand-in that this program
+//! carries, for this build only.
 
 use crate::args::BuildArgs;
 use cargo_metadata::{CrateType, Message, Metadata, MetadataCommand, Package, Target, TargetKind};
@@ -56,7 +58,8 @@ struct Product {
     library: String,
 }
 
-/// Builds what the test file's External workloads need, where a package makes it. Answers with paths by library name.
+/// Builds what the test file's External workloads need, where a package makes it. Answers with
+/// paths by library name.
 pub fn build_for(
     file: &TestFile,
     args: &BuildArgs,
@@ -183,7 +186,8 @@ impl Workspace {
             .max_by_key(|package| folder(package).map_or(0, |folder| folder.components().count()))
     }
 
-    /// The target that makes a library: of the named package, else of the nearest one, else of any in the workspace.
+    /// The target that makes a library: of the named package, else of the nearest one, else of any
+    /// in the workspace.
     fn product(&self, library: &str, args: &BuildArgs) -> Result<Option<Product>, BuildError> {
         if let Some(name) = &args.package {
             let package = self.package(name)?;

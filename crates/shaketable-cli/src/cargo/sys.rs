@@ -1,7 +1,8 @@
 //! The stand-in for `foundationdb-sys`, for packages that have not replaced it themselves.
 //!
-//! Its source travels inside this program. It is written below the target folder and named to cargo as a patch on the command line; since that
-//! would be noted in the package's lock file, the lock file is put back afterwards.
+//! Its source travels inside this program. It is written below the target folder and named to cargo
+//! as a patch on the command line; since that would be noted in the package's lock file, the lock
+//! file is put back afterwards.
 
 use super::BuildError;
 use cargo_metadata::Metadata;

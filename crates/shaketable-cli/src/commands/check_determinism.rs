@@ -1,4 +1,5 @@
-//! `check-determinism`: every seed twice, in processes whose memory lies elsewhere; the first difference is named.
+//! `check-determinism`: every seed twice, in processes whose memory lies elsewhere; the first
+//! difference is named.
 
 use crate::args::{CheckArgs, MessageFormat};
 use crate::exit_codes;

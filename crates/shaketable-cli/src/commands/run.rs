@@ -284,8 +284,9 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// What the traces of each file are called: as the file, with its folder's name where two have the same,
-/// and with a number where that is not enough. Workers write side by side, each to a file of its own.
+/// What the traces of each file are called: as the file, with its folder's name where two have the
+/// same, and with a number where that is not enough. Workers write side by side, each to a file of
+/// its own.
 fn trace_names(files: &[PathBuf]) -> Vec<String> {
     let text = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let stems: Vec<String> = files.iter().map(|file| text(file.file_stem())).collect();
@@ -384,7 +385,8 @@ impl Watcher<'_> {
                 recording: campaign.trace_of(*file, Seed(seeds[0])),
             };
             let signature = signature.clone();
-            // An interrupt that ended the sweep does not forbid to explain its failures; a second one does.
+            // An interrupt that ended the sweep does not forbid to explain its failures; a second
+            // one does.
             let Some(response) = run_one(pool, request, &std::sync::atomic::AtomicBool::new(false))
             else {
                 return Ok(());

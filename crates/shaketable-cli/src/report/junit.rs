@@ -1,4 +1,5 @@
-//! The report as JUnit XML: a suite for each test file, a case for each cause of failure, or one for the file if there is none.
+//! The report as JUnit XML: a suite for each test file, a case for each cause of failure, or one
+//! for the file if there is none.
 
 use super::Summary;
 use crate::report::repro::Repro;

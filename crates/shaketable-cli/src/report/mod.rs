@@ -1,7 +1,7 @@
 //! What a sweep has shown, and how it is told.
 //!
-//! [`Summary`] collects: totals, and failures in groups of one cause each. The other files tell it: to people ([`human`]), to programs
-//! ([`json`]), to CI systems ([`junit`], [`github`]).
+//! [`Summary`] collects: totals, and failures in groups of one cause each. The other files tell it:
+//! to people ([`human`]), to programs ([`json`]), to CI systems ([`junit`], [`github`]).
 
 pub mod github;
 pub mod human;
@@ -60,7 +60,8 @@ pub struct Group {
 const SEEDS_MAX: usize = 8;
 
 impl Group {
-    /// Adds a run. Whatever order the workers finish in, the lowest seed is the example: a report does not depend on that order.
+    /// Adds a run. Whatever order the workers finish in, the lowest seed is the example: a report
+    /// does not depend on that order.
     fn add(&mut self, response: &Response) {
         let outcome = &response.outcome;
         self.count += 1;

@@ -1,4 +1,5 @@
-//! What a run is told to have been: passes, failures with their phase and client, crashes with their stack.
+//! What a run is told to have been: passes, failures with their phase and client, crashes with
+//! their stack.
 
 use crate::bench::{Bench, counting, libraries, probe, text};
 use std::fs;

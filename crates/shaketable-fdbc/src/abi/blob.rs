@@ -1,7 +1,9 @@
-//! Blob granules: FoundationDB keeps ranges as files in an object store, a miniature keeps nothing outside the process.
+//! Blob granules: FoundationDB keeps ranges as files in an object store, a miniature keeps nothing
+//! outside the process.
 //!
-//! Every operation is answered with 2108, through the future or through the `FDBResult` it returns. So a result only
-//! ever holds an error, and the getters for what such operations would have given have nothing to read.
+//! Every operation is answered with 2108, through the future or through the `FDBResult` it returns.
+//! So a result only ever holds an error, and the getters for what such operations would have given
+//! have nothing to read.
 
 use super::tenant::FDBTenant;
 use super::{borrow, code, failed, take};
@@ -18,7 +20,8 @@ pub struct FDBResult {
     error: Error,
 }
 
-/// The functions through which a read would load its files. Passed by value, therefore laid out in full.
+/// The functions through which a read would load its files. Passed by value, therefore laid out in
+/// full.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FDBReadBlobGranuleContext {
@@ -131,7 +134,8 @@ refusals! {
         tenant: *mut FDBTenant, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, compact: fdb_bool_t, version: i64,
     ) -> *mut FDBFuture = refused;
-    /// Would list the granules of a range. Headers before API version 730 have no limit; the call is the same.
+    /// Would list the granules of a range. Headers before API version 730 have no limit; the call
+    /// is the same.
     fn fdb_transaction_get_blob_granule_ranges(
         transaction: *mut FDBTransaction, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, range_limit: c_int,

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::LazyLock;
 
-/// The texts of all codes as C strings, and under -1 the text of what is no code at all, under 2 that of an undefined one.
+/// The texts of all codes as C strings, and under -1 the text of what is no code at all, under 2
+/// that of an undefined one.
 static TEXTS: LazyLock<BTreeMap<fdb_error_t, CString>> = LazyLock::new(|| {
     error::all_codes()
         .chain([NO_CODE, UNDEFINED])

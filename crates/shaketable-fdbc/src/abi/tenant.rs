@@ -1,5 +1,5 @@
-//! The functions of tenants. The cluster's tenant mode is `disabled`, as FoundationDB's is unless it is configured
-//! otherwise: a tenant can be opened, and everything inside it fails with 2136.
+//! The functions of tenants. The cluster's tenant mode is `disabled`, as FoundationDB's is unless
+//! it is configured otherwise: a tenant can be opened, and everything inside it fails with 2136.
 
 use super::{borrow, failed, take, write};
 use crate::database::FDBDatabase;

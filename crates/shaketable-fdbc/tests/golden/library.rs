@@ -1,8 +1,9 @@
 //! The C functions behind safe wrappers: one process, one database, and one of two clocks.
 //!
-//! On the machine's clock the library runs as in any program, on a network thread. On a virtual clock it runs in
-//! a simulation of this thread's own, as under a host: time stands still while the player thinks and jumps when
-//! it waits, so a timeout of 40 milliseconds is over after 40 milliseconds however busy the machine is.
+//! On the machine's clock the library runs as in any program, on a network thread. On a virtual
+//! clock it runs in a simulation of this thread's own, as under a host: time stands still while the
+//! player thinks and jumps when it waits, so a timeout of 40 milliseconds is over after 40
+//! milliseconds however busy the machine is.
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_fdbc::*;
@@ -41,7 +42,8 @@ pub fn select_api_version(api_version: i32) {
 }
 
 impl Library {
-    /// Starts the network and opens the embedded database. Once per process, with a selected API version.
+    /// Starts the network and opens the embedded database. Once per process, with a selected API
+    /// version.
     pub fn on_the_machines_clock() -> Library {
         check(fdb_setup_network());
         #[expect(
@@ -125,7 +127,8 @@ impl Clock {
         self.wait(seconds, || false);
     }
 
-    /// Lets what was called take effect. On the machine's clock the network thread does that by itself.
+    /// Lets what was called take effect. On the machine's clock the network thread does that by
+    /// itself.
     pub fn settle(&self) {
         if let Clock::Virtual(kernel) = self {
             kernel.run_until(kernel.now()).expect(TIME_MOVES);
@@ -251,8 +254,8 @@ pub struct Transaction {
     clock: Clock,
 }
 
-// SAFETY of everything below: the transaction exists until it is dropped, and byte strings outlive the calls they are
-// passed to, which copy them.
+// SAFETY of everything below: the transaction exists until it is dropped, and byte strings outlive
+// the calls they are passed to, which copy them.
 impl Transaction {
     pub fn set_option(&self, code: i32, value: Option<&[u8]>) -> i32 {
         let (pointer, length) =
@@ -533,7 +536,8 @@ impl Future {
             fdb_future_get_mappedkeyvalue_array(self.handle, &mut array, &mut count, &mut more)
         });
         let row = |index| {
-            // SAFETY: the future holds `count` rows there until it is dropped, and every pointer in them is good.
+            // SAFETY: the future holds `count` rows there until it is dropped, and every pointer in
+            // them is good.
             unsafe {
                 let row: FDBMappedKeyValue = *array.add(index);
                 (

@@ -1,7 +1,7 @@
 //! The functions of the C library that decide about time and chance, or lead out of a simulation.
 //!
-//! Each has the contract of the C function whose name it has, and is called in its place by every library of a program that says
-//! [`export_hermetic_symbols!`](crate::export_hermetic_symbols).
+//! Each has the contract of the C function whose name it has, and is called in its place by every
+//! library of a program that says [`export_hermetic_symbols!`](crate::export_hermetic_symbols).
 
 use super::{
     ACTIVE, FILES, PROGRAMS, SLEEPS, SOCKETS, THREADS, is_for_backtraces, next_random, simulated,
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[doc(hidden)]
 pub use libc;
 
-/// Defines the functions of the C library that decide about time and chance, for a whole program and all it loads.
+/// Defines the functions of the C library that decide about time and chance, for a whole program
+/// and all it loads.
 ///
 /// To be said once, in the root of a binary that is linked with `-rdynamic`.
 #[macro_export]
@@ -77,7 +78,8 @@ macro_rules! hermetic_symbols {
 /// The function a thread begins with.
 pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// The C library's own function of a name that this program defines as well; answers with `$otherwise` where there is none.
+/// The C library's own function of a name that this program defines as well; answers with
+/// `$otherwise` where there is none.
 macro_rules! original {
     ($name:literal as fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), otherwise $otherwise:expr) => {{
         static CACHE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -137,7 +139,8 @@ pub unsafe fn arc4random() -> u32 {
 ///
 /// As the C function: `buffer` has room for `length` bytes.
 pub unsafe fn arc4random_buf(buffer: *mut c_void, length: usize) {
-    // SAFETY: the caller's promise. Once the machine has gathered its entropy the call cannot fail for up to 256 bytes.
+    // SAFETY: the caller's promise. Once the machine has gathered its entropy the call cannot fail
+    // for up to 256 bytes.
     unsafe {
         for offset in (0..length).step_by(256) {
             getrandom(buffer.byte_add(offset), (length - offset).min(256), 0);
@@ -387,7 +390,8 @@ unsafe fn note_file(path: *const c_char) {
     }
 }
 
-/// The mode counts only where the flags say that a file may be made; elsewhere it is whatever stands in its place.
+/// The mode counts only where the flags say that a file may be made; elsewhere it is whatever
+/// stands in its place.
 ///
 /// # Safety
 ///

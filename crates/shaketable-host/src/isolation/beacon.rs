@@ -1,9 +1,9 @@
 //! The beacon: a page of memory in which a process that simulates says where it is, and its parent
 //! reads it.
 //!
-//! A crash leaves no time for words. So the simulation writes down which phase of which client it is
-//! about to enter, before it enters, and each failure as soon as it is known. Code that must stop the
-//! process leaves the reason here.
+//! A crash leaves no time for words. So the simulation writes down which phase of which client it
+//! is about to enter, before it enters, and each failure as soon as it is known. Code that must
+//! stop the process leaves the reason here.
 
 use crate::shared_text::SharedText;
 use crate::verdict::{Failure, Phase};
@@ -74,7 +74,8 @@ impl Beacon {
         if shared.is_null() {
             return &LOCAL;
         }
-        // SAFETY: the pointer is null or a page that `share` mapped and initialised, and that is never unmapped.
+        // SAFETY: the pointer is null or a page that `share` mapped and initialised, and that is
+        // never unmapped.
         unsafe { &*shared }
     }
 
@@ -84,7 +85,8 @@ impl Beacon {
             return Ok(());
         }
         let size = NonZeroUsize::new(size_of::<Beacon>()).expect("a beacon has a size");
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice cannot overlap anything.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice cannot overlap
+        // anything.
         let page = unsafe {
             nix::sys::mman::mmap_anonymous(
                 None,
@@ -115,7 +117,8 @@ impl Beacon {
         self.client.store(client as i32, Ordering::Relaxed);
     }
 
-    /// Says what simulated time it is. Called at every step, so that it leaves arithmetic to the reader.
+    /// Says what simulated time it is. Called at every step, so that it leaves arithmetic to the
+    /// reader.
     pub(crate) fn set_time(now: Time) {
         let beacon = Beacon::current();
         beacon.time_nanos.store(now.as_nanos(), Ordering::Relaxed);
@@ -172,8 +175,8 @@ impl Beacon {
         String::from_utf8_lossy(&self.message.read()).into_owned()
     }
 
-    /// Writes down what has failed, in case the process does not live to report it. What there is no
-    /// room for is left out.
+    /// Writes down what has failed, in case the process does not live to report it. What there is
+    /// no room for is left out.
     pub(crate) fn note_failure(failure: &Failure) {
         if let Ok(mut line) = serde_json::to_vec(failure) {
             line.push(b'\n');
@@ -191,7 +194,8 @@ impl Beacon {
     }
 }
 
-/// Stops the process because the code under test did something that cannot be survived, and says what.
+/// Stops the process because the code under test did something that cannot be survived, and says
+/// what.
 pub(crate) fn refuse(message: &str) -> ! {
     if SHARED.load(Ordering::Acquire).is_null() {
         eprintln!("shaketable: {message}");

@@ -1,4 +1,5 @@
-//! Forks: a child simulates a seed and reports through a pipe, the parent waits for one or the other.
+//! Forks: a child simulates a seed and reports through a pipe, the parent waits for one or the
+//! other.
 
 #![expect(
     clippy::disallowed_methods,
@@ -50,14 +51,14 @@ const TIME_TO_REPORT: Duration = Duration::from_secs(1);
 const END_OF_REPORT: u8 = b'\n';
 
 impl Child {
-    /// Forks; the child runs `work`, reports what it returns and ends. The beacon must be shared, and
-    /// the process must have one thread.
+    /// Forks; the child runs `work`, reports what it returns and ends. The beacon must be shared,
+    /// and the process must have one thread.
     pub(super) fn fork(work: impl FnOnce() -> Vec<u8>) -> io::Result<Child> {
         Beacon::reset();
         let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
         let ground = Ground::take();
-        // SAFETY: this process has one thread (the worker of the program keeps to that), so that the
-        // child finds no lock taken and may do anything.
+        // SAFETY: this process has one thread (the worker of the program keeps to that), so that
+        // the child finds no lock taken and may do anything.
         match unsafe { nix::unistd::fork() }? {
             ForkResult::Parent { child } => Ok(Child {
                 pid: child,
@@ -72,15 +73,15 @@ impl Child {
                 let mut report = work();
                 report.push(END_OF_REPORT);
                 let _ = io::Write::write_all(&mut File::from(writer), &report);
-                // SAFETY: ends the process at once: destructors and exit handlers belong to the parent,
-                // or to the code under test, whose life in this process is over.
+                // SAFETY: ends the process at once: destructors and exit handlers belong to the
+                // parent, or to the code under test, whose life in this process is over.
                 unsafe { libc::_exit(0) }
             }
         }
     }
 
-    /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards, also
-    /// when it cannot be told how it ended.
+    /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards,
+    /// also when it cannot be told how it ended.
     pub(super) fn wait(mut self, limit: Duration) -> io::Result<ChildEnd> {
         let mut collected = self.collect(limit);
         let late = matches!(collected, Ok(Collected::TooLate));

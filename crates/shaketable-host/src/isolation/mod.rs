@@ -1,10 +1,11 @@
 //! A process of its own for each seed, and a verdict whatever happens to it.
 //!
 //! Code under test may crash, loop without end or call `exit`. So a seed is simulated in a fork
-//! (`fork.rs`): the parent has loaded the library already, and the child starts with everything in place.
-//! The child reports its [`Outcome`] through a pipe. When it dies without a report, the parent reads
-//! where it was from a page of memory that both share (`beacon.rs`), where its signal handlers have left
-//! their last words too (`last_words.rs`), and makes an outcome of that (`death.rs`).
+//! (`fork.rs`): the parent has loaded the library already, and the child starts with everything in
+//! place. The child reports its [`Outcome`] through a pipe. When it dies without a report, the
+//! parent reads where it was from a page of memory that both share (`beacon.rs`), where its signal
+//! handlers have left their last words too (`last_words.rs`), and makes an outcome of that
+//! (`death.rs`).
 //!
 //! What this promises: [`Isolation::run_seed`] returns an outcome for every seed, and nothing that
 //! the code under test does to its process reaches the next seed. It is the only place where the
@@ -88,8 +89,8 @@ impl Isolation {
     }
 }
 
-/// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's death
-/// is not survived.
+/// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's
+/// death is not survived.
 fn live_under_parent() -> io::Result<()> {
     // SAFETY: ignoring a signal runs nothing.
     unsafe { nix::sys::signal::signal(Signal::SIGINT, SigHandler::SigIgn) }?;
@@ -97,7 +98,8 @@ fn live_under_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps crashes of code under test from writing core files, and its memory from taking the machine's.
+/// Keeps crashes of code under test from writing core files, and its memory from taking the
+/// machine's.
 fn limit_resources(memory_bytes: u64) -> io::Result<()> {
     use nix::sys::resource::{Resource, setrlimit};
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;

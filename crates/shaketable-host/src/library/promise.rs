@@ -1,7 +1,8 @@
 //! The promise that ends a phase.
 //!
-//! The workload owns it: it sends a verdict, once, and frees it, once, in that order or without sending. Whatever else it does
-//! is noticed instead of being undefined: a promise stays in memory until the run is over ([`Promises`]), and remembers.
+//! The workload owns it: it sends a verdict, once, and frees it, once, in that order or without
+//! sending. Whatever else it does is noticed instead of being undefined: a promise stays in memory
+//! until the run is over ([`Promises`]), and remembers.
 
 use shaketable_abi::v1::{FDBPromise, FDBPromiseVt, OpaquePromise};
 use std::cell::{Cell, RefCell};
@@ -88,8 +89,8 @@ impl Promises {
 }
 
 impl PromiseState {
-    /// Whether the call comes from the simulation's thread. From another one nothing may be touched: the process
-    /// is stopped with a message, because the alternative is a data race.
+    /// Whether the call comes from the simulation's thread. From another one nothing may be
+    /// touched: the process is stopped with a message, because the alternative is a data race.
     fn check_thread(&self, call: &str) {
         if std::thread::current().id() != self.thread {
             crate::isolation::beacon::refuse(&format!(
@@ -133,7 +134,8 @@ static TABLE: FDBPromiseVt = FDBPromiseVt {
 };
 
 unsafe extern "C" fn send(inner: *mut OpaquePromise, value: bool) {
-    // SAFETY: `inner` is what `make` put there; the state lives until the run is over, also after `free`.
+    // SAFETY: `inner` is what `make` put there; the state lives until the run is over, also after
+    // `free`.
     let state = unsafe { &*inner.cast::<PromiseState>() };
     state.check_thread("send");
     if state.freed.get() {

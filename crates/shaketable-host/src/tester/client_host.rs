@@ -107,7 +107,8 @@ fn kind_of(event: &str, phase: Phase) -> FailureKind {
     }
 }
 
-/// The event in one line: its name, and what it says. Of the crate's own events the name says nothing that the kind does not.
+/// The event in one line: its name, and what it says. Of the crate's own events the name says
+/// nothing that the kind does not.
 pub(super) fn message_of(event: &Event) -> String {
     let said = |key: &str| event.get(key).map(first_line);
     let others = |said: &str| {

@@ -1,8 +1,9 @@
 //! The tester: one run of a test file with one seed.
 //!
-//! [`simulate`] builds a universe from the seed, boots a cluster in it, walks the clients through the
-//! phases of each test ([`phases`]), and drives time until that is done, or until it is clear that it
-//! never will be. The order of calls, the barriers between phases and the waits are those of fdbserver.
+//! [`simulate`] builds a universe from the seed, boots a cluster in it, walks the clients through
+//! the phases of each test ([`phases`]), and drives time until that is done, or until it is clear
+//! that it never will be. The order of calls, the barriers between phases and the waits are those
+//! of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
 //! * [`conditions`]: what holds for a run from beginning to end; [`progress`]: where it is.
@@ -70,8 +71,8 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             testbed.collect_breaches(&run);
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
-            // The order matters: the code under test may still be called while tasks and futures are
-            // dropped.
+            // The order matters: the code under test may still be called while tasks and futures
+            // are dropped.
             drop(tests);
             testbed.close();
         }
@@ -103,7 +104,8 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
             run.fail_spinning(&spinning);
             return;
         }
-        // Mostly a message arrives at a server and no task runs: then nothing has changed for workloads.
+        // Mostly a message arrives at a server and no task runs: then nothing has changed for
+        // workloads.
         let tasks_ran = kernel.events() != before;
         if tasks_ran {
             run.collect_misuse();

@@ -26,7 +26,8 @@ pub(super) struct Run {
     pub(super) progress: Progress,
     pub(super) findings: Findings,
     pub(super) promises: Promises,
-    /// Every workload there was. What their contexts point to must outlive the last call of their code.
+    /// Every workload there was. What their contexts point to must outlive the last call of their
+    /// code.
     pub(super) instances: RefCell<Vec<Rc<RefCell<Workload>>>>,
     /// The clients, by their process.
     clients: RefCell<BTreeMap<ProcessId, u32>>,
@@ -47,8 +48,8 @@ pub(super) struct Findings {
 }
 
 /// The run ends here, because nothing after it would mean anything: as in fdbserver after a broken
-/// promise, a check that takes too long, or a workload that cannot be created. The failure that says
-/// why has been noted.
+/// promise, a check that takes too long, or a workload that cannot be created. The failure that
+/// says why has been noted.
 #[derive(Debug)]
 pub(super) struct EndRun;
 

@@ -1,4 +1,5 @@
-//! The testbed: the machines of the testers, the cluster, and the databases that are lent to workloads.
+//! The testbed: the machines of the testers, the cluster, and the databases that are lent to
+//! workloads.
 
 use super::recorder::Recorded;
 use super::run::Run;
@@ -18,7 +19,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The API version of every database, whatever a library selects: fdbserver opens them with its latest, too.
+/// The API version of every database, whatever a library selects: fdbserver opens them with its
+/// latest, too.
 const API_VERSION: i32 = shaketable_fdbc::API_VERSION_MAX;
 
 /// Everything around the workloads. Cheap to clone.
@@ -152,7 +154,8 @@ impl Testbed {
             .await;
     }
 
-    /// Sees to it that a transaction gets through at least every so many seconds; ends when one does not.
+    /// Sees to it that a transaction gets through at least every so many seconds; ends when one
+    /// does not.
     pub(super) async fn ping(&self, seconds: f64) {
         loop {
             let pinged = self.transact(|transaction| async move {
@@ -193,7 +196,8 @@ impl Testbed {
         }
     }
 
-    /// A fresh handle of a client's database, for a phase of a workload; none if the test has no database.
+    /// A fresh handle of a client's database, for a phase of a workload; none if the test has no
+    /// database.
     pub(super) fn lend(
         &self,
         client: &Client,
@@ -271,7 +275,8 @@ impl Testbed {
         future.cast()
     }
 
-    /// By how much a delay is too long: with buggify, in some runs, a quarter of them, by next to nothing or by a lot.
+    /// By how much a delay is too long: with buggify, in some runs, a quarter of them, by next to
+    /// nothing or by a lot.
     fn buggified_delay(&self, seconds: f64) -> f64 {
         /// FoundationDB's odds that a delay is meant, and how seldom it is meant badly.
         const CHANCE: f64 = 0.25;

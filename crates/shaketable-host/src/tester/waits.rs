@@ -2,11 +2,12 @@
 //!
 //! A run that hangs used to say only that it hung. Here each client that has not ended its phase is
 //! asked for its pending futures: what was asked, for which key, since when, at which server. Where
-//! stacks are noted ([`Recording`](crate::plan::Recording)), the line of the code under test is known too.
+//! stacks are noted ([`Recording`](crate::plan::Recording)), the line of the code under test is
+//! known too.
 //!
-//! [`StallWatch`] looks at the same facts every few simulated seconds. With the fault workloads over, a
-//! client that got nothing done for long is stalled, and so is a run in which all that is pending are
-//! watches: nothing is left that could change what they watch.
+//! [`StallWatch`] looks at the same facts every few simulated seconds. With the fault workloads
+//! over, a client that got nothing done for long is stalled, and so is a run in which all that is
+//! pending are watches: nothing is left that could change what they watch.
 
 use super::progress::{Pending, WaitsFor};
 use super::run::Run;
@@ -23,8 +24,8 @@ use std::collections::BTreeMap;
 const WAITS_OF_A_CLIENT_MAX: usize = 5;
 /// How often progress is looked at, in simulated seconds.
 const LOOK_SECONDS: f64 = 5.0;
-/// How long nothing but watches must be pending before it is said, in simulated seconds: longer than a
-/// server holds a watch, so that each of them was asked for again.
+/// How long nothing but watches must be pending before it is said, in simulated seconds: longer
+/// than a server holds a watch, so that each of them was asked for again.
 const WATCHES_ONLY_SECONDS: f64 = 60.0;
 
 /// What a client waits for, before its line was looked up.
@@ -95,7 +96,8 @@ fn wait(client: &Client, outstanding: &Outstanding) -> Waiting {
     }
 }
 
-/// What a workload without pending futures of its own, such as one that needs no library, has asked.
+/// What a workload without pending futures of its own, such as one that needs no library, has
+/// asked.
 fn questions(client: &Client) -> Vec<Wait> {
     let questions = client
         .database

@@ -1,10 +1,11 @@
 //! The names a test file may use.
 //!
-//! Two lists are the tables of FoundationDB's tester: the keys of `[configuration]` with their types, and the
-//! keys of `[[test]]`. The fault workloads say themselves which options they have. Two more lists are names alone, as FoundationDB 7.4
-//! defines them: its knobs and its workloads. A knob that the miniature cluster does not have is accepted,
-//! because it cannot change what a client sees here; a workload that is not played here is refused, because a
-//! test without it would be another test.
+//! Two lists are the tables of FoundationDB's tester: the keys of `[configuration]` with their
+//! types, and the keys of `[[test]]`. The fault workloads say themselves which options they have.
+//! Two more lists are names alone, as FoundationDB 7.4 defines them: its knobs and its workloads. A
+//! knob that the miniature cluster does not have is accepted, because it cannot change what a
+//! client sees here; a workload that is not played here is refused, because a test without it would
+//! be another test.
 
 use crate::tester::{CYCLE, CycleOptions};
 use shaketable_cluster::faults::{BadOption, FaultWorkload, Options};
@@ -100,7 +101,8 @@ pub const CONFIGURATION: &[(&str, Kind)] = &[
     ("simulationBuggifyRunTestsTimeoutSeconds", Kind::Integer),
 ];
 
-/// Keys that stand at the root of many of FoundationDB's own test files: for its harness, which chooses tests; its tester ignores them.
+/// Keys that stand at the root of many of FoundationDB's own test files: for its harness, which
+/// chooses tests; its tester ignores them.
 pub const ROOT: &[&str] = &["testClass", "testPriority"];
 
 /// Keys of `[[test]]`.
@@ -140,7 +142,8 @@ pub const EXTERNAL_OPTIONS: &[&str] = &["useCAPI", "libraryName", "libraryPath",
 /// Options every workload has.
 pub const COMMON_OPTIONS: &[&str] = &["testName", "runSetup"];
 
-/// Lets a workload that is no library's read its options; the first that it cannot read, if there is one. `None` if there is no such workload.
+/// Lets a workload that is no library's read its options; the first that it cannot read, if there
+/// is one. `None` if there is no such workload.
 pub fn read_options(
     name: &str,
     option: &mut dyn FnMut(&str) -> Option<String>,

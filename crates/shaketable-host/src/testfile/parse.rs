@@ -212,7 +212,8 @@ impl Parser<'_> {
             "connectionFailuresDisableDuration" => {
                 test.connection_failures_disable_seconds = self.number(name, value).unwrap_or(0.0);
             }
-            // The remaining keys steer checks of FoundationDB's own storage; there is nothing here they could change.
+            // The remaining keys steer checks of FoundationDB's own storage; there is nothing here
+            // they could change.
             _ => {}
         }
     }
@@ -427,7 +428,8 @@ fn set(configuration: &mut Configuration, name: &str, value: &Value) {
         "longRunningTest" => c.long_running_test = value.as_bool().unwrap_or(false),
         "simulationNormalRunTestsTimeoutSeconds" => c.normal_timeout_seconds = value.as_integer(),
         "simulationBuggifyRunTestsTimeoutSeconds" => c.buggify_timeout_seconds = value.as_integer(),
-        // Engines, tenants' encryption, extra databases, HTTP mocks: nothing a client of the miniature could notice.
+        // Engines, tenants' encryption, extra databases, HTTP mocks: nothing a client of the
+        // miniature could notice.
         _ => {}
     }
 }

@@ -100,7 +100,8 @@ impl Event {
         detail.map(|(_, value)| value.as_str())
     }
 
-    /// Escapes and cuts the values as FoundationDB does; an event that is too large becomes an error about itself.
+    /// Escapes and cuts the values as FoundationDB does; an event that is too large becomes an
+    /// error about itself.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         for (_, value) in &mut self.details {
@@ -136,7 +137,8 @@ impl Event {
         }
     }
 
-    /// Bytes of keys and values, counted as FoundationDB counts them, including the fields every event has.
+    /// Bytes of keys and values, counted as FoundationDB counts them, including the fields every
+    /// event has.
     fn size(&self) -> usize {
         const COMMON: usize = "Severity10TimeDateTime2026-01-02T03:04:05ZTypeMachineID0000000000000000ThreadID4713840295134243325".len();
         let details: usize = self

@@ -1,9 +1,9 @@
 //! Where trace events go: to a file when a run is recorded, and always through a counter.
 //!
 //! A passing seed writes nothing: what is kept of an unrecorded run is how many errors it logged, a
-//! fingerprint of everything logged, and the last few events that matter, for a report. A recorded run
-//! writes each event to its file at once, so that a workload which takes the process down still leaves
-//! its trace.
+//! fingerprint of everything logged, and the last few events that matter, for a report. A recorded
+//! run writes each event to its file at once, so that a workload which takes the process down still
+//! leaves its trace.
 
 use super::{Event, Format, Severity};
 use fnv::FnvHasher;
@@ -45,8 +45,8 @@ impl Log {
         Ok(())
     }
 
-    /// Takes an event: escapes, cuts, counts it, and writes it when the run is recorded. Answers with the severity it was
-    /// logged with: an event that is too large becomes an error.
+    /// Takes an event: escapes, cuts, counts it, and writes it when the run is recorded. Answers
+    /// with the severity it was logged with: an event that is too large becomes an error.
     pub fn trace(&self, event: Event) -> Severity {
         let event = event.sealed();
         let severity = event.severity;

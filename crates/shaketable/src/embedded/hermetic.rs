@@ -1,8 +1,9 @@
-//! Time and chance of the operating system, answered from the seed while a simulation runs on the thread.
+//! Time and chance of the operating system, answered from the seed while a simulation runs on the
+//! thread.
 //!
-//! A test program that links this has its own `getrandom`, `clock_gettime` and the like, and so a stray `HashMap`
-//! or `Instant::now()` in the code under test does not make a seed irreproducible. On a thread without a
-//! simulation they are the C library's.
+//! A test program that links this has its own `getrandom`, `clock_gettime` and the like, and so a
+//! stray `HashMap` or `Instant::now()` in the code under test does not make a seed irreproducible.
+//! On a thread without a simulation they are the C library's.
 
 #[allow(missing_docs, reason = "the macro's functions are the C library's own")]
 mod symbols {

@@ -1,19 +1,19 @@
 //! The embedded simulation as a library: `cargo test` is enough.
 //!
-//! A test of a layer runs a workload, or just an async closure with a database, in the simulation that
-//! `shaketable run` has: nothing to install, no shared library, no other process, so that a debugger and
-//! a profiler work as in any test.
+//! A test of a layer runs a workload, or just an async closure with a database, in the simulation
+//! that `shaketable run` has: nothing to install, no shared library, no other process, so that a
+//! debugger and a profiler work as in any test.
 //!
-//! * Every seed runs on a thread of its own. A simulation has one thread and no global state, so tests
-//!   run side by side; and a fresh thread is what makes a seed mean the same whether it is the first or
-//!   the thousandth: a thread remembers things, such as the keys of its `HashMap`s.
+//! * Every seed runs on a thread of its own. A simulation has one thread and no global state, so
+//!   tests run side by side; and a fresh thread is what makes a seed mean the same whether it is
+//!   the first or the thousandth: a thread remembers things, such as the keys of its `HashMap`s.
 //! * Time and chance that code under test takes from the operating system come from the seed, as
 //!   they do under `shaketable run`: see [`hermetic`].
-//! * A failure is a panic with the seed, the reason and the line to paste. The seed is written to the
-//!   [regression file](Simulation::regressions) and tried first from then on.
+//! * A failure is a panic with the seed, the reason and the line to paste. The seed is written to
+//!   the [regression file](Simulation::regressions) and tried first from then on.
 //!
-//! What is refused: a process of its own for each seed. A crash of the code under test is a crash of
-//! the test program; `shaketable run` survives it.
+//! What is refused: a process of its own for each seed. A crash of the code under test is a crash
+//! of the test program; `shaketable run` survives it.
 
 mod body;
 mod faults;
@@ -158,8 +158,8 @@ impl Simulation {
         self
     }
 
-    /// How many clients run the workload. Without it the seed draws four to eight, as fdbserver does,
-    /// and a [`test`](Self::test) has one.
+    /// How many clients run the workload. Without it the seed draws four to eight, as fdbserver
+    /// does, and a [`test`](Self::test) has one.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -172,9 +172,9 @@ impl Simulation {
         self
     }
 
-    /// How long a client may get nothing done, in simulated time, once the faults are over: five minutes
-    /// unless this says otherwise, and without a limit with `None`. After that the run has *stalled*, and
-    /// the report says what each client waits for.
+    /// How long a client may get nothing done, in simulated time, once the faults are over: five
+    /// minutes unless this says otherwise, and without a limit with `None`. After that the run has
+    /// *stalled*, and the report says what each client waits for.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -217,7 +217,8 @@ impl Simulation {
         self
     }
 
-    /// An option, as a test file would give it to the workload, which reads it while it is made. A closure captures what it needs instead.
+    /// An option, as a test file would give it to the workload, which reads it while it is made. A
+    /// closure captures what it needs instead.
     ///
     /// ```
     /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
@@ -241,11 +242,12 @@ impl Simulation {
         self
     }
 
-    /// The file that keeps failing seeds: `shaketable-regressions.txt` beside the `Cargo.toml` of the
-    /// tests, unless another is named here. To be committed. Outside of a test there is none, unless it is named.
+    /// The file that keeps failing seeds: `shaketable-regressions.txt` beside the `Cargo.toml` of
+    /// the tests, unless another is named here. To be committed. Outside of a test there is none,
+    /// unless it is named.
     ///
-    /// Its seeds run before all others. A line is a seed, the name of the test, and what went wrong;
-    /// a line that is no longer of use can be deleted.
+    /// Its seeds run before all others. A line is a seed, the name of the test, and what went
+    /// wrong; a line that is no longer of use can be deleted.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -272,7 +274,8 @@ impl Simulation {
         self
     }
 
-    /// Fails if the [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) with this message never held, in any seed.
+    /// Fails if the [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) with this
+    /// message never held, in any seed.
     ///
     /// Not when `SHAKETABLE_SEED` asks for one seed alone.
     ///
@@ -287,9 +290,11 @@ impl Simulation {
         self
     }
 
-    /// Fails if any [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the whole program never held, in any seed.
+    /// Fails if any [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the
+    /// whole program never held, in any seed.
     ///
-    /// For a test program with a single simulation; where there are several, each [requires](Self::require) its own.
+    /// For a test program with a single simulation; where there are several, each
+    /// [requires](Self::require) its own.
     ///
     /// ```standalone_crate
     /// # use shaketable::Simulation;
@@ -389,10 +394,11 @@ impl Simulation {
         expect_passed(self.explore(workload, by_name::<F>, || ()))
     }
 
-    /// Runs a closure as the `start` of a workload, with every seed, and panics at the first that fails.
+    /// Runs a closure as the `start` of a workload, with every seed, and panics at the first that
+    /// fails.
     ///
-    /// One client runs it, unless [`clients`](Self::clients) says more. [`#[shaketable::test]`](macro@crate::test) is
-    /// the short form.
+    /// One client runs it, unless [`clients`](Self::clients) says more.
+    /// [`#[shaketable::test]`](macro@crate::test) is the short form.
     ///
     /// ```no_run
     /// # use shaketable::{Simulation, PhaseResult};
@@ -473,8 +479,8 @@ impl Simulation {
             };
             let mut outcome = simulate(&self.recording(seed));
             if !outcome.waits.is_empty() && self.recording(seed) == Recording::Counts {
-                // Once more, for the lines where the clients wait: to know them costs too much to be
-                // done always.
+                // Once more, for the lines where the clients wait: to know them costs too much to
+                // be done always.
                 let again = simulate(&Recording::Places);
                 if again.failures == outcome.failures {
                     outcome.waits = again.waits;

@@ -5,7 +5,8 @@ use std::error::Error;
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 
-/// What a simulation showed in which every seed passed. Its text has the table of all assertions of the program, with how often each held.
+/// What a simulation showed in which every seed passed. Its text has the table of all assertions of
+/// the program, with how often each held.
 ///
 /// ```
 /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, _context| {});
@@ -35,7 +36,8 @@ impl Passed {
         Assertion::merge(&mut self.assertions, &outcome.assertions);
     }
 
-    /// The assertions that should have held once, and did not: of all, or of those with these messages.
+    /// The assertions that should have held once, and did not: of all, or of those with these
+    /// messages.
     pub(super) fn missed(&self, required: &[String], all: bool) -> Vec<Assertion> {
         let missed = self.assertions.iter().filter(|one| one.is_missed());
         let mut missed: Vec<Assertion> = missed
@@ -63,8 +65,8 @@ impl Passed {
         self.seeds
     }
 
-    /// How often the [assertion](crate::sometimes) with this message held, and how often it did not; `None` if the program has none
-    /// such.
+    /// How often the [assertion](crate::sometimes) with this message held, and how often it did
+    /// not; `None` if the program has none such.
     ///
     /// ```
     /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, context| {
@@ -117,7 +119,8 @@ impl fmt::Display for Passed {
     }
 }
 
-/// A simulation of which a seed failed. Its text is all that is to be said about it, also for `unwrap`.
+/// A simulation of which a seed failed. Its text is all that is to be said about it, also for
+/// `unwrap`.
 ///
 /// ```
 /// # let simulation = shaketable::Simulation::new().seeds(7).without_regressions();

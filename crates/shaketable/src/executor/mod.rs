@@ -9,9 +9,11 @@
 //!
 //! What holds:
 //!
-//! * [`fdb_spawn`] polls at once. A task is polled by one frame at a time, never from inside itself.
-//! * A wake-up is never lost and never repeated: a task woken while it is polled, while the queue is
-//!   drained, by itself or through a channel, runs in the same drain; woken twice, it is polled once.
+//! * [`fdb_spawn`] polls at once. A task is polled by one frame at a time, never from inside
+//!   itself.
+//! * A wake-up is never lost and never repeated: a task woken while it is polled, while the queue
+//!   is drained, by itself or through a channel, runs in the same drain; woken twice, it is polled
+//!   once.
 //! * Tasks run in the order in which they were woken.
 //! * A task that wakes itself for ever is stopped by a budget (see [`set_poll_budget`]).
 //! * A panic stays inside its task and becomes a report.
@@ -76,9 +78,9 @@ pub fn poll_pending_tasks() {
 /// How often one task of this thread may be polled before FoundationDB, and with it simulated time,
 /// gets a turn.
 ///
-/// A task that goes on waking itself longer than this is dropped and reported, and so are tasks that
-/// together are polled sixteen times as often. The default is 1,000,000, which takes a fraction of a
-/// second.
+/// A task that goes on waking itself longer than this is dropped and reported, and so are tasks
+/// that together are polled sixteen times as often. The default is 1,000,000, which takes a
+/// fraction of a second.
 ///
 /// ```
 /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();

@@ -80,8 +80,8 @@ impl Drop for Closing {
     }
 }
 
-/// This thread's queue. Looked up once per call from outside and handed down: in a shared library the
-/// look-up is a call of its own.
+/// This thread's queue. Looked up once per call from outside and handed down: in a shared library
+/// the look-up is a call of its own.
 pub(super) fn with<T>(body: impl FnOnce(&Queue) -> T) -> T {
     QUEUE.with(body)
 }

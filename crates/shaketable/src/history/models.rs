@@ -40,7 +40,8 @@ pub trait Model: 'static {
     /// Does an operation.
     fn apply(state: &mut Self::State, operation: &Self::Operation) -> Self::Output;
 
-    /// Whether an operation only looks. Those that do may be left out of what is shown of a contradiction.
+    /// Whether an operation only looks. Those that do may be left out of what is shown of a
+    /// contradiction.
     fn is_read(_operation: &Self::Operation) -> bool {
         false
     }
@@ -76,7 +77,8 @@ pub enum RegisterOperation<T> {
     Read,
     /// Sets the value; answers `None`.
     Write(T),
-    /// Sets the value to the second if it is the first; answers the first if it did, and else `None`.
+    /// Sets the value to the second if it is the first; answers the first if it did, and else
+    /// `None`.
     CompareAndSet(T, T),
 }
 

@@ -7,9 +7,10 @@ use std::fmt;
 
 /// A history for which there is no order that explains every answer.
 ///
-/// Its text is the smallest part of the history that shows it, and the state in which it finds the object, in the order of the calls: client, operation, answer, the moments of call and
-/// return (one tick for each), and the version where there is one. Then the end of the longest order that explains a part of it, and the
-/// state that it leaves.
+/// Its text is the smallest part of the history that shows it, and the state in which it finds the
+/// object, in the order of the calls: client, operation, answer, the moments of call and return
+/// (one tick for each), and the version where there is one. Then the end of the longest order that
+/// explains a part of it, and the state that it leaves.
 ///
 /// ```
 /// # use shaketable::history::{Counter, CounterOperation, History};

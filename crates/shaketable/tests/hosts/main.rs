@@ -4,8 +4,8 @@
 //! who calls a workload in earnest. The library is `tests/workloads/probe`, whose workloads each do
 //! one thing; the hosts write one line per call, and the tests say which lines must be there.
 //!
-//! With `SHAKETABLE_VALGRIND=1` every host runs under valgrind, and a leak or a bad access fails the
-//! test.
+//! With `SHAKETABLE_VALGRIND=1` every host runs under valgrind, and a leak or a bad access fails
+//! the test.
 
 mod bench;
 mod cpp;

@@ -49,7 +49,8 @@ pub fn new(args: &NewArgs) -> u8 {
     exit_codes::PASSED
 }
 
-/// The source this program was built from, if it is still there: a crate can then depend on it by path.
+/// The source this program was built from, if it is still there: a crate can then depend on it by
+/// path.
 fn source_folder() -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = folder.canonicalize().ok()?;

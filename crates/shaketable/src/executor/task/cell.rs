@@ -1,7 +1,7 @@
 //! The part of a task that depends on the type of its future.
 //!
-//! A [`Table`] of three functions is all that the rest of the executor knows of it. The future lives and
-//! dies in one place on the heap and is never moved, which is what pinning asks for.
+//! A [`Table`] of three functions is all that the rest of the executor knows of it. The future
+//! lives and dies in one place on the heap and is never moved, which is what pinning asks for.
 
 use super::{Failure, Header, JOINABLE, JoinError};
 use std::any::Any;
@@ -144,7 +144,8 @@ pub(super) unsafe fn take_output<F: Future>(
 
 /// # Safety
 ///
-/// Home thread, the task is done, no reference and no joint left; `header` belongs to a task over `F`.
+/// Home thread, the task is done, no reference and no joint left; `header` belongs to a task over
+/// `F`.
 unsafe fn deallocate<F: Future>(header: NonNull<Header>) {
     // Done, so future, output, scope and joiner are gone: what is left is memory.
     // SAFETY: allocated by `allocate` with this very layout.

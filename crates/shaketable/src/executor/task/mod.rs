@@ -3,8 +3,8 @@
 //! Life of a task, in the words of the executor's contract:
 //!
 //! * it is born holding its future and one reference;
-//! * while it is polled the future is *out of its slot* (`POLLING`): a re-entrant poll finds nothing
-//!   to poll, a wake-up only queues;
+//! * while it is polled the future is *out of its slot* (`POLLING`): a re-entrant poll finds
+//!   nothing to poll, a wake-up only queues;
 //! * pending, the future goes back; ready, it is dropped at once, long before the last waker;
 //! * when the last waker is gone the task is gone, and if its future was still pending nothing in
 //!   the world could have woken it: it is dropped and its join handle learns so.
@@ -17,8 +17,8 @@
 //! operations other than the count. A foreign thread never frees a task and never touches its
 //! future: it hands what it holds to the home's inbox.
 //!
-//! `cell` is what depends on the type of the future, `references` the count and the wakers, `joint` the
-//! join handle's hold.
+//! `cell` is what depends on the type of the future, `references` the count and the wakers, `joint`
+//! the join handle's hold.
 
 mod cell;
 mod joint;
