@@ -1,7 +1,7 @@
 //! Assertions that count, for use anywhere in the code under test.
 //!
-//! `assert!` says that something is wrong. It does not say that a test ever came near the place
-//! where it could be wrong: a retry that never happens, a page that is never split.
+//! `assert!` shows that something is wrong. It does not show whether a test ever came near the
+//! place where it could be wrong: a retry that never happens, a page that is never split.
 //! [`sometimes!`](crate::sometimes) and [`reachable!`](crate::reachable) do. Over a sweep, each
 //! assertion is listed with how often it held; `shaketable run --require-sometimes`, and
 //! [`Simulation::require_sometimes`](crate::Simulation::require_sometimes), fail where one never
@@ -10,7 +10,7 @@
 //! No context is passed around: the macros find the client whose code is running. Outside a
 //! simulation they do nothing. Without the feature `assertions`, which is on by default, they are
 //! not even compiled, nor are their conditions evaluated: a layer that depends on `shaketable` for
-//! them alone says `default-features = false`, and the workload that tests it switches them on for
+//! them alone sets `default-features = false`, and the workload that tests it switches them on for
 //! both.
 //!
 //! In the trace, on either host, every assertion is an event `WorkloadAssertion` for each phase in

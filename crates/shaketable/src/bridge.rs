@@ -1,7 +1,7 @@
 //! Events and spans of the crate `tracing`, in the simulation's trace.
 //!
 //! The first workload of a library makes this the program's subscriber, unless there is one
-//! already. It hears only what happens inside a simulation, so it is harmless in a test program
+//! already. It records only what happens inside a simulation, so it is harmless in a test program
 //! that does other things as well. A simulation has one thread: spans are kept per thread.
 //!
 //! An event becomes `WorkloadLog` with `Level`, `Target`, `Client`, `Span` (the path, outermost
@@ -36,7 +36,8 @@ pub(crate) fn install() {
                 LevelFilter::INFO
             }),
         };
-        // Fails where the program has a subscriber of its own, which then is what the author wants.
+        // Fails if the program has a subscriber of its own, and then that one is what the author
+        // wants.
         let _ = dispatcher::set_global_default(Dispatch::new(Bridge { level }));
     });
 }

@@ -13,9 +13,10 @@
 ///
 /// It is `false` outside a simulation, without the feature `assertions`, and where buggify is off:
 /// on the embedded host that is decided by `--buggify`, `[configuration] buggify` or
-/// `Faults::buggify`; under fdbserver, which does not tell a workload, it is on unless the
-/// workload's block says `shaketableBuggify = 'off'`. Active places are named in the report, and in
-/// the trace by events `WorkloadBuggify` with `Name`, `Site`, `Evaluated` and `Fired`.
+/// `Faults::buggify`; under fdbserver, which does not pass the setting on to a workload, it is on
+/// unless the workload's block sets `shaketableBuggify = 'off'`. Active places are named in the
+/// report, and in the trace by events `WorkloadBuggify` with `Name`, `Site`, `Evaluated` and
+/// `Fired`.
 ///
 /// ```
 /// use shaketable::buggify;

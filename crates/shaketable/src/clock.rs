@@ -1,11 +1,11 @@
-//! A clock that a layer can take without knowing whether it is simulated.
+//! A clock that a layer can use without knowing whether it is simulated.
 
 use crate::context::WorkloadContext;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Monotonic and wall time: of the simulation, or of the machine in production.
 ///
-/// Layer code that leases, expires or stamps takes a `Clock` and is the same in both:
+/// Layer code with leases, expiry times or timestamps takes a `Clock` and is the same in both:
 ///
 /// ```
 /// use shaketable::Clock;

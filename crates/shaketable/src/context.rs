@@ -2,8 +2,8 @@
 //!
 //! A [`WorkloadContext`] can be cloned, kept and sent anywhere, but it cannot dangle. The host's
 //! side of it dies when the host frees the workload, and it belongs to the simulation's one thread;
-//! a copy used later, or elsewhere, says so on stderr and answers with something harmless instead
-//! of reaching into freed memory.
+//! a copy used later, or on another thread, complains on stderr and returns a harmless value
+//! instead of reaching into freed memory.
 
 use crate::clock::Clock;
 use crate::details;
@@ -70,7 +70,7 @@ unsafe impl Sync for Shared {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Severity {
-    /// Written only where somebody asked for it.
+    /// Written only where it was asked for.
     Debug = abi::FDB_SEVERITY_DEBUG as u32,
     /// An ordinary event.
     Info = abi::FDB_SEVERITY_INFO as u32,
@@ -117,7 +117,7 @@ impl WorkloadContext {
     /// ```
     /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
     /// fn note(what: &str) {
-    ///     // Deep inside the layer, where nobody passed a context.
+    ///     // Deep inside the layer, where no context was passed.
     ///     if let Some(context) = shaketable::WorkloadContext::current() {
     ///         context.trace(shaketable::Severity::Info, "Noted", shaketable::details!["What" => what]);
     ///     }
@@ -134,8 +134,8 @@ impl WorkloadContext {
 
     /// Whether the host still knows this workload.
     ///
-    /// After the host freed it every copy of its context is dead: calls do nothing, answer zero or
-    /// `None`, and say on stderr that they were too late.
+    /// After the host has freed it, every copy of its context is dead: calls do nothing, return
+    /// zero or `None`, and complain on stderr that they came too late.
     pub fn is_alive(&self) -> bool {
         self.0.alive.load(Ordering::Relaxed)
     }
@@ -183,8 +183,8 @@ impl WorkloadContext {
 
     /// Declares the simulated process that is running.
     ///
-    /// Of no use to a workload that keeps to one thread: the server stops a process that comes back
-    /// from a call as somebody else.
+    /// Of no use to a workload that keeps to one thread: the server stops a process that returns
+    /// from a call as a different process.
     ///
     /// ```
     /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
@@ -225,7 +225,7 @@ impl WorkloadContext {
         self.host("rnd").map_or(0, |host| host.rnd())
     }
 
-    /// The simulation's random generator for whatever takes one: see [`Rng`].
+    /// The simulation's random generator, for code that takes one: see [`Rng`].
     ///
     /// ```
     /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
@@ -239,7 +239,7 @@ impl WorkloadContext {
         Rng::new(self.clone())
     }
 
-    /// The simulation's clock for whatever takes one: see [`Clock`].
+    /// The simulation's clock, for code that takes one: see [`Clock`].
     pub fn clock(&self) -> Clock {
         Clock::simulated(self.clone())
     }
@@ -289,9 +289,10 @@ impl WorkloadContext {
 
     /// An option of the test file.
     ///
-    /// Reading an option consumes it: the second read gives `None`. So does an option that is
-    /// absent or empty. A text that is no `T` is an error event with the option's name, which fails
-    /// the run, and `None`; to decide yourself, see [`try_get_option`](Self::try_get_option).
+    /// Reading an option consumes it: the second read returns `None`. So does an option that is
+    /// absent or empty. A text that does not parse as a `T` is an error event with the option's
+    /// name, which fails the run, and returns `None`; to handle it yourself, see
+    /// [`try_get_option`](Self::try_get_option).
     ///
     /// Read options in the factory: the server checks before `setup` that none is left over.
     ///
@@ -329,7 +330,8 @@ impl WorkloadContext {
         value
     }
 
-    /// Like [`get_option`](Self::get_option), with a text that is no `T` as an error.
+    /// Like [`get_option`](Self::get_option), but returns an error for a text that does not parse
+    /// as a `T`.
     ///
     /// ```
     /// # use shaketable::WorkloadContext;
@@ -404,7 +406,7 @@ impl WorkloadContext {
         self.0.shared_random_number
     }
 
-    /// A future that is ready when so much simulated time has passed.
+    /// A future that is ready when this much simulated time has passed.
     ///
     /// Fails with 1101 (`operation_cancelled`) when the host has freed the workload, and with 2108
     /// (`unsupported_operation`) on a host without delays: FoundationDB before 7.4.6.
@@ -442,7 +444,7 @@ impl WorkloadContext {
             client_id: host.client_id(),
             client_count: host.client_count(),
             shared_random_number: host.shared_random_number(),
-            // Read here, because an option that nobody reads is an error.
+            // Read here, because an option that is never read is an error.
             #[cfg(feature = "assertions")]
             is_buggified: host.get_option(c"shaketableBuggify") != "off",
             host,
@@ -512,7 +514,7 @@ const SWARM: u64 = 0x7377_6172_6d00;
 const OPERATION_CANCELLED: i32 = 1101;
 const UNSUPPORTED_OPERATION: i32 = 2108;
 
-/// A delay that runs, or the code why it cannot.
+/// A running delay, or the error code that says why there is none.
 pub(crate) enum Delay {
     Running(FdbFuture<()>),
     Refused(i32),

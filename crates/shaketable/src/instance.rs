@@ -1,7 +1,7 @@
 //! A workload as the host sees it: a pointer and a table of functions.
 //!
-//! Nothing that a workload does crosses this border except through a return: panics are caught here
-//! or in the executor, and become events. Whatever the order of the host's calls, no two pieces of
+//! Nothing that a workload does reaches the host except through a return: panics are caught here or
+//! in the executor, and become events. Whatever the order of the host's calls, no two pieces of
 //! workload code ever hold the workload at once: a phase that runs has it alone.
 
 use crate::executor::scope::Scope;
@@ -129,7 +129,7 @@ struct Instance<W> {
     client: Rc<Client>,
     /// Used by the running phase, or else by the call from the host that is being served.
     workload: UnsafeCell<ManuallyDrop<W>>,
-    /// What the workload answered before its check began.
+    /// What the workload returned before its check began.
     check_timeout_seconds: Cell<f64>,
 }
 
@@ -201,7 +201,7 @@ unsafe fn run_phase<W: Workload>(
     let promise = match unsafe { HostPromise::new(promise) } {
         Ok(promise) => promise,
         Err(why) => {
-            // Nothing can be answered without a promise: the host will wait for ever.
+            // Without a promise there is no way to reply: the host will wait forever.
             let complaint = format!("the host passed a broken promise: {why}");
             return match instance {
                 Some(instance) => instance.host_error(phase, &complaint),
@@ -244,7 +244,7 @@ unsafe fn run_phase<W: Workload>(
         database.clone(),
         promise,
     );
-    // SAFETY: no phase runs, so nobody else uses the workload; it is freed after its phase ended.
+    // SAFETY: no phase runs, so nothing else uses the workload; it is freed after its phase ended.
     let workload: &'static mut W = unsafe { &mut *instance.workload.get() };
     let body = async move {
         match phase {
@@ -272,7 +272,7 @@ unsafe extern "C" fn get_metrics<W: Workload>(inner: *mut OpaqueWorkload, out: F
             return instance.host_error(Phase::Metrics, &complaint);
         }
     };
-    // SAFETY: no phase runs, so nobody else uses the workload.
+    // SAFETY: no phase runs, so nothing else uses the workload.
     let workload = unsafe { &*instance.workload.get() };
     guard(&instance.client, Phase::Metrics, || {
         workload.get_metrics(Metrics::new(metrics.clone()));
@@ -295,7 +295,7 @@ fn ask_check_timeout<W: Workload>(instance: &Instance<W>) {
     if instance.client.is_running() || instance.client.broken().is_some() {
         return;
     }
-    // SAFETY: no phase runs, so nobody else uses the workload.
+    // SAFETY: no phase runs, so nothing else uses the workload.
     let workload = unsafe { &*instance.workload.get() };
     let answer = guard(&instance.client, Phase::CheckTimeout, || {
         workload.get_check_timeout()
@@ -352,8 +352,8 @@ impl<W> Instance<W> {
 
 /// # Safety
 ///
-/// `inner` is null or comes from [`raw`] for the same `W`, and is not freed while the answer is
-/// used.
+/// `inner` is null or comes from [`raw`] for the same `W`, and is not freed while the returned
+/// reference is used.
 unsafe fn instance<'a, W>(inner: *mut OpaqueWorkload) -> Option<&'a Instance<W>> {
     // SAFETY: by the caller's promise.
     unsafe { inner.cast::<Instance<W>>().as_ref() }

@@ -48,8 +48,8 @@
 //! # What to know
 //!
 //! * Phases return a [`PhaseResult`] and can use `?`: see [`Workload`].
-//! * [`spawn`], [`sleep`], [`timeout`] and [`yield_now`] are what they are elsewhere, in simulated
-//!   time; `select!` and `join!` of the `futures` crate work as they are. Threads do not.
+//! * [`spawn`], [`sleep`], [`timeout`] and [`yield_now`] do what they do elsewhere, in simulated
+//!   time; `select!` and `join!` of the `futures` crate work unchanged. Threads do not work.
 //! * A panic is an error event, and the end of the phase.
 //! * The crate is a drop-in for `foundationdb-simulation` 0.3:
 //!   `foundationdb-simulation = { package = "shaketable", … }` compiles what compiled with that
@@ -68,7 +68,7 @@
 //! `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
 //!
 //! `embedded` brings the embedded simulation into a test program: `Simulation` and
-//! `#[shaketable::test]`. It belongs into `[dev-dependencies]`; a workload library that a simulator
+//! `#[shaketable::test]`. It belongs in `[dev-dependencies]`; a workload library that a simulator
 //! loads must be built without it.
 
 #[cfg(not(any(feature = "fdb-7_1", feature = "fdb-7_3", feature = "fdb-7_4")))]
@@ -162,7 +162,7 @@ pub use workload::{
 
 #[doc(hidden)]
 pub mod internals {
-    //! What the `register_…!` macros expand to; nothing for people.
+    //! What the `register_…!` macros expand to; not for direct use.
 
     pub use crate::executor::poll_pending_tasks;
     pub use crate::register::{create, create_cpp, make_single};

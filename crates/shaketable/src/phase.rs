@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Where in its life a workload is; also the name that reports use.
+/// The part of a workload's life that is running; also the name that reports use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Factory,
@@ -48,13 +48,13 @@ impl Phase {
     }
 }
 
-/// Answers for everything that runs in one phase of one client.
+/// Receives what goes wrong in the tasks of one phase of one client.
 pub(crate) struct PhaseObserver {
     client: Rc<Client>,
     phase: Phase,
 }
 
-/// What the stages of one client share.
+/// What the phases of one client share.
 pub(crate) struct Client {
     /// None when a workload was wrapped outside a factory.
     context: Option<WorkloadContext>,
@@ -69,7 +69,7 @@ pub(crate) struct Client {
 /// Why a client takes no further part in the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Its code was interrupted half-way: a panic, a spin, nobody to wake it.
+    /// Its code was interrupted half-way: a panic, a spin, nothing to wake it.
     Interrupted(Phase),
     /// It kept a database that the host has freed; none of its code may run again.
     KeptDatabase(Phase),
@@ -132,7 +132,7 @@ impl Client {
         *self.running.borrow_mut() = Some(scope.clone());
     }
 
-    /// The host frees the workload: drops the phase under way, if there is one. Answers whether
+    /// The host frees the workload: drops the phase under way, if there is one. Returns whether
     /// nothing of it is left.
     pub(crate) fn stop_phase(&self) -> bool {
         self.freed.set(true);
@@ -235,7 +235,7 @@ impl Client {
     }
 }
 
-/// Deeper than this no reader follows.
+/// A longer backtrace helps no reader.
 const BACKTRACE_FRAMES_MAX: usize = 16;
 
 /// A phase as a task: the workload's code, and the end that follows it.
@@ -308,7 +308,7 @@ impl PhaseEnd {
         self.result = Some(result);
     }
 
-    /// The workload's code did not come to its own end, and nothing was said about it yet.
+    /// The workload's code did not come to its own end, and nothing was reported about it yet.
     fn report_loose_end(&self) {
         if self.client.broken().is_some() {
             return;
@@ -329,7 +329,7 @@ impl PhaseEnd {
         self.client.interrupt(self.phase);
     }
 
-    /// Takes the database back from the workload. Answers whether all of it came back.
+    /// Takes the database back from the workload. Returns whether every handle came back.
     fn take_database_back(&mut self) -> bool {
         let Some(database) = self.database.take() else {
             return true;
@@ -342,8 +342,8 @@ impl PhaseEnd {
             }
             Err(kept) => {
                 let handles = Arc::strong_count(&kept) - 1;
-                // One reference stays for ever, so that the last of the others cannot free what the
-                // host frees.
+                // One reference is never given up, so that the last of the others cannot free what
+                // the host frees.
                 mem::forget(kept);
                 self.client
                     .broken
@@ -405,5 +405,5 @@ fn causes(error: &(dyn Error + 'static)) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A chain of causes that is longer than this is a circle.
+/// A chain of causes longer than this is a cycle.
 const CAUSES_MAX: usize = 32;

@@ -69,7 +69,7 @@ fn prepare_foundationdb(api_version: u32) -> Result<(), &'static str> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
     let prepared = PREPARED.get_or_init(|| {
         let version = i32::try_from(api_version).unwrap_or(i32::MAX);
-        // Panics when somebody else in this process selected a version: then one is selected.
+        // Panics when a version is selected in this process already, which is just as good.
         let selected = std::panic::catch_unwind(|| {
             FdbApiBuilder::default()
                 .set_runtime_version(version)
@@ -112,8 +112,8 @@ fn is_registered(hook: fn()) -> bool {
 
 const API_VERSION_ALREADY_SET: i32 = 2201;
 
-/// Says that the host speaks another ABI, and ends the process: nothing the host reads from us
-/// would make sense to it, and what it would do next is a crash.
+/// Reports that the host speaks another ABI, and ends the process: the host could make no sense of
+/// anything it reads from us, and would crash next.
 fn refuse_host() -> ! {
     complain!(
         "this workload library speaks the C ABI of FoundationDB 7.4.6 and later, but the \

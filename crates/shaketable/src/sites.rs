@@ -74,7 +74,7 @@ impl Site {
         }
     }
 
-    /// Counts, and answers whether this is the first violation, to be told with its details.
+    /// Counts, and returns whether this is the first violation, which is reported with its details.
     #[doc(hidden)]
     pub fn count(&'static self, held: bool) -> bool {
         if !is_attached() {
@@ -85,7 +85,7 @@ impl Site {
         must_hold && !held && count.violations() == 1
     }
 
-    /// Tells the first violation.
+    /// Reports the first violation.
     #[doc(hidden)]
     #[cold]
     pub fn fail<K: AsRef<str>, V: AsRef<str>>(&'static self, details: &[(K, V)]) {
@@ -106,7 +106,7 @@ impl Site {
         context.trace(Severity::Error, "WorkloadAssertionFailed", &all);
     }
 
-    /// Whether the buggified place does its mischief this time.
+    /// Whether the buggified place fires this time.
     #[doc(hidden)]
     pub fn fires(&'static self, probability: f64) -> bool {
         if !is_attached() {
@@ -177,7 +177,7 @@ impl Count {
 }
 
 thread_local! {
-    /// By address, because that is quick; whoever tells them sorts them by place.
+    /// By address, because that is quick; they are sorted by place when they are written.
     static COUNTS: RefCell<BTreeMap<usize, (&'static Site, Count)>> =
         const { RefCell::new(BTreeMap::new()) };
     static LISTED: Cell<bool> = const { Cell::new(false) };
@@ -263,7 +263,7 @@ mod catalogue {
 
 #[cfg(not(target_os = "linux"))]
 mod catalogue {
-    //! Where nobody lists the places, those that were reached are known.
+    //! Without a list of all places, only those that were reached are known.
 
     use super::Site;
 

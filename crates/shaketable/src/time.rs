@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Waits until so much simulated time has passed, from the call on.
+/// Waits for this much simulated time, counted from the call.
 ///
 /// A sleep of zero still lets the simulator take a turn.
 ///
@@ -72,9 +72,9 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Awaits `future` for so much simulated time at most, from the call on.
+/// Awaits `future` for at most this much simulated time, counted from the call.
 ///
-/// A future that is ready just as the time is over counts as in time.
+/// A future that becomes ready just as the time is over counts as in time.
 ///
 /// # Panics
 ///

@@ -4,8 +4,8 @@ use shaketable_host::testfile::WorkloadSpec;
 
 /// What happens to the cluster while a test runs: the fault workloads of FoundationDB, by choice.
 ///
-/// Each of them works for [`seconds`](Self::seconds) of simulated time, from the moment in which
-/// `start` begins.
+/// Each of them works for [`seconds`](Self::seconds) of simulated time, from the moment `start`
+/// begins.
 ///
 /// ```
 /// use shaketable::{Faults, Simulation};
@@ -45,8 +45,8 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Nothing breaks: no machine, no connection. What a healthy cluster answers now and then
-    /// remains, such as `not_committed` and a proxy that is busy; `db.run` tries again.
+    /// Nothing breaks: no machine, no connection. The errors of a healthy cluster remain, such as
+    /// `not_committed` and a busy proxy; `db.run` tries again.
     pub const fn none() -> Self {
         Faults {
             clogging: false,
@@ -69,7 +69,7 @@ impl Faults {
         }
     }
 
-    /// Whether the network between machines stands still now and then.
+    /// Whether the network between machines is clogged now and then.
     pub const fn clogging(mut self, on: bool) -> Self {
         self.clogging = on;
         self
@@ -103,7 +103,7 @@ impl Faults {
 
     /// Whether what is rare even under faults is frequent: commits of unknown fate, both landed and
     /// not, versions that are too old, short range reads, late watches, storage servers that lag.
-    /// Worse than any production, and legal.
+    /// Worse than any production system, and legal.
     pub const fn stress(mut self, on: bool) -> Self {
         self.stress = on;
         self

@@ -1,4 +1,4 @@
-//! Time and chance of the operating system, answered from the seed while a simulation runs on the
+//! The operating system's time and randomness, taken from the seed while a simulation runs on the
 //! thread.
 //!
 //! A test program that links this has its own `getrandom`, `clock_gettime` and the like, and so a
@@ -10,7 +10,7 @@ mod symbols {
     shaketable_host::export_hermetic_symbols!();
 }
 
-/// Sees to it that the linker takes the functions of `fdb_c.h` from this program.
+/// Makes the linker take the functions of `fdb_c.h` from this program.
 pub(super) fn keep_symbols() {
     shaketable_fdbc::keep_symbols();
 }

@@ -2,8 +2,8 @@
 //!
 //! One line is one seed: `17 tests::no_transfer_loses_money # check failed: …`. Lines are only ever
 //! appended, each by one write, so that tests in parallel threads and processes do not disturb one
-//! another. A file that cannot be written is told in the failure's message, and never a failure of
-//! its own.
+//! another. A file that cannot be written is mentioned in the failure's message, and is never a
+//! failure of its own.
 
 use super::report::Kept;
 use std::fs::{self, OpenOptions};

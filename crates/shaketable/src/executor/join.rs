@@ -46,8 +46,8 @@ where
 pub struct JoinHandle<T>(Joint<T>);
 
 impl<T> JoinHandle<T> {
-    /// Drops the task's future. Awaiting the handle then gives [`JoinError`], unless the task had
-    /// finished before.
+    /// Drops the task's future. Awaiting the handle then returns a [`JoinError`], unless the task
+    /// had finished before.
     ///
     /// A task that aborts itself, or one further up the stack, is dropped when its poll returns.
     ///
@@ -143,7 +143,7 @@ impl JoinError {
         matches!(self.0, Reason::Panicked(_))
     }
 
-    /// What the task said when it panicked, and where.
+    /// The message of the task's panic, and where it happened.
     ///
     /// ```
     /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();

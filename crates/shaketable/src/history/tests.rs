@@ -26,7 +26,7 @@ fn a_read_cannot_see_less_than_an_earlier_one() {
 not linearizable: no order of these 1 of 3 operations explains every answer
   2 before these can only leave Some(1)
   client 1: Read -> None  [4, 5]
-none of them, done first, answers as it did";
+none of them, done first, returns what was recorded";
     assert_eq!(error, expected);
 }
 
@@ -105,7 +105,7 @@ fn a_contradiction_is_cut_down_to_what_shows_it() {
 not linearizable: no order of these 1 of 121 operations explains every answer
   60 before these can only leave 30
   client 0: Read -> Some(29)  [121, 122]
-none of them, done first, answers as it did";
+none of them, done first, returns what was recorded";
     assert_eq!(error, expected);
 }
 
@@ -129,7 +129,7 @@ not linearizable: no order of these 2 of 64 operations explains every answer
   client 0: Read -> Some(36)  [126, 127]
 the longest order that explains a part:
   client 2: Add(5) (fate unknown)  [121, …
-leaves 35, and nothing that is left answers so";
+leaves 35, and none of the rest returns what was recorded";
     assert_eq!(error, expected);
 }
 
@@ -151,7 +151,7 @@ fn what_committed_later_does_not_hide_a_contradiction() {
 not linearizable: no order of these 1 of 20 operations explains every answer
   1 before these can only leave 1
   client 0: AddAndGet(1) -> Some(3)  [4, 5] at version 200
-none of them, done first, answers as it did";
+none of them, done first, returns what was recorded";
     assert_eq!(error, expected);
 }
 

@@ -47,7 +47,7 @@ enum Content<F: Future> {
     Consumed,
 }
 
-/// Puts a task on the heap, for ever until its table's `deallocate`.
+/// Puts a task on the heap, until its table's `deallocate`.
 #[inline]
 pub(super) fn allocate<F: Future>(header: Header, future: F) -> NonNull<Header> {
     // Written in its place: a future can be large, and moving it twice costs twice.
@@ -112,7 +112,7 @@ unsafe fn discard<F: Future>(header: NonNull<Header>, reason: JoinError) -> Opti
     dropped.err().map(Failure::panic)
 }
 
-/// Forgets an output nobody will ask for.
+/// Forgets an output that nothing will ask for.
 ///
 /// # Safety
 ///
@@ -147,7 +147,7 @@ pub(super) unsafe fn take_output<F: Future>(
 /// Home thread, the task is done, no reference and no joint left; `header` belongs to a task over
 /// `F`.
 unsafe fn deallocate<F: Future>(header: NonNull<Header>) {
-    // Done, so future, output, scope and joiner are gone: what is left is memory.
-    // SAFETY: allocated by `allocate` with this very layout.
+    // Done, so future, output, scope and joiner are gone: what is left is memory. SAFETY: allocated
+    // by `allocate` with this layout.
     drop(unsafe { Box::from_raw(header.cast::<MaybeUninit<Task<F>>>().as_ptr()) });
 }
