@@ -13,8 +13,8 @@
 //!   bytes);
 //! * a link that needs no libfdb_c: `build.rs` makes a stub of it from `symbols.csv`.
 //!
-//! Without a version feature it declares the newest, where the published crate refuses. Two
-//! versions at once it leaves to `foundationdb-gen` to refuse, as that crate is compiled first.
+//! Without a version feature it declares the newest version, where the published crate refuses to
+//! compile. Two versions at once are refused by `foundationdb-gen`, which is compiled first.
 //!
 //! What it leaves out: the names of the C library that bindgen drags in with `<stdint.h>`
 //! (`__uint8_t`, `INT8_MAX`, …), and in API versions 510 and 520 the struct names `future`,

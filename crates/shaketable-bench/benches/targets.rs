@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         [only, name, operations] if only == "count" => {
             count(name, operations.parse().expect("a number of operations"));
         }
-        // A build from nothing takes minutes of both cores; only who asks for it gets it.
+        // A build from nothing takes minutes on all cores, so it only runs when it is asked for.
         [only] if only == "builds" => builds_part(),
         parts
             if parts
@@ -96,7 +96,7 @@ fn usage() -> ExitCode {
 }
 
 fn run_part(name: &str) {
-    // Here and not there: a process remembers the largest of its children, and the compiler is
+    // Here and not there: a process keeps the peak memory of its largest child, and the compiler is
     // large.
     if ["seed", "sweep", "program"].contains(&name) {
         programs::build();
@@ -166,7 +166,7 @@ fn kernel_part() {
         );
     }
     line(
-        "time-outs that are cancelled",
+        "timeouts that are cancelled",
         rate(&|| kernel::cancelled_timeouts(500_000)),
         "events/s",
         NoTarget,

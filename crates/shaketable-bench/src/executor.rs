@@ -43,13 +43,13 @@ impl Sleeper {
     }
 }
 
-/// So many tasks each send one message through a channel to a task that counts them.
+/// `tasks` tasks each send one message through a channel to a task that counts them.
 pub fn through_a_channel(tasks: usize) -> usize {
     let (sender, receiver) = mpsc::unbounded();
     let (total, mut counted) = oneshot::channel();
     fdb_spawn(async move {
         let count = receiver.count().await;
-        total.send(count).expect("somebody wants to know");
+        total.send(count).expect("the receiver waits");
     });
     for number in 0..tasks {
         let sender = sender.clone();

@@ -3,8 +3,8 @@
 //!
 //! Times are CPU times (user and system) wherever one thread does the work, because the machine may
 //! be busy with other things; best of several runs, because whatever disturbs a run makes it
-//! slower. Where threads or processes wait for one another, only the machine's clock tells the
-//! truth, and the line says so.
+//! slower. Where threads or processes wait for one another, only the machine's clock measures what
+//! matters, and the line says `wall`.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
@@ -12,14 +12,14 @@ use std::fmt::Display;
 use std::process::Command;
 use std::time::Duration;
 
-/// What a figure has to be.
+/// The target of a figure.
 #[derive(Clone, Copy)]
 pub enum Target {
     /// At least this.
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
-    /// It is here to be looked at.
+    /// No target: the figure is only shown.
     None,
 }
 
@@ -99,8 +99,8 @@ pub struct Usage {
     pub largest_mib: f64,
 }
 
-/// Runs a program to its end, gives what it wrote to standard output and what it used. Panics if it
-/// fails.
+/// Runs a program to its end; returns what it wrote to standard output and what it used. Panics if
+/// it fails.
 pub fn run(command: &mut Command) -> (String, Usage) {
     let children = || getrusage(UsageWho::RUSAGE_CHILDREN).expect("every process has one");
     let cpu = |usage: nix::sys::resource::Usage| {

@@ -1,5 +1,5 @@
 //! The kernel alone: messages between two processes, timers, closures through the inbox. Each body
-//! answers how many events it made.
+//! returns how many events it made.
 
 use shaketable_kernel::{
     Address, Inbox, Kernel, NetworkConfig, Priority, ProcessId, ProcessSpec, Request, Stream, Time,
@@ -96,7 +96,7 @@ impl Timers {
         }
     }
 
-    /// Makes so many events.
+    /// Makes this many events.
     pub fn events(&self, events: u64) -> u64 {
         let before = self.kernel.events();
         if self.again {
@@ -122,7 +122,7 @@ impl Drop for Timers {
     }
 }
 
-/// Long time-outs around short waits, so that nearly every timer is cancelled.
+/// Long timeouts around short waits, so that nearly every timer is cancelled.
 pub fn cancelled_timeouts(rounds: u64) -> u64 {
     let kernel = Kernel::simulation(1);
     let waits = async {
@@ -175,7 +175,7 @@ impl NetworkThread {
         }
     }
 
-    /// There and back, so many times.
+    /// There and back, `rounds` times.
     pub fn round_trips(&self, rounds: u64) {
         let (sender, receiver) = std::sync::mpsc::channel();
         for number in 0..rounds {

@@ -57,7 +57,7 @@ pub fn read_points_of_model(model: &BTreeMap<Bytes, Bytes>, keys: &[Bytes]) {
     }
 }
 
-/// Reads all rows in order; answers how many there are.
+/// Reads all rows in order; returns how many there are.
 pub fn scan(map: &VersionedMap) -> usize {
     map.range(b"", b"\xff", VERSION).map(black_box).count()
 }

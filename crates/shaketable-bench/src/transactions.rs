@@ -34,14 +34,14 @@ pub struct World {
 }
 
 impl World {
-    /// Builds it, and waits until the cluster answers.
+    /// Builds it, and waits until the cluster serves.
     pub fn new(place: Place) -> World {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             shaketable_fdbc::keep_symbols();
             FdbApiBuilder::default()
                 .build()
-                .expect("nobody chose a version before");
+                .expect("no version was chosen before");
             let hook = CUSTOM_EXECUTOR_HOOK.set(poll_pending_tasks);
             assert!(hook.is_ok(), "another executor is there");
         });
@@ -65,8 +65,8 @@ impl World {
         let mut c_api = CApi::new(&kernel);
         let handle = c_api.lend_database(cluster.open_database(process, 740));
         let handle = NonNull::new(handle.cast()).expect("a handle is never null");
-        // SAFETY: the handle is lent for as long as the border lives, which is as long as this
-        // world.
+        // SAFETY: the handle is lent for as long as the `CApi` lives, which is as long as this
+        // value.
         let database = Rc::new(unsafe { Database::new_from_pointer(handle) });
         let world = World {
             kernel,
@@ -80,7 +80,7 @@ impl World {
         world
     }
 
-    /// Runs `body` so many times at once, each with its number, until all have ended.
+    /// Runs `body` `clients` times at once, each with its number, until all have ended.
     pub fn each<F>(&self, clients: u64, body: impl Fn(Rc<Database>, u64) -> F)
     where
         F: Future<Output = Result<(), FdbError>> + 'static,
@@ -113,8 +113,8 @@ impl World {
         });
     }
 
-    /// The committed transactions, each of which reads a key of its own and sets it; so many in
-    /// each of so many clients.
+    /// Commits transactions, each of which reads a key of its own and sets it: the given number in
+    /// each of the clients.
     pub fn get_set_commit(&self, clients: u64, transactions: u64) {
         self.each(clients, |database, client| async move {
             for number in 0..transactions {
@@ -175,7 +175,7 @@ impl World {
         });
     }
 
-    /// One transaction of so many writes.
+    /// One transaction with this many writes.
     pub fn large(&self, writes: u64) {
         self.each(1, |database, _| async move {
             let transaction = database.create_trx()?;

@@ -1,4 +1,4 @@
-//! What the program's exit status says.
+//! What the program's exit status means.
 //!
 //! The numbers follow nextest where the meaning is the same, so that scripts need not learn new
 //! ones.

@@ -1,4 +1,4 @@
-//! The functions of `fdb_c.h`, one file per object they work on, and nothing but the border:
+//! The functions of `fdb_c.h`, one file per object they work on, and nothing but the conversion:
 //! pointers become references and bytes, the object does the work, results become codes and
 //! pointers again.
 //!
@@ -36,7 +36,7 @@ unsafe fn borrow<T>(handle: *mut T) -> ManuallyDrop<Arc<T>> {
     ManuallyDrop::new(unsafe { Arc::from_raw(handle) })
 }
 
-/// Takes the reference behind a handle back; a null handle is none.
+/// Takes the reference behind a handle back; a null handle has none.
 ///
 /// # Safety
 /// The pointer is null, or came from `Arc::into_raw` and its reference has not been given back.
@@ -57,7 +57,8 @@ unsafe fn bytes(pointer: *const u8, length: c_int) -> Bytes {
     shaketable_cluster::short::copy(unsafe { slice(pointer, length) })
 }
 
-/// Looks at bytes of the caller during the call; nothing or a negative length is no bytes.
+/// Looks at bytes of the caller during the call; a null pointer or a negative length is an empty
+/// slice.
 ///
 /// # Safety
 /// The pointer is readable for `length` bytes during the call, or null.

@@ -1,13 +1,13 @@
 //! The future behind `FDBFuture*`: a state machine that any thread may look at and one thread
 //! completes.
 //!
-//! A future is pending, then holds a value or an error, for ever; reading a value and giving its
-//! memory back as often makes it an error too (1102). It promises:
+//! A future is pending, and then holds a value or an error for the rest of its life; reading a
+//! value and releasing its memory as often makes it an error too (1102). It promises:
 //!
 //! * a callback runs exactly once: inside [`FDBFuture::set_callback`] if the future is ready, else
 //!   on the thread that completes it, when the state is visible, with no lock held and with the
 //!   future kept alive by the completer, so that the callback may do anything, even destroy the
-//!   very future. Several callbacks run in the reverse of their order;
+//!   future itself. Several callbacks run in reverse order;
 //! * a getter never allocates and never waits for anything but the short lock;
 //! * `is_ready` is one load.
 //!
@@ -50,8 +50,8 @@ struct Callback {
     parameter: *mut c_void,
 }
 
-// SAFETY: the parameter is an opaque word to us; whoever registers a callback allows it to be
-// called with that word on the network's thread.
+// SAFETY: the parameter is an opaque word to us; registering a callback allows it to be called with
+// that word on the network's thread.
 unsafe impl Send for Callback {}
 
 impl FDBFuture {
@@ -181,8 +181,8 @@ impl FDBFuture {
         }
     }
 
-    /// Reads the value through `pick`, which answers `None` for a value of another type. What
-    /// `pick` hands out stays valid until the memory is released or the future destroyed.
+    /// Reads the value through `pick`, which returns `None` for a value of another type. What
+    /// `pick` returns stays valid until the memory is released or the future destroyed.
     pub(crate) fn read<T>(&self, pick: impl FnOnce(&Value) -> Option<T>) -> Result<T, Error> {
         let mut state = self.state.lock();
         let picked = match &state.outcome {

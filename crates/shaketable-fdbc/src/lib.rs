@@ -1,7 +1,7 @@
-//! The C ABI of `libfdb_c` on top of the miniature cluster: `fdb_c.h` to the letter, its codes,
-//! moments and lifetimes.
+//! The C ABI of `libfdb_c` on top of the miniature cluster: `fdb_c.h` to the letter, with its error
+//! codes, its timing and its lifetimes.
 //!
-//! The crate is used in two ways, over one path of code:
+//! The crate is used in two ways, through the same code:
 //!
 //! * as `libfdb_c.so` (the crate `fdb_c`), in place of FoundationDB's: an embedded FoundationDB for
 //!   the tests of a program in any language, on a thread of the program's and the clock of the

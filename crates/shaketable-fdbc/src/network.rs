@@ -4,8 +4,8 @@
 //! The program selects an API version, sets the network up, lends a thread to [`run`], and stops it
 //! at its end; each step once and in that order, with FoundationDB's code for every other order.
 //! Databases may be opened as soon as the network is set up. There is no server and no cluster file
-//! to read: a database is a cluster inside this process, made when it is first opened. Which one,
-//! the name of the cluster file says ([`ClusterName`]): the same name is the same cluster for all
+//! to read: a database is a cluster inside this process, made when it is first opened. The name of
+//! the cluster file selects which one ([`ClusterName`]): the same name is the same cluster for all
 //! databases of the process, and nothing is ever read from the file.
 //!
 //! This is the only global state of the library. Handles know their universe and never look here.
@@ -34,8 +34,8 @@ pub(crate) enum ClusterName {
 }
 
 impl ClusterName {
-    /// The cluster that the argument of `fdb_create_database` names: no name stands for the one in
-    /// `FDB_CLUSTER_FILE`, and without that for the default cluster.
+    /// The cluster that the argument of `fdb_create_database` names: no name means the one in
+    /// `FDB_CLUSTER_FILE`, and without that the default cluster.
     pub(crate) fn of_file(path: &[u8]) -> ClusterName {
         use std::os::unix::ffi::OsStringExt;
         if !path.is_empty() {
@@ -54,8 +54,8 @@ pub(crate) struct CompletionHook {
     pub(crate) parameter: *mut c_void,
 }
 
-// SAFETY: the parameter is an opaque word to us; whoever registers a hook allows it to be called
-// with that word on the network's thread.
+// SAFETY: the parameter is an opaque word to us; registering a hook allows it to be called with
+// that word on the network's thread.
 unsafe impl Send for CompletionHook {}
 
 static NETWORK: Mutex<Network> = Mutex::new(Network {
@@ -65,7 +65,7 @@ static NETWORK: Mutex<Network> = Mutex::new(Network {
 });
 
 struct Network {
-    /// There once the network is set up.
+    /// Present once the network is set up.
     shared: Option<Arc<Shared>>,
     was_run: bool,
     hooks: Vec<CompletionHook>,
@@ -76,7 +76,7 @@ struct Shared {
     inbox: Inbox,
     universe: Arc<Universe>,
     stop: AtomicBool,
-    /// Bits of an `f64`; see `embedded`.
+    /// Bits of an `f64`; see `program_clusters`.
     busyness: AtomicU64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The client's operations are eager and deliver to a callback, so that nothing needs a task of its
 //! own here: the callback completes the future. What must be kept is the subscription, because
-//! dropping it is how an operation is given up: it stands among the universe's objects under the
+//! dropping it is how an operation is given up: it is one of the universe's objects, under the
 //! number that the future knows.
 
 use crate::future::FDBFuture;

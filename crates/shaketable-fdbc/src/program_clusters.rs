@@ -16,7 +16,7 @@ use shaketable_cluster::time_keeper;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
 use std::time::Duration;
 
-/// A cluster and the process that its clients speak as.
+/// A cluster and the process on which its clients run.
 #[derive(Clone)]
 pub(crate) struct ProgramCluster {
     cluster: Cluster,
@@ -64,7 +64,7 @@ pub(crate) fn open_database(
     )
 }
 
-/// What the cluster file would say if there were one.
+/// What the cluster file would contain if there were one.
 const CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 
@@ -88,7 +88,8 @@ impl ProgramCluster {
     }
 }
 
-/// Tells `report`, once a second, which part of the second the calling thread has worked.
+/// Calls `report` once a second with the fraction of that second in which the calling thread
+/// worked.
 pub(crate) fn measure_busyness(kernel: &Kernel, report: impl Fn(f64) + 'static) {
     sample(kernel, kernel.now(), cpu_seconds(), report);
 }

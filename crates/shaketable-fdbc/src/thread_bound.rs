@@ -37,8 +37,8 @@ impl<T> ThreadBound<T> {
         self.owner == this_thread()
     }
 
-    /// Runs `body` on the value, or answers `None` when it has been taken. `body` must not reach
-    /// for the value again.
+    /// Runs `body` on the value, or returns `None` when it has been taken. `body` must not access
+    /// the value again.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.check();
         self.value.borrow_mut().as_mut().map(body)

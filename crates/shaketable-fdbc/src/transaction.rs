@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub struct FDBTransaction {
     pub(crate) universe: Arc<Universe>,
     slot: Slot,
-    /// What `fdb_transaction_get_committed_version` answers without waiting: the version of the
+    /// What `fdb_transaction_get_committed_version` returns without waiting: the version of the
     /// last commit that wrote something, or -1. Stored before the commit's future becomes ready.
     committed_version: AtomicI64,
     /// Why the transaction never gets an object: every operation that returns a future fails with
@@ -96,8 +96,8 @@ impl FDBTransaction {
     pub(crate) fn commit(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
         let handle = self.clone();
         self.submit(Ask::Commit, Transaction::commit, move |()| {
-            // The handle may have been destroyed meanwhile; then nobody can ask for its version any
-            // more.
+            // The handle may have been destroyed meanwhile; then its version can no longer be asked
+            // for.
             if let Some(object) = handle.object() {
                 handle
                     .committed_version

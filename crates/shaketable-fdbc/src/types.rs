@@ -1,5 +1,4 @@
-//! The types of `fdb_c.h` that cross the border by value, laid out as a 64-bit C compiler lays them
-//! out.
+//! The types of `fdb_c.h` that are passed by value, laid out as a 64-bit C compiler lays them out.
 //!
 //! Handles ([`FDBFuture`](crate::FDBFuture) and its sisters) are opaque to C and live in their own
 //! modules. Arrays of keys and rows are packed to four bytes, so that an element's pointers are

@@ -1,16 +1,16 @@
 //! One kernel as the C API sees it: a place to post calls to, and the objects that the handles
 //! stand for.
 //!
-//! Every handle carries its universe, and nothing else says which kernel it belongs to: there is no
-//! global state in this path, so many simulations run side by side in the threads of one program. A
-//! call posts a closure and returns; the closure runs on the kernel's thread, in the order of the
-//! calls, and only there touches the client's objects. A handle knows its object by a number
-//! ([`Slot`]), which the first closure fills in and later ones read.
+//! Every handle carries its universe, and nothing else determines which kernel it belongs to: there
+//! is no global state in this path, so many simulations run side by side in the threads of one
+//! program. A call posts a closure and returns; the closure runs on the kernel's thread, in the
+//! order of the calls, and only there touches the client's objects. A handle knows its object by a
+//! number ([`Slot`]), which the first closure fills in and later ones read.
 //!
 //! A universe may be used before it has a kernel: between `fdb_setup_network` and `fdb_run_network`
 //! a program may open databases and begin transactions, and these calls wait in the inbox. When the
 //! kernel ends, [`Universe::close`] drops all objects on its thread; from then on calls are
-//! forgotten, futures stay as they are, and handles can be destroyed by anybody.
+//! forgotten, futures stay as they are, and handles can be destroyed on any thread.
 
 use crate::network::ClusterName;
 use crate::outstanding::{Kept, Progress, StackProbe};
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Universe {
     inbox: Inbox,
     objects: OnceBox<ThreadBound<Objects>>,
-    /// How to look at the stack of a call, if somebody wants to know where it was made.
+    /// How to look at the stack of a call, if its place is to be recorded.
     pub(crate) stack_probe: OnceBox<StackProbe>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Objects {
     pub(crate) clusters: BTreeMap<ClusterName, ProgramCluster>,
     /// How often each error was the result of an operation.
     pub(crate) errors: BTreeMap<i32, u64>,
-    /// Who wants to know of each of them.
+    /// Called for each of them.
     pub(crate) error_observer: Option<Rc<dyn Fn(Error)>>,
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Strings {
     _owners: Vec<CString>,
 }
 
-// SAFETY: the raw pointers inside point into buffers that the same value owns and that nobody
+// SAFETY: the raw pointers inside point into buffers that the same value owns and that nothing
 // changes while it lives (`Bytes` and `CString` keep their bytes on the heap, so moving the value
 // does not move them); sharing them between threads is sharing immutable memory.
 unsafe impl Send for Value {}

@@ -71,7 +71,7 @@ fn run_a_universe() {
 
 #[test]
 fn a_universe_that_has_ended_leaves_nothing_in_memory() {
-    // The first one also fills what the process keeps for ever.
+    // The first one also fills what the process keeps until it ends.
     run_a_universe();
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     for _ in 0..3 {

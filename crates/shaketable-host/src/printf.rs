@@ -6,7 +6,7 @@
 //! conversion of a double (`%e`, `%f`, `%g` and their capitals, with flags, width and precision),
 //! `%%`, and refuses the rest.
 
-/// Formats one double by a printf string, or says why the string is not one for a single double.
+/// Formats one double by a printf string, or returns why the string is not one for a single double.
 pub fn format_one(format: &str, value: f64) -> Result<String, FormatError> {
     let mut out = String::new();
     let mut rest = format;
@@ -37,7 +37,7 @@ pub enum FormatError {
     /// Two conversions, but a metric has one value.
     #[error("expected one conversion, found several")]
     MoreThanOne,
-    /// Something else than a double.
+    /// Something other than a double.
     #[error("expected a conversion of a double such as `%.3g`")]
     Unsupported,
 }

@@ -25,7 +25,12 @@
 ///
 /// ```
 /// # let (balance, account) = (3_i64, "savings");
-/// shaketable::always!(balance >= 0, "no account is overdrawn", "Account" => account, "Balance" => balance);
+/// shaketable::always!(
+///     balance >= 0,
+///     "no account is overdrawn",
+///     "Account" => account,
+///     "Balance" => balance,
+/// );
 /// ```
 #[cfg(feature = "assertions")]
 #[macro_export]

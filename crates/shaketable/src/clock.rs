@@ -59,7 +59,8 @@ impl Clock {
     /// The simulation's clock inside a workload, the machine's elsewhere.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let clock = shaketable::Clock::current();
     /// let before = clock.elapsed();
     /// shaketable::sleep(std::time::Duration::from_secs(3600)).await;
@@ -77,7 +78,8 @@ impl Clock {
     /// Monotonic time: since the simulation began, or since this clock was made.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let clock = context.clock();
     /// let before = clock.elapsed();
     /// shaketable::sleep(std::time::Duration::from_secs(60)).await;
@@ -94,7 +96,8 @@ impl Clock {
     /// The time of day. A simulation begins on 2026-01-01, at midnight UTC.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let new_year = std::time::Duration::from_secs(1_767_225_600);
     /// let today = context.clock().wall();
     /// assert!(today > std::time::SystemTime::UNIX_EPOCH + new_year);

@@ -31,7 +31,8 @@ use std::time::Duration;
 /// A workload's view of the simulation: one client of one workload block of the test file.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// let me = format!("client {} of {}", context.client_id(), context.client_count());
 /// let later = context.clone(); // to be kept wherever it is needed
 /// assert_eq!(me, "client 0 of 1");
@@ -87,7 +88,8 @@ pub enum Severity {
 /// ```
 /// # use shaketable::{OptionError, WorkloadContext};
 /// fn accounts(context: &WorkloadContext) -> Result<u32, OptionError> {
-///     // option `accounts` of the test file: expected u32, found `many`: invalid digit found in string
+///     // option `accounts` of the test file: expected u32, found `many`: invalid digit found in
+///     // string
 ///     Ok(context.try_get_option("accounts")?.unwrap_or(100))
 /// }
 /// ```
@@ -115,11 +117,13 @@ impl WorkloadContext {
     /// The context of the phase (or factory) that is running on this thread, if one is.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// fn note(what: &str) {
     ///     // Deep inside the layer, where no context was passed.
     ///     if let Some(context) = shaketable::WorkloadContext::current() {
-    ///         context.trace(shaketable::Severity::Info, "Noted", shaketable::details!["What" => what]);
+    ///         let details = shaketable::details!["What" => what];
+    ///         context.trace(shaketable::Severity::Info, "Noted", details);
     ///     }
     /// }
     /// note("a page was split");
@@ -187,7 +191,8 @@ impl WorkloadContext {
     /// from a call as a different process.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let process = context.get_process_id();
     /// // … a call of something that changes it …
     /// context.set_process_id(process);
@@ -203,7 +208,8 @@ impl WorkloadContext {
     /// The simulated time in seconds, since the simulation began.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let before = context.now();
     /// shaketable::sleep(std::time::Duration::from_millis(1500)).await;
     /// assert!((context.now() - before - 1.5).abs() < 1e-6);
@@ -216,7 +222,8 @@ impl WorkloadContext {
     /// The next number of the simulation's random generator: the same in every run of a seed.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let account = context.rnd() % 100;
     /// assert!(account < 100);
     /// # });
@@ -228,7 +235,8 @@ impl WorkloadContext {
     /// The simulation's random generator, for code that takes one: see [`Rng`].
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// use rand::RngExt;
     ///
     /// let account = context.rng().random_range(0..100);
@@ -253,7 +261,8 @@ impl WorkloadContext {
     /// `LeftOut`, by client 0.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let operations = context.swarm(["push", "pop", "peek", "clear"]);
     /// for _ in 0..100 {
     ///     match operations[context.rnd() as usize % operations.len()] {
@@ -365,7 +374,8 @@ impl WorkloadContext {
     /// This client's number, from 0.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).clients(3).test(async |db, context| -> shaketable::PhaseResult {
+    /// # shaketable::Simulation::new().seeds(1).clients(3)
+    /// #     .test(async |db, context| -> shaketable::PhaseResult {
     /// if context.client_id() == 0 {
     ///     // One client fills the database for all.
     ///     db.run(|trx, _| async move {
@@ -396,7 +406,8 @@ impl WorkloadContext {
     /// A random number that all clients of the test share.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// // All clients agree on the account that is closed in this seed.
     /// let closed = context.shared_random_number() % 100;
     /// assert_eq!(closed, context.shared_random_number() % 100);
@@ -412,7 +423,8 @@ impl WorkloadContext {
     /// (`unsupported_operation`) on a host without delays: FoundationDB before 7.4.6.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// use std::time::Duration;
     ///
     /// context.delay(Duration::from_secs(5)).await.expect("this host can delay");

@@ -28,7 +28,9 @@ use std::sync::Arc;
 /// A workload in the form that a [factory](crate::RustWorkloadFactory) returns.
 ///
 /// ```
-/// # use shaketable::{PhaseResult, RustWorkloadFactory, SimDatabase, Workload, WorkloadContext, WrappedWorkload};
+/// # use shaketable::{
+/// #     PhaseResult, RustWorkloadFactory, SimDatabase, Workload, WorkloadContext, WrappedWorkload,
+/// # };
 /// # struct Transfers;
 /// # impl Workload for Transfers {
 /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }

@@ -10,7 +10,8 @@ use std::convert::Infallible;
 /// All handles draw from one stream, that of the client.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// use rand::RngExt;
 ///
 /// let mut rng = context.rng();

@@ -113,7 +113,7 @@ impl Bank {
     }
 }
 
-/// Moves money if there is enough of it; says whether there was.
+/// Moves money if there is enough of it; returns whether there was.
 async fn transfer(
     trx: &RetryableTransaction,
     from: u32,

@@ -68,7 +68,7 @@ impl Layer for Index {
     }
 }
 
-/// Writes a record and gives back its old colour.
+/// Writes a record and returns its old colour.
 async fn write_record(
     trx: &RetryableTransaction,
     id: u32,

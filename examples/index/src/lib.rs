@@ -1,9 +1,9 @@
 //! Records with a secondary index that must never disagree with them.
 //!
 //! A record is `id → colour`; the index holds `(colour, id)`. Both are written in one transaction,
-//! after reading the old colour, so whoever reads one of them can trust the other. Clients set
-//! random records to random colours, delete some, and now and then read all records of one colour
-//! through the index.
+//! after reading the old colour, so a reader of one can trust the other. Clients set random records
+//! to random colours, delete some, and now and then read all records of one colour through the
+//! index.
 
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};

@@ -64,7 +64,7 @@ mod tests {
             build: BuildArgs::default(),
         };
         let xml = report(&samples::summary(), &repro).unwrap();
-        // The library writes the moment and an identity of its own into the first element.
+        // The library writes the current time and an identifier of its own into the first element.
         let stable: Vec<&str> = xml
             .lines()
             .filter(|line| !line.contains("<testsuites"))

@@ -1,9 +1,9 @@
 //! Blob granules: FoundationDB keeps ranges as files in an object store, a miniature keeps nothing
 //! outside the process.
 //!
-//! Every operation is answered with 2108, through the future or through the `FDBResult` it returns.
-//! So a result only ever holds an error, and the getters for what such operations would have given
-//! have nothing to read.
+//! Every operation fails with 2108, through the future or through the `FDBResult` it returns. So a
+//! result only ever holds an error, and the getters for what such operations would have given have
+//! nothing to read.
 
 use super::tenant::FDBTenant;
 use super::{borrow, code, failed, take};
@@ -15,7 +15,7 @@ use shaketable_cluster::error::Error;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// What `FDBResult*` points to: the error that the operation was answered with.
+/// What `FDBResult*` points to: the error with which the operation failed.
 pub struct FDBResult {
     error: Error,
 }
@@ -43,7 +43,7 @@ fn refused_result() -> *mut FDBResult {
     Arc::into_raw(Arc::new(FDBResult { error })).cast_mut()
 }
 
-/// Functions that refuse. Each says what it would do, and what it refuses with.
+/// Functions that refuse. Each is declared with what it would do, and what it refuses with.
 macro_rules! refusals {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty = $answer:ident;)*) => {$(
         $(#[$doc])*
@@ -150,12 +150,12 @@ refusals! {
         transaction: *mut FDBTransaction, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, begin_version: i64, read_version: i64, read_version_out: *mut i64,
     ) -> *mut FDBFuture = refused;
-    /// Would begin to read granules.
+    /// Would begin reading granules.
     fn fdb_transaction_read_blob_granules_start(
         transaction: *mut FDBTransaction, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, begin_version: i64, read_version: i64, read_version_out: *mut i64,
     ) -> *mut FDBFuture = refused;
-    /// Would finish to read granules.
+    /// Would finish reading granules.
     fn fdb_transaction_read_blob_granules_finish(
         transaction: *mut FDBTransaction, future: *mut FDBFuture, begin: *const u8,
         begin_length: c_int, end: *const u8, end_length: c_int, begin_version: i64,

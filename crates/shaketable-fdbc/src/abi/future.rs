@@ -12,7 +12,7 @@ use crate::value::Value;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// Reads a value and writes what `pick` makes of it; the code is the function's answer.
+/// Reads a value and writes what `pick` makes of it; returns the error code of the function.
 ///
 /// # Safety
 /// The contract of the header.

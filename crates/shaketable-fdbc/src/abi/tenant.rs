@@ -16,7 +16,7 @@ pub struct FDBTenant {
     universe: Arc<Universe>,
 }
 
-/// Opens a tenant by name; whether there is one, its use will tell.
+/// Opens a tenant by name; if there is none, using it fails.
 ///
 /// # Safety
 /// The contract of the header.

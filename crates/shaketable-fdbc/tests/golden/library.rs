@@ -505,7 +505,7 @@ impl Future {
         let (mut key, mut length) = (ptr::null(), 0);
         // SAFETY: the future exists, and the places for the result are ours.
         check(unsafe { fdb_future_get_key(self.handle, &mut key, &mut length) });
-        // SAFETY: the future holds so many bytes there until it is dropped.
+        // SAFETY: the future holds this many bytes there until it is dropped.
         unsafe { copied(key, length) }
     }
 
@@ -513,7 +513,7 @@ impl Future {
         let (mut present, mut value, mut length) = (0, ptr::null(), 0);
         // SAFETY: the future exists, and the places for the result are ours.
         check(unsafe { fdb_future_get_value(self.handle, &mut present, &mut value, &mut length) });
-        // SAFETY: the future holds so many bytes there until it is dropped.
+        // SAFETY: the future holds this many bytes there until it is dropped.
         (present != 0).then(|| unsafe { copied(value, length) })
     }
 
@@ -524,7 +524,7 @@ impl Future {
         check(unsafe {
             fdb_future_get_keyvalue_array(self.handle, &mut array, &mut count, &mut more)
         });
-        // SAFETY: the future holds so many rows there until it is dropped.
+        // SAFETY: the future holds this many rows there until it is dropped.
         (unsafe { copied_rows(array, count) }, more)
     }
 

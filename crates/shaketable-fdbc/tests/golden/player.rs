@@ -324,7 +324,7 @@ impl Step {
             .unwrap_or_else(|| panic!("{field}: expected seconds in {}", self.0))
     }
 
-    /// Hex, or `00*10001`: that byte so many times.
+    /// Hex, or `00*10001`: that byte, this many times.
     fn bytes(&self, field: &str) -> Vec<u8> {
         let text = self.text(field);
         let (digits, times) = text.split_once('*').map_or((text, 1), |(digits, times)| {

@@ -47,7 +47,7 @@ pub(super) struct Child {
 /// How long a child that was asked to end may take to report.
 const TIME_TO_REPORT: Duration = Duration::from_secs(1);
 
-/// The last byte of a report, which tells a whole one from one cut short.
+/// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
 
 impl Child {
@@ -81,7 +81,7 @@ impl Child {
     }
 
     /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards,
-    /// also when it cannot be told how it ended.
+    /// even when it is unknown how it ended.
     pub(super) fn wait(mut self, limit: Duration) -> io::Result<ChildEnd> {
         let mut collected = self.collect(limit);
         let late = matches!(collected, Ok(Collected::TooLate));
@@ -164,7 +164,7 @@ impl Child {
         }
     }
 
-    /// Ends the child: first with a signal that lets it say where it is, then for good.
+    /// Ends the child: first with a signal that lets it report where it is, then for good.
     fn stop(&self) {
         const GRACE_MILLIS: u16 = 200;
         let _ = kill(self.pid, Signal::SIGTERM);

@@ -20,7 +20,7 @@ pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     STACK_TOP.store((&raw const here).addr(), Ordering::Release);
     // The first call loads a library, which a handler must not.
     note_frames(&mut [std::ptr::null_mut(); 1]);
-    // A stack of its own, because the reason may be that there is none left.
+    // A stack of its own, because the reason may be that the other one is used up.
     let stack: &'static mut [u8] = vec![0; STACK_BYTES].leak();
     let stack = libc::stack_t {
         ss_sp: stack.as_mut_ptr().cast(),
@@ -59,7 +59,7 @@ pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// The signal by which a simulation is asked to end by itself, and to say who waits for what.
+/// The signal that asks a simulation to end by itself, and to report what each client waits for.
 pub(super) const ASK_TO_END: Signal = Signal::SIGUSR1;
 
 static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
@@ -97,7 +97,7 @@ fn say_client() {
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     say_client();
     if signal == libc::SIGSEGV && !info.is_null() {
-        // SAFETY: not null, hence what the operating system says about the fault; a fault has an
+        // SAFETY: not null, hence the operating system's description of the fault; a fault has an
         // address.
         let address = unsafe { (*info).si_addr() }.addr();
         let end = STACK_TOP
@@ -117,9 +117,9 @@ extern "C" fn on_exit() {
     say_client();
 }
 
-/// Writes the addresses on the stack down.
+/// Records the addresses on the stack.
 fn note_frames(frames: &mut [*mut c_void]) {
-    // SAFETY: the room is as long as the number says.
+    // SAFETY: the buffer has the given length.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) };
     Beacon::current().leave_frames(&frames[..count as usize]);
 }
@@ -152,8 +152,8 @@ const STACK_LINES_MAX: usize = 12;
 fn module(address: usize) -> String {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     let address = std::ptr::without_provenance(address);
-    // SAFETY: the function looks an address up and follows none; it fills what it is given or says
-    // that it did not.
+    // SAFETY: the function looks an address up and does not follow it; it fills what it is given,
+    // or returns that it did not.
     let (found, info) = unsafe { (libc::dladdr(address, info.as_mut_ptr()), info.assume_init()) };
     if found == 0 || info.dli_fname.is_null() {
         return String::new();

@@ -1,10 +1,10 @@
 //! One workload on one client: created by the library's factory, driven through its table.
 //!
-//! A library of the older ABI (FoundationDB 7.4.0 to 7.4.5) exports the same factory and cannot be
-//! told apart by looking at the file. So the call is arranged to survive meeting one: the context
-//! is passed inside a wider structure whose further words are, to such a library, the functions it
-//! will call, and each of them says what is wrong and ends the process; and there is room for the
-//! larger structure it returns.
+//! A library of the older ABI (FoundationDB 7.4.0 to 7.4.5) exports the same factory, and the file
+//! does not show the difference. So the call is arranged to survive meeting one: the context is
+//! passed inside a wider structure whose further words are, to such a library, the functions it
+//! will call, and each of them reports what is wrong and ends the process; and there is room for
+//! the larger structure it returns.
 
 use super::Library;
 use super::context::{ContextState, Host};
@@ -71,7 +71,7 @@ impl LentDatabase {
         std::ptr::addr_eq(self.0, handle)
     }
 
-    /// No database, for a test that says `useDB = false`.
+    /// No database, for a test with `useDB = false`.
     pub fn none() -> LentDatabase {
         LentDatabase(std::ptr::null_mut())
     }
@@ -120,8 +120,8 @@ impl Workload {
         if !raw.vt.is_aligned() {
             return Err(CreateError::OlderAbi);
         }
-        // SAFETY: not null, aligned, and returned by a library whose first word says v1: a table
-        // that lives as long as the process.
+        // SAFETY: not null, aligned, and returned by a library whose first word identifies v1: a
+        // table that lives as long as the process.
         let table = unsafe { *raw.vt };
         for (function, present) in [
             ("free", table.free.is_some()),
@@ -142,7 +142,7 @@ impl Workload {
         })
     }
 
-    /// Begins a phase; `promise` says when it has ended.
+    /// Begins a phase; `promise` is resolved when it has ended.
     pub fn begin(&self, phase: Phase, database: LentDatabase, promise: FDBPromise) {
         let function = match phase {
             Phase::Setup => self.table.setup,
@@ -215,7 +215,7 @@ static METRICS_TABLE: FDBMetricsVt = FDBMetricsVt {
     push: Some(push),
 };
 
-/// A list is not grown on a workload's word alone.
+/// The most that a list is grown by what a workload announces.
 const RESERVE_MAX: usize = 4096;
 
 unsafe extern "C" fn reserve(inner: *mut OpaqueMetrics, n: c_int) {

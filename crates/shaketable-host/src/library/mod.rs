@@ -48,7 +48,7 @@ pub enum LoadError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// The loader's words.
+        /// The loader's message.
         reason: String,
         /// What to do.
         help: &'static str,
@@ -118,7 +118,7 @@ impl Library {
         })
     }
 
-    /// A factory in this very program.
+    /// A factory in this program itself.
     ///
     /// # Safety
     ///
@@ -145,9 +145,9 @@ fn loader_words(error: &libloading::Error) -> String {
 
 fn help_for(reason: &str) -> &'static str {
     if reason.contains("invalid ELF header") || reason.contains("file too short") {
-        "the file is no shared library of this system: build the workload as a `cdylib` on this machine"
+        "the file is not a shared library for this system: build the workload as a `cdylib` on this machine"
     } else if reason.contains("undefined symbol: fdb_") {
-        "it uses a function of libfdb_c that is not played here: run this test file with fdbserver"
+        "it uses a function of libfdb_c that is not implemented here: run this test file with fdbserver"
     } else if reason.contains("undefined symbol") {
         "the library is not complete: link it with whatever defines the symbol"
     } else if reason.contains("cannot open shared object file") {

@@ -1,7 +1,7 @@
 //! The promise that ends a phase.
 //!
 //! The workload owns it: it sends a verdict, once, and frees it, once, in that order or without
-//! sending. Whatever else it does is noticed instead of being undefined: a promise stays in memory
+//! sending. Anything else it does is noticed instead of being undefined: a promise stays in memory
 //! until the run is over ([`Promises`]), and remembers.
 
 use shaketable_abi::v1::{FDBPromise, FDBPromiseVt, OpaquePromise};
@@ -77,12 +77,12 @@ impl Promises {
         (promise, Resolved(state))
     }
 
-    /// Whether something was done to a promise that must not be.
+    /// Whether a promise was used against the rules.
     pub fn is_misused(&self) -> bool {
         !self.misused.borrow().is_empty()
     }
 
-    /// What was done to promises that must not be; empties the list.
+    /// The uses of promises against the rules; empties the list.
     pub fn take_misuses(&self) -> Vec<Misuse> {
         std::mem::take(&mut self.misused.borrow_mut())
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The format of a metric whose workload chose none.
 const DEFAULT_FORMAT: &str = "%.3g";
 
-/// A metric's value in the format its workload chose. A format that is none is shown instead of the
+/// A metric's value in the format its workload chose. An invalid format is shown instead of the
 /// value, as C would.
 pub(super) fn formatted(metric: &Reported, value: f64) -> String {
     let format = metric.format.as_deref().unwrap_or(DEFAULT_FORMAT);

@@ -8,12 +8,12 @@
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
 //! * [`conditions`]: what holds for a run from beginning to end; [`progress`]: where it is.
 //! * [`phases`]: the order of calls; [`client_workloads`]: the workloads of one client.
-//! * [`cycle`]: the one workload that is played without a library.
-//! * [`client_host`]: the host's answers to one workload on one client.
+//! * [`cycle`]: the one workload that needs no library.
+//! * [`client_host`]: what the host does for one workload on one client.
 //! * [`testbed`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
-//! * [`waits`]: who waits for what, and whether the clients get on.
+//! * [`waits`]: what each client waits for, and whether the clients make progress.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
 mod client_host;
@@ -83,7 +83,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
         run.fail_host(format!("cannot write the trace: {error}"));
     }
     let mut outcome = run.outcome(&recorder, recording);
-    // Lines are looked up in files, which is no act of the code under test.
+    // Looking up lines opens files, which must not count as done by the code under test.
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();
     let instances = run.instances.take();

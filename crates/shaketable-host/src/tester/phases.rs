@@ -20,16 +20,16 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
-/// What a tester waits after it was asked for its workloads.
+/// How long a tester waits after it was asked for its workloads.
 const CREATE_DELAY_SECONDS: f64 = 1.0;
-/// What passes between the last start and the first check.
+/// The time between the last start and the first check.
 const CHECK_DELAY_SECONDS: f64 = 3.0;
 
 /// For how long after the first test began faults are allowed.
 const FAULTS_SECONDS: f64 = 450.0;
 /// How long clearing the database may take.
 const CLEAR_LIMIT_SECONDS: f64 = 1000.0;
-/// What passes after the database was cleared.
+/// The time that passes after the database was cleared.
 const CLEARED_DELAY_SECONDS: f64 = 1.0;
 
 /// Runs all tests of the file.
@@ -203,7 +203,7 @@ impl<'a> Test<'a> {
         })
     }
 
-    /// Watches that the database answers, if the test asks for it.
+    /// Watches that transactions get through, if the test asks for it.
     fn start_ping(&self) -> Option<Task<()>> {
         let seconds = self.run.spec(self.number).database_ping_delay_seconds;
         let (run, testbed) = (self.run.clone(), self.testbed.clone());
@@ -341,8 +341,8 @@ impl<'a> Test<'a> {
             faults.extend(added);
         }
         if !run.given.fault_injection {
-            // What fdbserver's switch switches off; clogs, rollbacks and kills of single roles are
-            // no "faults" in its sense.
+            // What fdbserver's switch turns off; clogs, rollbacks and kills of single roles are not
+            // "faults" in its sense.
             faults.retain(|fault| !matches!(fault, FaultWorkload::Attrition(_)));
             for name in &mut drawn.faults {
                 if name.starts_with("Attrition") {
@@ -354,8 +354,8 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// The random stream of a fault workload. It is numbered among those of its own name alone:
-    /// leaving out another one changes nothing about it.
+    /// The random stream of a fault workload. It is numbered only among those of its own name:
+    /// leaving out another one does not change it.
     fn stream_of(&self, purpose: &str, name: &str, before: &[FaultWorkload]) -> Stream {
         let same = before.iter().filter(|fault| fault.name() == name).count();
         let kernel = &self.run.kernel;

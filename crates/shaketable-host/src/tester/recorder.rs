@@ -73,7 +73,7 @@ impl Recorded {
             .on(machine, "TS")
             .detail("ErrorCode", error.0)
             .detail("Error", error.name());
-        // Conflicts are everyday life; what makes a commit doubtful is not.
+        // Conflicts are common; a commit of unknown fate is worth noting.
         if error.is_maybe_committed() {
             counts.remember(event.clone());
         }

@@ -48,12 +48,12 @@ pub(super) struct Findings {
 }
 
 /// The run ends here, because nothing after it would mean anything: as in fdbserver after a broken
-/// promise, a check that takes too long, or a workload that cannot be created. The failure that
-/// says why has been noted.
+/// promise, a check that takes too long, or a workload that cannot be created. The failure with the
+/// reason has been noted.
 #[derive(Debug)]
 pub(super) struct EndRun;
 
-/// More failures than this say nothing new.
+/// More failures than this add nothing new.
 const FAILURES_MAX: usize = 32;
 impl Run {
     pub(super) fn new(plan: &Plan, settings: &Settings, seed: u32, kernel: &Kernel) -> Rc<Run> {
@@ -95,14 +95,14 @@ impl Run {
         self.clients.borrow_mut().insert(process, client);
     }
 
-    /// Says which test and phase the run is in.
+    /// Sets which test and phase the run is in.
     pub(super) fn enter(&self, test: usize, phase: Phase) {
         self.progress.test.set(test);
         self.progress.phase.set(phase);
         Beacon::enter(test, 0, None, phase);
     }
 
-    /// Says that code of a workload is about to be called.
+    /// Records that code of a workload is about to be called.
     pub(super) fn call(&self, client: u32, workload: usize) {
         Beacon::enter(
             self.progress.test.get(),

@@ -38,7 +38,7 @@ pub(super) struct Testbed {
     pub(super) cluster: Option<(Cluster, Database)>,
 }
 
-/// Why there is no cluster: the file asks for what cannot be.
+/// Why there is no cluster: the file asks for something impossible.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BootError {
     /// `config` of `[configuration]` is not understood.
@@ -61,7 +61,7 @@ impl Drop for TestKnobs {
     }
 }
 
-/// A database that was lent, to whom, and for what.
+/// A database that was lent, to which workload, and for which phase.
 struct Lent {
     handle: LentDatabase,
     client: u32,
@@ -154,8 +154,8 @@ impl Testbed {
             .await;
     }
 
-    /// Sees to it that a transaction gets through at least every so many seconds; ends when one
-    /// does not.
+    /// Runs a transaction every `seconds` seconds; ends when one does not get through within that
+    /// time.
     pub(super) async fn ping(&self, seconds: f64) {
         loop {
             let pinged = self.transact(|transaction| async move {
@@ -226,7 +226,7 @@ impl Testbed {
         }
     }
 
-    /// Turns what was done with lent databases, and must not be, into failures.
+    /// Turns forbidden uses of lent databases into failures.
     pub(super) fn collect_breaches(&self, run: &Run) {
         let breaches = match self.c_api.borrow().as_ref() {
             Some(c_api) => c_api.take_breaches(),
@@ -278,7 +278,8 @@ impl Testbed {
     /// By how much a delay is too long: with buggify, in some runs, a quarter of them, by next to
     /// nothing or by a lot.
     fn buggified_delay(&self, seconds: f64) -> f64 {
-        /// FoundationDB's odds that a delay is meant, and how seldom it is meant badly.
+        /// FoundationDB's odds that a delay is lengthened, and the exponent that makes a long
+        /// one rare.
         const CHANCE: f64 = 0.25;
         const EXPONENT: f64 = 1000.0;
         let most = match &self.cluster {
@@ -306,7 +307,7 @@ impl Testbed {
         all
     }
 
-    /// How many operations of a client have ended well so far.
+    /// How many operations of a client have succeeded so far.
     pub(super) fn operations_done(&self, client: &Client) -> u64 {
         let c_api = self.c_api.borrow();
         c_api
@@ -380,7 +381,7 @@ fn set_knobs<'a>(
 ) -> Result<(), KnobError> {
     for Knob { name, value } in wished {
         match knobs.set(name, value) {
-            // FoundationDB has many knobs more, of which no client can notice anything here.
+            // FoundationDB has many more knobs that make no difference to a client here.
             Ok(()) | Err(KnobError::Unknown { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -204,8 +204,8 @@ impl WorkloadSpec {
     }
 }
 
-/// Whether a text is a value of a knob; else what is wrong. Of a knob that does nothing here every
-/// text is.
+/// Checks that a text is a value of a knob, and returns what is wrong otherwise. A knob that does
+/// nothing here accepts every text.
 pub fn check_knob_value(name: &str, value: &str) -> Result<(), KnobError> {
     match Knobs::default().set(name, value) {
         Ok(()) | Err(KnobError::Unknown { .. }) => Ok(()),

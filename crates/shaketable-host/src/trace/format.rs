@@ -106,8 +106,8 @@ fn json(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             ' '..='~' => out.push(character),
-            // FoundationDB writes `\xhh` here, which is not JSON; a reader gains from the standard
-            // form.
+            // FoundationDB writes `\xhh` here, which is not valid JSON; the standard form is easier
+            // to read back.
             _ => {
                 let mut units = [0; 2];
                 for unit in character.encode_utf16(&mut units) {

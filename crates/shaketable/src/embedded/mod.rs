@@ -52,7 +52,9 @@ use std::time::Duration;
 /// use shaketable::{Faults, Simulation};
 ///
 /// # struct Transfers;
-/// # impl SingleRustWorkload for Transfers { fn new(_: String, _: WorkloadContext) -> Self { Transfers } }
+/// # impl SingleRustWorkload for Transfers {
+/// #     fn new(_: String, _: WorkloadContext) -> Self { Transfers }
+/// # }
 /// # impl Workload for Transfers {
 /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
 /// # }
@@ -205,7 +207,8 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::{Faults, PhaseResult, Simulation};
-    /// Simulation::new().seeds(0..3).faults(Faults::none()).test(async |db, _context| -> PhaseResult {
+    /// let quiet = Simulation::new().seeds(0..3).faults(Faults::none());
+    /// quiet.test(async |db, _context| -> PhaseResult {
     ///     let trx = db.create_trx()?;
     ///     trx.set(b"hello", b"world");
     ///     trx.commit().await?; // nothing breaks, so it is not tried again
@@ -221,7 +224,9 @@ impl Simulation {
     /// A closure captures what it needs instead.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # use shaketable::{
+    /// #     PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    /// # };
     /// struct Transfers {
     ///     accounts: u32,
     /// }
@@ -232,7 +237,10 @@ impl Simulation {
     ///     }
     /// }
     /// # impl Workload for Transfers {
-    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { assert_eq!(self.accounts, 30); Ok(()) }
+    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult {
+    /// #         assert_eq!(self.accounts, 30);
+    /// #         Ok(())
+    /// #     }
     /// # }
     ///
     /// Simulation::new().seeds(1).option("accounts", 30).run::<Transfers>();
@@ -251,7 +259,8 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::Simulation;
-    /// # let file = std::env::temp_dir().join(format!("shaketable-regressions-{}", std::process::id()));
+    /// # let file = format!("shaketable-regressions-{}", std::process::id());
+    /// # let file = std::env::temp_dir().join(file);
     /// // Seed 17 failed once, and is tried before the others from then on.
     /// std::fs::write(&file, "17 a quiet morning # out of eggs\n")?;
     /// let passed = Simulation::new()
@@ -310,7 +319,9 @@ impl Simulation {
     /// Runs a workload with every seed, and panics at the first that fails.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # use shaketable::{
+    /// #     PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    /// # };
     /// struct Greeter;
     ///
     /// impl SingleRustWorkload for Greeter {
@@ -344,7 +355,9 @@ impl Simulation {
     /// Runs a workload with every seed, up to the first that fails.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # use shaketable::{
+    /// #     PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    /// # };
     /// # struct Transfers;
     /// # impl Workload for Transfers {
     /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
@@ -368,7 +381,10 @@ impl Simulation {
     /// Runs a workload of a factory with every seed, and panics at the first that fails.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, RustWorkloadFactory, SimDatabase, Simulation, Workload, WorkloadContext, WrappedWorkload};
+    /// # use shaketable::{
+    /// #     PhaseResult, RustWorkloadFactory, SimDatabase, Simulation, Workload, WorkloadContext,
+    /// #     WrappedWorkload,
+    /// # };
     /// # struct Transfers;
     /// # impl Workload for Transfers {
     /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }

@@ -218,7 +218,7 @@ fn put_in_place(fresh: &Path, place: &Path) {
     fs::rename(fresh, place).expect("what was just built");
 }
 
-/// Waits until nobody else builds, also no other process: under nextest each test is one.
+/// Waits until no other test builds, also not in another process: under nextest each test is one.
 fn turn() -> fs::File {
     let file = fs::File::create(bench().join("lock")).expect("a file to lock");
     file.lock().expect("a lock");

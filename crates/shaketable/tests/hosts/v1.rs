@@ -42,7 +42,7 @@ fn a_workload_walks_through_all_phases_on_every_client() {
             .expect_line(&format!("client {client} trace info Dropped | Phases=3"))
             .expect_line(&format!("client {client} freed"));
     }
-    // What the phases of the three clients return is in their order: nobody waits for a callback
+    // What the phases of the three clients return is in their order: none waits for a callback
     // that will not come.
     let starts = run.lines("start ->");
     assert_eq!(starts.len(), 3, "{run}");
