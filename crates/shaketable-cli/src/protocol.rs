@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct Job {
     /// The test files.
     pub files: Vec<FileJob>,
-    /// What holds for every seed.
+    /// What is the same for every seed.
     pub settings: Settings,
     /// Real seconds after which a seed is killed.
     pub hang_limit_seconds: f64,

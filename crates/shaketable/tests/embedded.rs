@@ -1,7 +1,7 @@
 //! The embedded simulation from the outside: what a test of a layer does with it.
 //!
-//! `the_environment…` run this very program again with variables set, because a variable belongs to
-//! the whole process.
+//! `the_environment…` run this program again with variables set, because a variable belongs to the
+//! whole process.
 
 use shaketable::foundationdb::options::MutationType;
 use shaketable::{

@@ -402,7 +402,7 @@ mod reference {
     }
 }
 
-/// What a test that fails says.
+/// The message of a test that fails.
 fn failure_of(test: fn()) -> String {
     let failure = std::panic::catch_unwind(test).expect_err("some seed fails");
     *failure.downcast().expect("a panic with a text")

@@ -12,7 +12,7 @@ use foundationdb::{Database, FdbBindingError, RangeOption};
 use std::sync::LazyLock;
 
 static NETWORK: LazyLock<foundationdb::api::NetworkAutoStop> = LazyLock::new(|| {
-    // SAFETY: dropped never, and started once.
+    // SAFETY: never dropped, and started once.
     unsafe { foundationdb::boot() }
 });
 

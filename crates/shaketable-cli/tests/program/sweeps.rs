@@ -184,8 +184,8 @@ fn an_interrupt_ends_a_sweep_with_a_summary() {
 
 #[test]
 fn a_failure_of_an_interrupted_sweep_is_explained_by_its_own_seed() {
-    // A client of this number is there in one seed out of five: the seeds under way when the
-    // interrupt comes, whose answers are still to arrive, mostly pass.
+    // A client of this number exists in one seed out of five: the seeds under way when the
+    // interrupt comes, whose responses are still to arrive, mostly pass.
     let options = "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'error'\nwhere = 'check'\nonClient = 7\n";
     let bench = Bench::new("interrupted-failing", options);
     let (messages, code) = interrupted_after(&bench, "\"passed\":false");

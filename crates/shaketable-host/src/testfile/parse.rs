@@ -300,7 +300,7 @@ impl Parser<'_> {
             ))
         } else {
             Finding::at(value.span(), format!("unknown workload `{name}`"))
-                .help(format!("known are {}", available.join(", ")))
+                .help(format!("available: {}", available.join(", ")))
                 .did_you_mean(name, known::available().chain(known::workloads()))
         };
         self.findings.push(finding);
