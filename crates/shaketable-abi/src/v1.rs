@@ -1,6 +1,6 @@
 //! The ABI of FoundationDB 7.4.6 and later: `{ inner, vtable }` handles.
 //!
-//! Rules of ownership, which the types cannot say:
+//! Rules of ownership, which the types cannot express:
 //!
 //! * Every vtable a host hands out lives as long as the process. Later versions may append slots at
 //!   the end of one, never reorder them.

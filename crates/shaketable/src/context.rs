@@ -54,8 +54,8 @@ struct Shared {
     is_buggified: bool,
 }
 
-// SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used after
-// `thread` said that this is the simulation's thread.
+// SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used only
+// after `thread` has confirmed that this is the simulation's thread.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}

@@ -308,7 +308,7 @@ pub trait RustWorkloadFactory {
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "nothing says how a workload `{Self}` is made",
+    message = "the workload `{Self}` has no constructor",
     label = "implement `SingleRustWorkload` for it",
     note = "that is, beside `impl Workload for {Self}`: `impl SingleRustWorkload for {Self} {{ fn new(name: String, context: WorkloadContext) -> Self {{ … }} }}`"
 )]

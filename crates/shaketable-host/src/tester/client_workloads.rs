@@ -175,7 +175,7 @@ fn create_cycle(
     let cluster = cluster.map(|(cluster, _)| cluster);
     let random = run.kernel.stream(&name);
     Cycle::new(run, client, number, cluster, options, random)
-        .ok_or_else(|| fail("it needs a database, and the test says `useDB = false`".to_owned()))
+        .ok_or_else(|| fail("it needs a database, and the test sets `useDB = false`".to_owned()))
 }
 
 /// The end of a workload's phase.

@@ -134,7 +134,7 @@ impl TestFile {
     }
 }
 
-/// A `[[test]]` that says nothing.
+/// A `[[test]]` without any settings.
 impl Default for TestSpec {
     fn default() -> Self {
         TestSpec {

@@ -15,8 +15,7 @@ const HEADER: &str = "\
 # no use any more. A line: seed, test, and what went wrong.
 ";
 
-/// Where failing seeds are kept unless the test says otherwise: beside the `Cargo.toml` of the
-/// tests.
+/// Where failing seeds are kept by default: beside the `Cargo.toml` of the tests.
 pub(super) fn default_path() -> Option<PathBuf> {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR")?;
     Some(Path::new(&folder).join("shaketable-regressions.txt"))
