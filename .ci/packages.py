@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Can every crate that is meant to be published be packaged?
 
-A crate is meant to be published unless its manifest says `publish = false`. Each of those must say what a registry
-shows of it, must depend on its neighbours by version too, and must not depend on what is never published. Then cargo
-packs them all, against each other, as `cargo publish --workspace` would; what it packs is under target/package. With
-`--verify` cargo also builds each one from its package (minutes).
+A crate is meant to be published unless its manifest says `publish = false`. Each of those must
+say what a registry shows of it, must depend on its neighbours by version too, and must not depend
+on what is never published. Then cargo packs them all, against each other, as `cargo publish
+--workspace` would; what it packs is under target/package. With `--verify` cargo also builds each
+one from its package (minutes).
 
-`shaketable` itself is packed but not built: from its package it uses the published `foundationdb-sys`, which wants
-libclang.
+`shaketable` itself is packed but not built: from its package it uses the published
+`foundationdb-sys`, which wants libclang.
 """
 
 import json

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Do our dependencies compile with the Rust we declare?
 
-A crate says in its manifest which Rust it needs. `cargo metadata` lists them; none may be newer than `rust-version` in
-Cargo.toml. That is half of the proof that our declaration is true on a machine which has a newer Rust alone. The other
-half is clippy's `incompatible_msrv`, which knows since when each function of the standard library exists. Neither sees
-the syntax of a newer Rust: a build with the declared one does, in .github/workflows/ci.yml.
+A crate says in its manifest which Rust it needs. `cargo metadata` lists them; none may be newer
+than `rust-version` in Cargo.toml. That is half of the proof that our declaration is true on a
+machine which has a newer Rust alone. The other half is clippy's `incompatible_msrv`, which knows
+since when each function of the standard library exists. Neither sees the syntax of a newer Rust:
+a build with the declared one does, in .github/workflows/ci.yml.
 """
 
 import json

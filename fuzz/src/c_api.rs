@@ -1,12 +1,13 @@
 //! The C API by random calls, against a model.
 //!
-//! A few transactions of one database live side by side and are used in any order. After each call the
-//! answer must be the one of the model: a sorted map, a copy of it for each transaction that has begun to
-//! read, and the list of what each transaction wrote. A commit must fail when somebody else has written
-//! a key that the transaction read, and must not fail when nothing was written at all.
+//! A few transactions of one database live side by side and are used in any order. After each
+//! call the answer must be the one of the model: a sorted map, a copy of it for each transaction
+//! that has begun to read, and the list of what each transaction wrote. A commit must fail when
+//! another one has written a key that the transaction read, and must not fail when nothing was
+//! written at all.
 //!
-//! Where FoundationDB's own client is no plain map (docs/fidelity.md has the list), the calls are made, but their answers
-//! are not judged: the recorded answers of a real one do that.
+//! Where FoundationDB's own client is no plain map (docs/fidelity.md has the list), the calls are
+//! made, but their answers are not judged: the recorded answers of a real one do that.
 
 use crate::model::{self, Atomic, Key, Map, Selector, Write};
 use arbitrary::{Arbitrary, Result, Unstructured};
@@ -121,8 +122,8 @@ pub fn run(u: &mut Unstructured) -> Result<()> {
     Ok(())
 }
 
-/// Makes the calls in a simulation of that seed. When an answer differs, leaves out every call that the difference does
-/// not need before it panics.
+/// Makes the calls in a simulation of that seed. When an answer differs, leaves out every call
+/// that the difference does not need before it panics.
 pub fn check(seed: u16, calls: &[Call]) {
     let mut needed: Vec<&Call> = calls.iter().collect();
     let Some(mut difference) = first_difference(seed, &mut needed) else {
@@ -255,8 +256,8 @@ impl World {
         panic!("an operation does not end");
     }
 
-    /// The database as a transaction sees it. Begins to read, if it has not begun: not every read does, such as that of
-    /// an empty range.
+    /// The database as a transaction sees it. Begins to read, if it has not begun: not every read
+    /// does, such as that of an empty range.
     fn view(&mut self, slot: usize) -> std::result::Result<Map, String> {
         if self.slots[slot].snapshot.is_none() {
             // SAFETY: the handle is alive.
@@ -303,7 +304,8 @@ impl World {
         });
         same(self.wait(&future), 0)?;
         let (mut present, mut value, mut length) = (0, null(), 0);
-        // SAFETY: the future is ready and alive, and so is what it points to; the places can be written.
+        // SAFETY: the future is ready and alive, and so is what it points to; the places can be
+        // written.
         let found = unsafe {
             same(
                 fdb_future_get_value(future.0, &mut present, &mut value, &mut length),
@@ -455,7 +457,8 @@ impl World {
                 }
             }
         }
-        // To clear nothing is not a write: a transaction that does no more than that has nothing to commit.
+        // To clear nothing is not a write: a transaction that does no more than that has nothing
+        // to commit.
         if !matches!(write, Write::ClearRange(begin, end) if begin == end) {
             transaction.writes.push(write.clone());
         }
@@ -609,7 +612,7 @@ struct Future(*mut FDBFuture);
 
 impl Drop for Future {
     fn drop(&mut self) {
-        // SAFETY: whoever makes one passes a handle that is not destroyed elsewhere.
+        // SAFETY: each is made of a handle that is not destroyed elsewhere.
         unsafe { fdb_future_destroy(self.0) };
     }
 }

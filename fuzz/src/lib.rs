@@ -1,12 +1,13 @@
 //! Random inputs for whatever reads what it did not write, and for the C API against a model.
 //!
-//! A target is a function from random bytes to nothing: it makes an input of them, hands it to the
-//! product and panics when a promise is broken. The bytes come from [`arbtest`], which derives them from
-//! one number: the seed that a failure prints is all that a replay needs. Targets take
-//! [`arbitrary::Unstructured`], as those of cargo-fuzz do, but nothing here needs a nightly compiler.
+//! A target is a function from random bytes to nothing: it makes an input of them, hands it to
+//! the product and panics when a promise is broken. The bytes come from [`arbtest`], which
+//! derives them from one number: the seed that a failure prints is all that a replay needs.
+//! Targets take [`arbitrary::Unstructured`], as those of cargo-fuzz do, but nothing here needs a
+//! nightly compiler.
 //!
-//! Blind random bytes rarely get past a parser's first line, so each target spends them on structure:
-//! test files that are almost right, calls that make sense one after the other.
+//! Blind random bytes rarely get past a parser's first line, so each target spends them on
+//! structure: test files that are almost right, calls that make sense one after the other.
 
 mod c_api;
 pub mod metric;

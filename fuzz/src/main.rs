@@ -1,4 +1,5 @@
-//! The program `shaketable-fuzz`: runs each target for a while, with seeds that are new every time.
+//! The program `shaketable-fuzz`: runs each target for a while, with seeds that are new every
+//! time.
 
 use arbtest::arbtest;
 use clap::Parser;
@@ -79,9 +80,7 @@ fn search(target: &Target, duration: Duration) -> bool {
             println!(
                 "{name}: failed after {count} inputs; again: fuzz/run {name} --seed {seed:#x}"
             );
-            println!(
-                "shorter, if there is such a one: fuzz/run {name} --seed {seed:#x} --minimize"
-            );
+            println!("shorter, if possible: fuzz/run {name} --seed {seed:#x} --minimize");
             return false;
         }
         count += 1;

@@ -1,7 +1,8 @@
-//! A metric's format: what the code under test gives as a printf string is written as C writes it.
+//! A metric's format: what the code under test gives as a printf string is written as C writes
+//! it.
 //!
-//! The C library of this machine is the judge: whatever [`printf::format_one`] accepts, `snprintf` must
-//! write the same.
+//! The C library of this machine is the judge: whatever [`printf::format_one`] accepts,
+//! `snprintf` must write the same.
 
 use arbitrary::{Result, Unstructured};
 use shaketable_host::printf;
@@ -41,8 +42,8 @@ pub fn check(format: &str, value: f64) {
     };
     let c_format = CString::new(format).expect("a format has no NUL here");
     let mut room = vec![0_u8; 4096];
-    // SAFETY: an accepted format has exactly one conversion, of a double, which is passed; at most as many bytes are
-    // written as there are.
+    // SAFETY: an accepted format has exactly one conversion, of a double, which is passed; at
+    // most as many bytes are written as there are.
     let length = unsafe {
         libc::snprintf(
             room.as_mut_ptr().cast(),
@@ -53,8 +54,9 @@ pub fn check(format: &str, value: f64) {
     };
     room.truncate(usize::try_from(length).expect("a format that C can follow"));
     let theirs = String::from_utf8(room).expect("what was UTF-8 stays so");
-    // A NaN has a sign in C, and ours has none; what matters is that it is not a number. And glibc forgets the zeros
-    // that `%#g` asks for when rounding adds a digit: `1.e+06` for 999999.5, where the standard wants `1.00000e+06`.
+    // A NaN has a sign in C, and ours has none; what matters is that it is not a number. And
+    // glibc forgets the zeros that `%#g` asks for when rounding adds a digit: `1.e+06` for
+    // 999999.5, where the standard wants `1.00000e+06`.
     let is_judged = !(value.is_nan() || format.contains('#') && format.contains(['g', 'G']));
     if is_judged {
         assert_eq!(ours, theirs, "{format:?} of {value:e}");

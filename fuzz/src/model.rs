@@ -1,7 +1,7 @@
 //! What a database is, without a cluster: a sorted map, and what each write does to it.
 //!
-//! Short enough to be seen right at a glance, and written from FoundationDB's documentation of the
-//! operations, not from our client, which it judges.
+//! Short enough to be seen right at a glance, and written from FoundationDB's documentation of
+//! the operations, not from our client, which it judges.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use std::collections::BTreeMap;

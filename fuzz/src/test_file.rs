@@ -1,7 +1,7 @@
 //! Test files: reading one never panics, and what it returns is what its types promise.
 //!
-//! A text is made of lines that a test file may have, in any order, with values that are right, wrong or
-//! extreme, and is then damaged in a few places.
+//! A text is made of lines that a test file may have, in any order, with values that are right,
+//! wrong or extreme, and is then damaged in a few places.
 
 use arbitrary::{Result, Unstructured};
 use shaketable_host::testfile::TestFile;

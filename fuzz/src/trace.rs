@@ -1,7 +1,8 @@
-//! Trace events: whatever a workload traces becomes one line of JSON that reads back as what was traced.
+//! Trace events: whatever a workload traces becomes one line of JSON that reads back as what was
+//! traced.
 //!
-//! Names, keys and values come from the code under test. A line that is not JSON, or a panic while
-//! writing it, would cost the very run that was worth recording.
+//! Names, keys and values come from the code under test. A line that is not JSON, or a panic
+//! while writing it, would cost the very run that was worth recording.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use serde_json::Value;

@@ -159,8 +159,9 @@ const TIME_TO_REPORT: Duration = Duration::from_secs(2);
 /// Ends the runs that are under way, and passes on how far they came.
 fn end_runs(pool: &mut Pool, observer: &mut dyn Observer) {
     let start = Instant::now();
-    pool.interrupt();
     while pool.open() > 0 && pool.is_alive() && start.elapsed() < TIME_TO_REPORT {
+        // Again and again: a worker may have begun another run meanwhile.
+        pool.interrupt();
         if let Answer::Response(_, response) = pool.wait(Duration::from_millis(100)) {
             let failures = &response.outcome.failures;
             if failures

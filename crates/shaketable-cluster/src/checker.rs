@@ -15,15 +15,14 @@
 
 mod client;
 mod conflicts;
-mod history;
 mod model;
 mod observation;
 mod observed;
 mod real_time;
 mod serializability;
 
+pub use crate::history::{Committed, History};
 pub use client::RandomClient;
-pub use history::{Committed, History};
 pub use observation::{Observation, Outcome, Read, Step};
 pub use observed::{Notebook, ObservedTransaction};
 

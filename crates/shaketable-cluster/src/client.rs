@@ -12,25 +12,19 @@
 //! * `write_map` holds the transaction's writes with the `operations` on each key, `snapshot_cache` what it has read;
 //!   `overlay` lays the one over the other, and `range_read` walks over both. `conflicts` says what a read depends on.
 //! * `watches` wait for changes from the commit on.
-//! * [`atomic`] folds atomic operations over values; [`versionstamp`] places versionstamps and tells what they
-//!   make unreadable. Storage servers and proxies use the same functions.
 //! * [`options`] knows every option, its values and its errors.
-//! * [`mapper`] makes of the row of an index the range of a record, with [`mod@tuple`] for the encoding.
 //! * [`special_keys`] answers for the keys behind `\xff\xff`.
 //!
 //! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are
 //! retried for ever and never surface; an outage is a wait.
 
-pub mod atomic;
 mod chunks;
 mod conflicts;
 mod database;
 mod grv;
-mod key;
 mod limits;
 mod load_balance;
 mod locations;
-pub mod mapper;
 mod operations;
 pub mod options;
 mod overlay;
@@ -40,10 +34,8 @@ mod range_set;
 mod reads;
 mod shards;
 mod snapshot_cache;
-pub mod special_keys;
+mod special_keys;
 mod transaction;
-pub mod tuple;
-pub mod versionstamp;
 mod watches;
 mod write_map;
 

@@ -1,82 +1,22 @@
 //! A whole cluster: what it is made of, how it starts, how a client comes to it.
 
-use crate::checker::History;
-use crate::client::Database;
-use crate::kill::Losses;
+use crate::client::{Connection, Database};
+use crate::distributor::{self, Distributor};
 use crate::knobs::Knobs;
 use crate::proto::{KeyRange, OpenDatabase};
+pub use crate::server::config::ClusterConfig;
 use crate::server::controller::{Controller, Surroundings};
 use crate::server::coordinator::{self, Coordinators};
 use crate::server::election;
 use crate::server::env::Env;
-use crate::server::layout::{Configuration, Layout, LayoutOptions};
+use crate::server::layout::{Configuration, Layout};
 use crate::server::worker::{self, LeaderVar};
 use shaketable_kernel::{AsyncVar, Endpoint, Kernel, NetworkConfig, ProcessId};
 use std::rc::Rc;
 
-/// What a cluster is to be.
-#[derive(Clone, Debug)]
-pub struct ClusterConfig {
-    /// Its processes and roles.
-    pub layout: Layout,
-    /// Its numbers.
-    pub knobs: Knobs,
-    /// Whether nobody waits on purpose.
-    pub instant: bool,
-    /// Whether rare and nasty code paths are taken on purpose.
-    pub buggify: bool,
-    /// Whether rare but legal outcomes are frequent; see [`ClusterConfig::under_stress`].
-    pub stress: bool,
-    /// Where the cluster writes down what commits, for a checker.
-    pub history: Option<History>,
-}
+pub mod kill;
 
-impl ClusterConfig {
-    /// One process with one replica, for a database inside an ordinary program; `instant` leaves all
-    /// artificial waits out.
-    pub fn single_process(instant: bool) -> ClusterConfig {
-        ClusterConfig {
-            layout: Layout::single_process(),
-            knobs: Knobs::default(),
-            instant,
-            buggify: false,
-            stress: false,
-            history: None,
-        }
-    }
-
-    /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the knobs
-    /// are drawn too. Fails with the word of a `configure` command that nobody knows.
-    pub fn simulation(
-        kernel: &Kernel,
-        options: &LayoutOptions,
-        buggify: bool,
-    ) -> Result<ClusterConfig, String> {
-        let layout = Layout::draw(&kernel.stream("layout"), options, buggify)?;
-        let mut knobs = Knobs::default();
-        if buggify {
-            knobs.buggify(&kernel.stream("knobs"));
-        }
-        Ok(ClusterConfig {
-            layout,
-            knobs,
-            instant: false,
-            buggify,
-            stress: false,
-            history: None,
-        })
-    }
-}
-
-impl ClusterConfig {
-    /// The same, but worse than production: what clients see rarely even under faults they see all the time, while faults
-    /// are on. Everything stays legal.
-    pub fn under_stress(mut self) -> ClusterConfig {
-        self.stress = true;
-        crate::stress::set_knobs(&mut self.knobs);
-        self
-    }
-}
+use kill::Losses;
 
 /// A running cluster. Cheap to clone.
 #[derive(Clone)]
@@ -84,6 +24,7 @@ pub struct Cluster(Rc<Inner>);
 
 struct Inner {
     around: Surroundings,
+    clients: Clients,
     losses: Losses,
 }
 
@@ -113,6 +54,12 @@ impl Cluster {
         let losses = Losses::new(kernel, &coordinators);
         let leader: LeaderVar = AsyncVar::new(None);
         let client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>> = AsyncVar::new(None);
+        let clients = Clients {
+            env: env.clone(),
+            coordinators: coordinators.clone(),
+            leader: client_leader.clone(),
+        };
+        let distributors = clients.clone();
         let cluster = Cluster(Rc::new(Inner {
             around: Surroundings {
                 env: env.clone(),
@@ -122,7 +69,13 @@ impl Cluster {
                 leader,
                 client_leader,
                 controller: Rc::default(),
+                begin_distribution: Rc::new(move |controller| {
+                    let process = controller.process();
+                    let database = distributors.open_database(process, distributor::API_VERSION);
+                    Distributor::new(controller, database)
+                }),
             },
+            clients,
             losses,
         }));
         for process in servers.iter() {
@@ -142,7 +95,7 @@ impl Cluster {
 
     /// Opens the cluster for the client on a process, which need not be one of the servers'.
     pub fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
-        self.0.around.open_database(process, api_version)
+        self.0.clients.open_database(process, api_version)
     }
 
     /// Where clients find the cluster controller.
@@ -173,7 +126,7 @@ impl Cluster {
         self.0.around.controller.borrow().upgrade()
     }
 
-    pub(crate) fn losses(&self) -> &Losses {
+    fn losses(&self) -> &Losses {
         &self.0.losses
     }
 
@@ -265,10 +218,43 @@ impl Cluster {
     /// Moves a range of keys to storage servers picked at random. Says whether it did: a recovery, or the death of
     /// one of them, may come between.
     pub async fn move_keys(&self, range: KeyRange) -> bool {
-        let mover = self.controller().and_then(|controller| controller.mover());
-        match mover {
-            Some(mover) => mover.move_at_random(&range).await.is_ok(),
+        let controller = self.controller();
+        match controller.and_then(|controller| controller.distributor()) {
+            Some(distributor) => distributor.move_at_random(range).await,
             None => false,
         }
+    }
+}
+
+/// How clients come to the cluster.
+#[derive(Clone)]
+struct Clients {
+    env: Env,
+    coordinators: Rc<[ProcessId]>,
+    leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+}
+
+impl Clients {
+    fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
+        let kernel = self.env.kernel();
+        let addresses: Vec<String> = self
+            .coordinators
+            .iter()
+            .map(|process| kernel.process(*process).address.to_string())
+            .collect();
+        let seed = u128::from(kernel.seed());
+        let env = self.env.clone();
+        let connection = Connection {
+            process,
+            api_version,
+            knobs: self.env.live_knobs().clone(),
+            is_instant: self.env.is_instant(),
+            buggify: Some(Rc::new(move |site| env.buggify(site))),
+            leader: self.leader.clone(),
+            connection_string: format!("shaketable:{seed:016x}@{}", addresses.join(",")),
+            cluster_file_path: "fdb.cluster".into(),
+            cluster_id: (seed << 64) | (seed ^ 0x5eed_0000_c1a5_7e45),
+        };
+        Database::open(kernel, connection)
     }
 }

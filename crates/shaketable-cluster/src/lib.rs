@@ -2,6 +2,7 @@
 //! *emerges* from processes and messages.
 //!
 //! * [`proto`] is the border: the messages that client and servers exchange, and nothing else.
+//! * `data` has what client and servers both know of keys, values and mutations.
 //! * [`checker`] proves from the true commit order that a run was strictly serializable.
 //! * [`client`] is what a binding sees of a transaction.
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
@@ -15,13 +16,16 @@
 pub mod checker;
 pub mod client;
 pub mod cluster;
+mod data;
+mod distributor;
 pub mod error;
 pub mod faults;
-pub mod idempotency;
-pub mod kill;
+mod history;
 pub mod knobs;
 pub mod proto;
 pub mod server;
 pub mod short;
 mod stress;
 pub mod time_keeper;
+
+pub use cluster::kill;

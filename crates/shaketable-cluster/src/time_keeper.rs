@@ -4,7 +4,8 @@
 //! tuples of one integer, the seconds since 1970 and the version. Clients look there for the version of a moment. The
 //! cluster has no calendar of its own; whoever starts the keeper says what time it is.
 
-use crate::client::{Database, tuple};
+use crate::client::Database;
+use crate::data::tuple;
 use crate::proto::Key;
 use shaketable_kernel::{Kernel, Priority, ProcessId};
 

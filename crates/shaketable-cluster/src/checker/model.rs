@@ -4,7 +4,7 @@
 //! of transactions is walked through on one map, without a copy for each.
 
 use super::observation::{Read, Step};
-use crate::client::{atomic, versionstamp};
+use crate::data::{atomic, versionstamp};
 use crate::proto::{
     Key, KeyRange, KeySelector, KeyValue, Mutation, MutationKind, Value, Versionstamp,
 };

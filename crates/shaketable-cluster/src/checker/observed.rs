@@ -5,8 +5,9 @@
 //! a promise back that is to be proved (writes without conflict ranges, risky reads) has no place here.
 
 use super::{Observation, Outcome, Read, Step};
-use crate::client::atomic;
 use crate::client::{ConflictRangeKind, Database, Pending, RangeLimits, Transaction};
+use crate::data::atomic;
+use crate::data::key::KeyBound;
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, MutationKind, Value};
 use bytes::Bytes;
@@ -164,7 +165,7 @@ impl ObservedTransaction {
     /// Clears a key.
     pub fn clear(&self, key: Key) {
         self.transaction.clear(key.clone());
-        let end = [&key[..], &[0]].concat().into();
+        let end = KeyBound::after(&key).to_key();
         self.note_write(Step::Clear(KeyRange { begin: key, end }));
     }
 

@@ -5,7 +5,7 @@
 //! time. A vector of small shared vectors gives all three. A clone shares everything; a change copies the chunk
 //! it touches (and the short outer vector) if somebody else still looks at it.
 
-use super::key::KeyBound;
+use crate::data::key::KeyBound;
 use std::rc::Rc;
 
 /// Something that has a place in the order.

@@ -7,10 +7,10 @@
 //! A mapped read may not touch anything the transaction has written: it is answered by the storage server, which
 //! does not know of those writes.
 
-use super::key::{KeyBound, key_after};
 use super::range_read::RangeResult;
 use super::range_set::RangeSet;
 use super::write_map::{WriteCursor, WriteMap};
+use crate::data::key::{KeyBound, key_after};
 use crate::error::Error;
 use crate::proto::{Key, KeySelector};
 use bytes::Bytes;
@@ -190,7 +190,7 @@ pub(crate) fn range_of_native_read(
     reverse: bool,
     result: &RangeResult,
 ) -> (Key, Key) {
-    use super::key::ALL_END;
+    use crate::data::key::ALL_END;
     let ends = result.rows.first().zip(result.rows.last());
     let (lowest, highest) = match ends {
         Some((first, last)) if reverse => (Some(&last.key), Some(&first.key)),
@@ -221,8 +221,8 @@ pub(crate) fn range_of_native_read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::key::NORMAL_END;
     use crate::client::operations::Operation;
+    use crate::data::key::NORMAL_END;
     use crate::proto::{KeyValue, MutationKind};
 
     fn key(text: &str) -> Key {

@@ -5,7 +5,7 @@
 //! idle one does not wait. A request whose proxy is gone is sent to the next generation's.
 
 use super::database::Context;
-use super::pending::Shared;
+use crate::client::pending::Shared;
 use crate::error::Error;
 use crate::proto::{GetReadVersion, ReadVersion, TransactionPriority};
 use bytes::Bytes;

@@ -18,8 +18,16 @@ pub struct RangeLimits {
     pub bytes: Option<i32>,
 }
 
+/// No reply of a storage server is longer than the row that reaches this, and none has more rows.
+pub(crate) const REPLY_BYTES_MAX: i32 = 80_000;
 /// Byte targets of the streaming modes EXACT, SMALL, MEDIUM, LARGE and SERIAL.
-const MODE_BYTES: [Option<i32>; 5] = [None, Some(256), Some(1000), Some(4096), Some(80_000)];
+const MODE_BYTES: [Option<i32>; 5] = [
+    None,
+    Some(256),
+    Some(1000),
+    Some(4096),
+    Some(REPLY_BYTES_MAX),
+];
 /// Byte targets of the first iterations of streaming mode ITERATOR.
 const ITERATION_BYTES: [i32; 10] = [
     4096, 6144, 9216, 13_824, 20_736, 31_104, 46_656, 69_984, 80_000, 120_000,

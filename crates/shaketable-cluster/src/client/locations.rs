@@ -4,7 +4,7 @@
 //! dropped, and a commit proxy is asked again.
 
 use super::database::Context;
-use super::key::{ALL_END, key_after};
+use crate::data::key::{ALL_END, key_after};
 use crate::error::Error;
 use crate::proto::{GetKeyLocations, Key, KeyRange, ShardLocation};
 use bytes::Bytes;

@@ -5,7 +5,7 @@
 //! value are merged at once; those that cannot (different kinds, or operands of different lengths) are stacked. On
 //! an unreadable key everything is stacked, because only the commit knows the result.
 
-use super::atomic;
+use crate::data::atomic;
 use crate::error::Error;
 use crate::proto::{MutationKind, Value};
 use bytes::Bytes;

@@ -4,9 +4,9 @@
 //! known what a read would find: a row, nothing, or that the database must be asked. A segment that a
 //! versionstamp has made unreadable refuses every such question with 1036.
 
-use super::key::KeyBound;
 use super::snapshot_cache::{CacheCursor, CacheSegment, SnapshotCache};
 use super::write_map::{WriteCursor, WriteMap, WriteSegment};
+use crate::data::key::KeyBound;
 use crate::error::Error;
 use crate::proto::{KeyValue, Value};
 use std::cmp::Ordering;

@@ -22,8 +22,9 @@ mod forward;
 mod tests;
 
 use super::RangeLimits;
-use super::key::KeyBound;
+use super::limits::REPLY_BYTES_MAX;
 use super::overlay::{Cursor, Overlay, Segment};
+use crate::data::key::KeyBound;
 use crate::error::Error;
 use crate::proto::{Key, KeySelector, KeyValue};
 use bytes::Bytes;
@@ -285,7 +286,7 @@ impl RangeRead {
                 limits.rows = limits.rows.or(Some(rows(1)));
             }
             Some(bytes) => {
-                let bytes = (i64::from(bytes) << self.requests.min(20)).min(REPLY_BYTES_MAX);
+                let bytes = (i64::from(bytes) << self.requests.min(20)).min(REPLY_BYTES_MAX.into());
                 limits.bytes = Some(bytes as i32);
             }
             None => {}
@@ -295,9 +296,6 @@ impl RangeRead {
         limits
     }
 }
-
-/// No reply of a storage server is longer than the row that reaches this.
-const REPLY_BYTES_MAX: i64 = 80_000;
 
 /// From an unknown segment over single keys known to be cleared to the last unknown segment before something
 /// larger is known, but no further than `end`, nor more than `steps`. Counts the keys.

@@ -5,8 +5,8 @@
 //! 1007, 1009 and 1037 when no replica can serve the version.
 
 use super::database::Context;
-use super::key::ALL_END;
 use super::load_balance::{End, Open, Order};
+use crate::data::key::ALL_END;
 use crate::error::Error;
 use crate::proto::{
     GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue, Key,
@@ -83,28 +83,16 @@ impl Context {
     /// The sampled size of a range.
     pub(crate) async fn estimate_bytes(&self, range: KeyRange) -> Result<i64, Error> {
         let mut total = 0;
-        let mut begin = range.begin;
-        while begin < range.end {
-            let shard = self.locate(&begin, false).await?;
-            let end = shard.range.end.clone().min(range.end.clone());
-            let part = KeyRange {
-                begin: begin.clone(),
-                end: end.clone(),
-            };
-            let question = || GetStorageMetrics {
-                range: part.clone(),
-            };
-            match self
-                .ask(&shard, |server| &server.get_metrics, question)
-                .await
-            {
-                Ok(bytes) => {
-                    total += bytes;
-                    begin = end;
-                }
-                Err(failure) => Box::pin(self.relocate(&shard, failure)).await?,
-            }
-        }
+        let question = |range| GetStorageMetrics { range };
+        self.ask_each_shard(
+            range,
+            |server| &server.get_metrics,
+            question,
+            |_, bytes| {
+                total += bytes;
+            },
+        )
+        .await?;
         Ok(total)
     }
 
@@ -115,6 +103,39 @@ impl Context {
         chunk_bytes: i64,
     ) -> Result<Vec<Key>, Error> {
         let mut points = vec![range.begin.clone()];
+        let end = range.end.clone();
+        let question = |range| GetSplitPoints { range, chunk_bytes };
+        self.ask_each_shard(
+            range,
+            |server| &server.get_split_points,
+            question,
+            |begin, inner| {
+                if points.last() != Some(&begin) {
+                    points.push(begin);
+                }
+                points.extend(inner);
+            },
+        )
+        .await?;
+        if points.last() != Some(&end) {
+            points.push(end);
+        }
+        Ok(points)
+    }
+
+    /// Asks about the part of a range in each shard, from the first to the last. `found` is called
+    /// with the beginning of the part and what there is to say about it.
+    async fn ask_each_shard<Q, T>(
+        &self,
+        range: KeyRange,
+        endpoint: impl Fn(&StorageInterface) -> &Endpoint<Q>,
+        question: impl Fn(KeyRange) -> Q,
+        mut found: impl FnMut(Key, T),
+    ) -> Result<(), Error>
+    where
+        Q: Request<Reply = Result<T, StorageError>> + About,
+        T: 'static,
+    {
         let mut begin = range.begin;
         while begin < range.end {
             let shard = self.locate(&begin, false).await?;
@@ -123,28 +144,15 @@ impl Context {
                 begin: begin.clone(),
                 end: end.clone(),
             };
-            let question = || GetSplitPoints {
-                range: part.clone(),
-                chunk_bytes,
-            };
-            match self
-                .ask(&shard, |server| &server.get_split_points, question)
-                .await
-            {
-                Ok(inner) => {
-                    if points.last() != Some(&begin) {
-                        points.push(begin);
-                    }
-                    points.extend(inner);
+            match self.ask(&shard, &endpoint, || question(part.clone())).await {
+                Ok(answer) => {
+                    found(begin, answer);
                     begin = end;
                 }
                 Err(failure) => Box::pin(self.relocate(&shard, failure)).await?,
             }
         }
-        if points.last() != Some(&range.end) {
-            points.push(range.end);
-        }
-        Ok(points)
+        Ok(())
     }
 
     /// Waits at one storage server for the value of a key to change. `None` if the shard has moved.

@@ -6,18 +6,16 @@
 
 use super::RangeLimits;
 use super::database::Context;
-use super::key::{ALL_END, key_after};
+use super::limits::REPLY_BYTES_MAX;
 use super::range_read::RangeResult;
 use super::reads::Failure;
+use crate::data::key::{ALL_END, key_after};
 use crate::error::Error;
 use crate::proto::{
     GetKeyValues, GetMappedKeyValues, Key, KeyRange, KeySelector, KeyValue, MappedKeyValue,
     MappedKeyValues, ShardLocation, Version,
 };
 use bytes::Bytes;
-
-/// No reply is longer than the row that reaches this, and no reply has more rows.
-const REPLY_BYTES_MAX: i32 = 80_000;
 
 impl Context {
     /// The rows between two selectors without `or_equal`.

@@ -8,7 +8,7 @@
 //! A cursor sees three kinds of segments: single rows, ranges known to be empty, and unknown ranges.
 
 use super::chunks::{Chunks, Keyed, Position};
-use super::key::{AFTER_ALL, ALL_END, KeyBound, key_after};
+use crate::data::key::{AFTER_ALL, ALL_END, KeyBound, key_after};
 use crate::proto::{Key, KeyValue, Value};
 use bytes::Bytes;
 use std::rc::Rc;

@@ -17,6 +17,7 @@ mod status;
 pub use status::ClusterDescription;
 
 use super::RangeLimits;
+use crate::data::key::KeyBound;
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValues, Mutation, Value};
 use bytes::Bytes;
@@ -129,7 +130,7 @@ pub async fn get(host: &impl Host, key: Key) -> Result<Option<Value>, Error> {
         // FoundationDB knows no key after this one, and nothing is in an empty range.
         return Ok(None);
     }
-    let end = after(&key);
+    let end = KeyBound::after(&key).to_key();
     let rows = if host.api_version() >= 630 {
         let limits = RangeLimits::rows(i32::MAX);
         let (begin, end) = (first_greater_or_equal(key), first_greater_or_equal(end));
@@ -210,7 +211,7 @@ pub fn set(host: &impl Host, key: Key, value: Value) -> Result<(), Error> {
 /// Clears a special key.
 pub fn clear(host: &impl Host, key: Key) -> Result<(), Error> {
     let range = writable_range(host, &key)?;
-    let end = after(&key);
+    let end = KeyBound::after(&key).to_key();
     modules::clear(host, range, KeyRange { begin: key, end })
 }
 
@@ -260,10 +261,6 @@ fn is_special(key: &[u8]) -> bool {
     (BEGIN..END).contains(&key)
 }
 
-fn after(key: &Key) -> Key {
-    [&key[..], &[0]].concat().into()
-}
-
 fn first_greater_or_equal(key: Key) -> KeySelector {
     KeySelector {
         key,
@@ -277,7 +274,7 @@ fn without_or_equal(selector: KeySelector) -> KeySelector {
         return selector;
     }
     KeySelector {
-        key: after(&selector.key),
+        key: KeyBound::after(&selector.key).to_key(),
         or_equal: false,
         ..selector
     }
@@ -375,7 +372,10 @@ async fn resolve(
             }
             back if backwards => (rows[0].key.clone(), back + count),
             forth if count >= forth => (rows[forth as usize - 1].key.clone(), 1),
-            forth => (after(&rows[rows.len() - 1].key), forth - count),
+            forth => (
+                KeyBound::after(&rows[rows.len() - 1].key).to_key(),
+                forth - count,
+            ),
         };
     }
     let left = offset;

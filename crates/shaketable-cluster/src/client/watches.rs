@@ -9,9 +9,9 @@
 use super::Pending;
 use super::database::Context;
 use super::grv::GrvKind;
-use super::key::{ALL_END, METADATA_VERSION, max_write_key_bytes};
-use super::pending::Shared;
 use super::transaction::{Attempt, Inner, State, Transaction};
+use crate::client::pending::Shared;
+use crate::data::key::{ALL_END, METADATA_VERSION, max_write_key_bytes};
 use crate::error::Error;
 use crate::proto::{Key, ReadVersion, TransactionPriority, Value, Version};
 use shaketable_kernel::{First, Priority, Task, first_of};

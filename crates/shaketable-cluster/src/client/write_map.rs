@@ -8,8 +8,8 @@
 //! A clone is a snapshot: a read that waits for the database goes on with the writes it began with.
 
 use super::chunks::{Chunks, Keyed, Position};
-use super::key::{AFTER_ALL, ALL_END, KeyBound, is_key_after};
 use super::operations::{Operation, OperationStack, is_stamped};
+use crate::data::key::{AFTER_ALL, ALL_END, KeyBound, is_key_after};
 use crate::proto::{Key, KeyRange, MutationKind};
 use bytes::Bytes;
 

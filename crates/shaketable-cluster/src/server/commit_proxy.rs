@@ -9,9 +9,10 @@
 //! A proxy that loses contact with any of the others ends, without answering: what became of its
 //! transactions is for the recovery to decide, and for clients to find out.
 
-use crate::client::versionstamp;
+use crate::data::idempotency;
+use crate::data::key::KeyBound;
+use crate::data::versionstamp;
 use crate::error::Error;
-use crate::idempotency;
 use crate::proto::{
     Commit, CommitOutcome, CommitProxyInterface, CommitTransaction, GetKeyLocations, Key, KeyRange,
     Mutation, MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,
@@ -604,7 +605,7 @@ fn fill_versionstamps(transaction: &mut CommitTransaction, version: Version, ind
         *mutation = versionstamp::resolve(mutation.clone(), stamp(version, index));
         if stamped_key {
             let begin = mutation.param1.clone();
-            let end = [&begin[..], b"\0"].concat().into();
+            let end = KeyBound::after(&begin).to_key();
             transaction
                 .write_conflict_ranges
                 .push(KeyRange { begin, end });

@@ -4,14 +4,13 @@
 //! it starts a recovery (see [`crate::server::recovery`]). It keeps nothing of its own: a new controller
 //! reads what it needs from the coordinators and the logs.
 
-use crate::client::{Connection, Database};
 use crate::knobs::Knobs;
 use crate::proto::{ClientDbInfo, OpenDatabase};
 use crate::server::coordinator::{Coordinators, CoreState, Outvoted};
+use crate::server::distribution::{BeginDistribution, DataDistributor};
 use crate::server::env::Env;
 use crate::server::layout::Layout;
 use crate::server::messages::{GetServerDbInfo, ServerDbInfo, UpdateStorages};
-use crate::server::mover::Mover;
 use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::{Leader, LeaderVar};
@@ -26,8 +25,6 @@ use std::rc::{Rc, Weak};
 const FAILURE_REACTION: f64 = 0.4;
 /// How many servers the controller tells of a generation; these tell the others.
 const DBINFO_SEND_AMOUNT: usize = 5;
-/// The API version of the controller's own transactions.
-const API_VERSION: i32 = 740;
 /// The pause before a recovery that failed is tried again, in seconds.
 const RETRY_DELAY: f64 = 0.5;
 
@@ -48,33 +45,8 @@ pub struct Surroundings {
     pub client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
     /// The controller itself, for those who make trouble on purpose.
     pub controller: Rc<RefCell<WeakController>>,
-}
-
-impl Surroundings {
-    /// A database handle for a process.
-    pub fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
-        let kernel = self.env.kernel();
-        let addresses: Vec<String> = self
-            .coordinators
-            .processes
-            .iter()
-            .map(|process| kernel.process(*process).address.to_string())
-            .collect();
-        let seed = u128::from(kernel.seed());
-        let env = self.env.clone();
-        let connection = Connection {
-            process,
-            api_version,
-            knobs: self.env.live_knobs().clone(),
-            is_instant: self.env.is_instant(),
-            buggify: Some(Rc::new(move |site| env.buggify(site))),
-            leader: self.client_leader.clone(),
-            connection_string: format!("shaketable:{seed:016x}@{}", addresses.join(",")),
-            cluster_file_path: "fdb.cluster".into(),
-            cluster_id: (seed << 64) | (seed ^ 0x5eed_0000_c1a5_7e45),
-        };
-        Database::open(kernel, connection)
-    }
+    /// How a controller gets its data distributor.
+    pub begin_distribution: BeginDistribution,
 }
 
 /// A controller, for those who make trouble on purpose.
@@ -91,7 +63,7 @@ struct Inner {
     clients: RefCell<Vec<(u64, Reply<ClientDbInfo>)>>,
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
-    mover: RefCell<Weak<Mover>>,
+    distributor: RefCell<Option<Weak<dyn DataDistributor>>>,
     /// When servers were told last, and who of them is told later.
     broadcast_at: Cell<Time>,
     late: RefCell<Vec<ProcessId>>,
@@ -111,7 +83,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         clients: RefCell::default(),
         servers: RefCell::default(),
         recover: Notify::new(),
-        mover: RefCell::default(),
+        distributor: RefCell::default(),
         broadcast_at: Cell::new(Time::ZERO),
         late: RefCell::default(),
         replicated: Cell::new(false),
@@ -146,10 +118,11 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         replaced.await;
         stopping.stop();
     });
-    let mover = Mover::new(&controller, around.open_database(process, API_VERSION));
-    controller.0.mover.replace(Rc::downgrade(&mover));
+    let distributor = (around.begin_distribution)(&controller);
+    let weak = Rc::downgrade(&distributor);
+    controller.0.distributor.replace(Some(weak));
     role.spawn(async move {
-        let _mover = mover; // which knows the controller, and must not be kept by it
+        let _distributor = distributor; // which knows the controller, and must not be kept by it
         runner.run().await;
     });
     around.controller.replace(controller.downgrade());
@@ -196,9 +169,9 @@ impl Controller {
         &self.0.around.servers
     }
 
-    /// Whoever moves shards.
-    pub fn mover(&self) -> Option<Rc<Mover>> {
-        self.0.mover.borrow().upgrade()
+    /// Its data distributor.
+    pub fn distributor(&self) -> Option<Rc<dyn DataDistributor>> {
+        self.0.distributor.borrow().as_ref()?.upgrade()
     }
 
     /// Whether every shard is known to have all its replicas, as of the last look in this generation.
@@ -265,15 +238,15 @@ impl Controller {
             self.0.core.replace(generation.core.clone());
             self.publish(generation.clone());
             self.record_recovery(11, "accepting_commits");
-            let mover = self.mover().map(|mover| {
+            let distribution = self.distributor().map(|distributor| {
                 let process = self.0.role.process();
-                kernel.spawn(process, Priority::DataDistribution, mover.run())
+                kernel.spawn(process, Priority::DataDistribution, distributor.run())
             });
             let triggered = self.0.recover.notified();
             if let First::Left(()) = first_of(self.any_failure(&generation), triggered).await {
                 kernel.sleep(FAILURE_REACTION).await;
             }
-            drop(mover);
+            drop(distribution);
             self.set_replicated(false);
             self.0.generation.replace(None);
         }

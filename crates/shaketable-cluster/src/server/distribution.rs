@@ -1,13 +1,29 @@
 //! Data distribution: which storage servers hold which shards.
 
-use crate::proto::{Key, Mutation, MutationKind, Value};
+use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use crate::server::commit_proxy::assign_tags;
+use crate::server::controller::Controller;
 use crate::server::env::Env;
 use crate::server::layout::Layout;
 use crate::server::messages::{LogBatch, Payload, Tag};
 use crate::server::metadata::{Metadata, Team, key_servers_key, server_list_key};
 use crate::server::storage::FIRST_VERSION;
 use shaketable_kernel::ProcessId;
+use std::pin::Pin;
+use std::rc::Rc;
+
+/// What a controller wants of its data distributor. That one reads and writes the database as a
+/// client does, which no server can, so it is handed in from outside.
+pub trait DataDistributor {
+    /// Watches over the storage servers until it is dropped: one generation long.
+    fn run(self: Rc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
+
+    /// Moves a range to servers picked at random. Returns whether it did.
+    fn move_at_random(self: Rc<Self>, range: KeyRange) -> Pin<Box<dyn Future<Output = bool>>>;
+}
+
+/// Makes the data distributor of a controller.
+pub type BeginDistribution = Rc<dyn Fn(&Controller) -> Rc<dyn DataDistributor>>;
 
 /// The first batch of a new database: its configuration, its storage servers, its shards.
 pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) -> LogBatch {

@@ -1,8 +1,8 @@
 //! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to write down what commits.
 
-use crate::checker::History;
-use crate::cluster::ClusterConfig;
+use crate::history::History;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
+use crate::server::config::ClusterConfig;
 use shaketable_kernel::{Kernel, ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -9,6 +9,7 @@
 //! * `\xff/rangeLock/<begin>`: whether writes to the range that begins there are refused;
 //! * `\xff/dbLocked`, `\xff/metadataVersion`, `\xff/conf/…`.
 
+use crate::data::key::METADATA_VERSION;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use crate::server::messages::{DatabaseState, LogBatch, Payload, ShardChange, Tag};
 use crate::server::range_map::RangeMap;
@@ -29,10 +30,6 @@ pub const SERVER_LIST_PREFIX: &[u8] = b"\xff/serverList/";
 pub const RANGE_LOCK_PREFIX: &[u8] = b"\xff/rangeLock/";
 /// Set while the database is locked.
 pub const DATABASE_LOCKED_KEY: &[u8] = b"\xff/dbLocked";
-/// The key whose value every read version carries.
-pub const METADATA_VERSION_KEY: &[u8] = b"\xff/metadataVersion";
-/// The end of everything that is stored.
-pub const ALL_KEYS_END: &[u8] = b"\xff\xff";
 
 /// Who holds a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,7 +252,7 @@ impl Maps {
             kind => {
                 let key = &mutation.param1;
                 let old = self.rows.get(key);
-                match crate::client::atomic::apply(kind, old, &mutation.param2) {
+                match crate::data::atomic::apply(kind, old, &mutation.param2) {
                     Some(value) => {
                         self.rows.insert(key.clone(), value.clone());
                         self.derive(key, Some(&value), &mut touched);
@@ -269,7 +266,7 @@ impl Maps {
         }
         self.state = DatabaseState {
             locked: self.rows.get(DATABASE_LOCKED_KEY).cloned(),
-            metadata_version: self.rows.get(METADATA_VERSION_KEY).cloned(),
+            metadata_version: self.rows.get(&METADATA_VERSION).cloned(),
         };
         touched
     }
@@ -309,6 +306,7 @@ impl Maps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::key::ALL_END;
 
     fn set(key: Key, value: Value) -> Mutation {
         Mutation {
@@ -346,7 +344,7 @@ mod tests {
             changes[0].range,
             KeyRange {
                 begin: key("m"),
-                end: ALL_KEYS_END.into()
+                end: ALL_END
             }
         );
         assert_eq!(*changes[0].fetching, [3]);

@@ -3,8 +3,8 @@
 //! A range ends where the next one begins. Every mutation asks for the range around its key, at the proxy and at each storage server that
 //! hears of it, while ranges come and go only when shards move; so they lie in one sorted vector and not in a tree.
 
+use crate::data::key::ALL_END;
 use crate::proto::{Key, KeyRange};
-use crate::server::metadata::ALL_KEYS_END;
 use crate::server::small_key::SmallKey;
 
 /// Values by the key at which their range begins.
@@ -142,7 +142,7 @@ impl<T> RangeMap<T> {
     fn begin_at(&self, index: usize) -> Key {
         match self.ranges.get(index) {
             Some(range) => range.begin.clone(),
-            None => Key::from_static(ALL_KEYS_END),
+            None => ALL_END,
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(map.around(b"d"), (&key("d"), &2));
         assert_eq!(map.around(b"z"), (&key("m"), &3));
         assert_eq!(map.end_of(b"d"), key("m"));
-        assert_eq!(*map.end_of(b"m"), *ALL_KEYS_END);
+        assert_eq!(*map.end_of(b"m"), ALL_END);
         map.remove(b"d");
         assert_eq!(map.around(b"d"), (&key(""), &0));
         assert_eq!(map.end_of(b"d"), key("m"));

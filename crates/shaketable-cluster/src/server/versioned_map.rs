@@ -12,7 +12,7 @@
 //! Keys lie in the map (`SmallKey`) and values are boxed slices and not `Bytes`: half the size per row, and a row never
 //! pins the buffer of the transaction that wrote it.
 
-use crate::client::atomic::Outcome;
+use crate::data::atomic::Outcome;
 use crate::proto::Version;
 use crate::server::small_key::SmallKey;
 use bytes::Bytes;

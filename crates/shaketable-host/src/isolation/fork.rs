@@ -55,6 +55,7 @@ impl Child {
     /// and the process must have one thread.
     pub(super) fn fork(work: impl FnOnce() -> Vec<u8>) -> io::Result<Child> {
         Beacon::reset();
+        last_words::forget_being_asked();
         let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
         let ground = Ground::take();
         // SAFETY: this process has one thread (the worker of the program keeps to that), so that

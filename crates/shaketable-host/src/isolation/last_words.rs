@@ -73,6 +73,11 @@ pub(crate) fn is_asked_to_end() -> bool {
     ASKED_TO_END.load(Ordering::Relaxed)
 }
 
+/// Forgets that it was: that concerned an earlier run.
+pub(super) fn forget_being_asked() {
+    ASKED_TO_END.store(false, Ordering::Relaxed);
+}
+
 static PROBE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static STACK_TOP: AtomicUsize = AtomicUsize::new(0);
 /// The stack of the handlers.

@@ -1,8 +1,8 @@
 //! Reading from the beginning of a range.
 
 use super::{Phase, RangeRead, RangeResult, Step, count_cleared, count_cleared_back, skip_unknown};
-use crate::client::key::{ALL_END, KeyBound, key_after};
 use crate::client::overlay::{Overlay, Segment};
+use crate::data::key::{ALL_END, KeyBound, key_after};
 use crate::error::Error;
 use crate::proto::{Key, KeySelector};
 use bytes::Bytes;

@@ -3,11 +3,11 @@
 
 use super::{RangeRead, RangeResult, Step};
 use crate::client::RangeLimits;
-use crate::client::key::{ALL_END, NORMAL_END};
 use crate::client::operations::Operation;
 use crate::client::overlay::Overlay;
 use crate::client::snapshot_cache::SnapshotCache;
 use crate::client::write_map::WriteMap;
+use crate::data::key::{ALL_END, NORMAL_END};
 use crate::proto::{Key, KeySelector, KeyValue, MutationKind, Value};
 use std::collections::BTreeMap;
 

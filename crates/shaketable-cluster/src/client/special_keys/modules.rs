@@ -1,6 +1,7 @@
 //! The modules of the special key space, the ranges inside them, and what each range holds.
 
 use super::{Host, State, contains};
+use crate::data::key::KeyBound;
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeyValue, Mutation, MutationKind, Value};
 use bytes::Bytes;
@@ -385,7 +386,7 @@ async fn commit_lock(host: &impl Host) -> Result<(), Error> {
     let stored = host.read_system_key(key.clone()).await?;
     let Some(wanted) = wanted else {
         if stored.is_some() {
-            let end = super::after(&key);
+            let end = KeyBound::after(&key).to_key();
             host.write_system_key(
                 Mutation {
                     kind: MutationKind::ClearRange,

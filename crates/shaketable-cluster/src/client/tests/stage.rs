@@ -1,7 +1,8 @@
 //! A cluster of one task, for tests of the client alone: it answers every message of the border from one ordered
 //! map, and does wrong what a test tells it to.
 
-use crate::client::{Connection, Database, Transaction, atomic, versionstamp};
+use crate::client::{Connection, Database, Transaction};
+use crate::data::{atomic, versionstamp};
 use crate::error::Error;
 use crate::knobs::LiveKnobs;
 use crate::proto::*;
@@ -402,8 +403,8 @@ impl Server {
             }
         }
         if let Some(id) = commit.idempotency_id {
-            let key = crate::idempotency::key(version, 0);
-            let value = crate::idempotency::value(0, &[(id, 0)]);
+            let key = crate::data::idempotency::key(version, 0);
+            let value = crate::data::idempotency::value(0, &[(id, 0)]);
             self.rows
                 .borrow_mut()
                 .entry(key)

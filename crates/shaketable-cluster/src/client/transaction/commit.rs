@@ -16,12 +16,13 @@ use super::{Inner, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
 use crate::client::database::Context;
 use crate::client::grv::GrvKind;
-use crate::client::key::{ALL_END, key_after};
+use crate::client::limits::REPLY_BYTES_MAX;
 use crate::client::pending::Shared;
 use crate::client::range_set::RangeSet;
 use crate::client::{Pending, RangeLimits, special_keys, watches};
+use crate::data::idempotency;
+use crate::data::key::{ALL_END, key_after};
 use crate::error::Error;
-use crate::idempotency;
 use crate::proto::{
     Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, TransactionPriority,
     Version, Versionstamp,
@@ -393,7 +394,7 @@ impl Context {
                 let limits = RangeLimits {
                     rows: None,
                     min_rows: 1,
-                    bytes: Some(80_000),
+                    bytes: Some(REPLY_BYTES_MAX),
                 };
                 let (from, to) = (edge(begin), edge(end.clone()));
                 let Ok(answer) = self.get_rows(from, to, limits, false, version).await else {

@@ -11,11 +11,11 @@ use super::{Inner, State, Transaction};
 use crate::client::conflicts::{
     range_of_forward_read, range_of_native_read, range_of_reverse_read, range_of_selector,
 };
-use crate::client::key::{ALL_END, METADATA_VERSION, key_after, max_key_bytes};
 use crate::client::overlay::{Overlay, Segment};
 use crate::client::range_read::{RangeRead, RangeResult, Step};
 use crate::client::write_map::WriteMap;
 use crate::client::{Pending, RangeLimits, special_keys};
+use crate::data::key::{ALL_END, METADATA_VERSION, key_after, max_key_bytes};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValues, MappedKeyValues, Value};
 use bytes::Bytes;
@@ -555,7 +555,7 @@ impl Inner {
 
 /// A selector whose key is no longer than a key can be.
 fn cut(mut selector: KeySelector) -> KeySelector {
-    selector.key = crate::client::key::cut_to_limit(selector.key);
+    selector.key = crate::data::key::cut_to_limit(selector.key);
     selector
 }
 

@@ -2,10 +2,10 @@
 
 use super::Inner;
 use crate::client::conflicts::RANGE_BYTES;
-use crate::client::key::key_after;
 use crate::client::range_set::RangeSet;
 use crate::client::special_keys::{self, ClusterDescription, Host};
-use crate::client::versionstamp;
+use crate::data::key::key_after;
+use crate::data::versionstamp;
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use std::cell::RefCell;

@@ -7,13 +7,13 @@
 use super::attempt::Attempt;
 use crate::client::conflicts::ReadConflicts;
 use crate::client::database::Context;
-use crate::client::key::{ALL_END, NORMAL_END};
 use crate::client::options::OptionValue;
 use crate::client::pending::Shared;
 use crate::client::range_set::RangeSet;
 use crate::client::snapshot_cache::SnapshotCache;
 use crate::client::watches::Watch;
 use crate::client::write_map::WriteMap;
+use crate::data::key::{ALL_END, NORMAL_END};
 use crate::error::Error;
 use crate::proto::{
     CommitTransaction, Key, KeyRange, ReadVersion, TransactionPriority, Version, Versionstamp,

@@ -6,12 +6,13 @@
 
 use super::{ConflictRangeKind, Inner, State, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
-use crate::client::key::{
+use crate::client::operations::Operation;
+use crate::client::special_keys;
+use crate::data::key::{
     KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, cut_to_limit, key_after, max_key_bytes,
     max_write_key_bytes,
 };
-use crate::client::operations::Operation;
-use crate::client::{atomic, special_keys, versionstamp};
+use crate::data::{atomic, versionstamp};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use bytes::Bytes;

@@ -7,10 +7,10 @@
 //! a shard is one of three: none, *fetching* (it hears of mutations and keeps them until it has the rows),
 //! *held*. Like rows, changes of shards can be undone.
 
-use crate::client::atomic;
+use crate::data::atomic;
+use crate::data::key::ALL_END;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Version};
 use crate::server::messages::{Epoch, ShardChange, Tag};
-use crate::server::metadata::ALL_KEYS_END;
 use crate::server::range_map::RangeMap;
 use crate::server::versioned_map::VersionedMap;
 use bytes::Bytes;
@@ -363,7 +363,7 @@ impl StorageDisk {
             };
             (begin, from) = (earlier, from.max(since));
         }
-        let mut end = Bytes::from_static(ALL_KEYS_END);
+        let mut end = ALL_END;
         for (later, shard) in self.shards.after(key) {
             match self.serves(shard) {
                 Some(since) => from = from.max(since),
@@ -411,7 +411,7 @@ impl StorageDisk {
 
     /// Makes a key the beginning of a shard. A fetch that is cut begins anew in both halves.
     fn cut(&mut self, key: &Key) {
-        if **key >= *ALL_KEYS_END || self.shards.begins_with(key) {
+        if **key >= *ALL_END || self.shards.begins_with(key) {
             return;
         }
         let mut half = self.shards.around_mut(key).clone();

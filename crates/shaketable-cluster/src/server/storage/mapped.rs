@@ -1,7 +1,8 @@
 //! Mapped reads: a range read whose rows each become another read, done where the rows are.
 
 use super::{Answer, Storage};
-use crate::client::mapper::{
+use crate::data::key::KeyBound;
+use crate::data::mapper::{
     self, Mapper, SECONDARY_BYTES_MAX, SECONDARY_READS_AT_ONCE, SECONDARY_ROWS_MAX,
 };
 use crate::error::Error;
@@ -9,7 +10,6 @@ use crate::proto::{
     GetKeyValues, GetMappedKeyValues, KeyRange, KeySelector, KeyValue, MappedKeyValue,
     MappedKeyValues, StorageError, Version,
 };
-use crate::server::storage::reads;
 use std::rc::Rc;
 
 impl Storage {
@@ -51,7 +51,7 @@ impl Storage {
                     mapper::prefix_range(mapped).map_err(StorageError::Code)?
                 } else {
                     KeyRange {
-                        end: reads::after(&mapped),
+                        end: KeyBound::after(&mapped).to_key(),
                         begin: mapped,
                     }
                 };

@@ -1,7 +1,7 @@
 //! How a storage server reads: selectors and ranges inside the keys it serves.
 
+use crate::data::key::{ALL_END, KeyBound};
 use crate::proto::{GetKeyValues, Key, KeyRange, KeySelector, KeyValue, KeyValues, Version};
-use crate::server::metadata::ALL_KEYS_END;
 use crate::server::versioned_map::VersionedMap;
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ pub fn resolve(
         offset: 0,
     };
     let from: Key = if selector.or_equal {
-        after(&selector.key)
+        KeyBound::after(&selector.key).to_key()
     } else {
         selector.key.clone()
     };
@@ -34,7 +34,7 @@ pub fn resolve(
                 return exactly(Bytes::copy_from_slice(key));
             }
         }
-        if *served.end >= *ALL_KEYS_END {
+        if served.end >= ALL_END {
             return exactly(served.end.clone());
         }
         KeySelector {
@@ -71,7 +71,7 @@ pub fn bound(
     served: &KeyRange,
 ) -> Option<Key> {
     let from: Key = if selector.or_equal {
-        after(&selector.key)
+        KeyBound::after(&selector.key).to_key()
     } else {
         selector.key.clone()
     };
@@ -164,11 +164,6 @@ pub fn split_points(
         chunk += (key.len() + value.len()) as i64;
     }
     points
-}
-
-/// The first key after a key.
-pub fn after(key: &[u8]) -> Key {
-    [key, b"\0"].concat().into()
 }
 
 #[cfg(test)]

@@ -8,15 +8,16 @@
 //! and its name is taken off the list.
 
 use crate::client::{Database, RangeLimits, Transaction};
+use crate::data::key::{ALL_END, KeyBound};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Version};
 use crate::server::controller::Controller;
 use crate::server::coordinator::CoreState;
+use crate::server::distribution::DataDistributor;
 use crate::server::layout::Fitness;
 use crate::server::messages::{CommitEmptyBatch, Tag, WaitShardsHeld};
 use crate::server::metadata::{
-    ALL_KEYS_END, KEY_SERVERS_PREFIX, SERVER_LIST_PREFIX, Team, key_servers_key, server_list_key,
-    server_list_tag,
+    KEY_SERVERS_PREFIX, SERVER_LIST_PREFIX, Team, key_servers_key, server_list_key, server_list_tag,
 };
 use crate::server::storage;
 use crate::server::worker::{
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use shaketable_kernel::{AsyncVar, Kernel, Notify, ProcessId, Stream, Time, first_of};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// The pause after something went wrong, in seconds.
@@ -34,6 +36,8 @@ const RETRY: f64 = 1.0;
 const RETRY_MAX: f64 = 30.0;
 /// How long a fetch may take before the move is given up, in seconds.
 const FETCH_TIMEOUT: f64 = 60.0;
+/// The API version of its transactions.
+pub(crate) const API_VERSION: i32 = 740;
 /// How many shards are read at once.
 const ROWS_AT_ONCE: i32 = 10_000;
 
@@ -43,7 +47,7 @@ const LOCK_AWARE: i32 = 700;
 
 /// The move, or the repair, could not be finished now.
 #[derive(Debug)]
-pub struct Interrupted;
+struct Interrupted;
 
 impl From<Error> for Interrupted {
     fn from(_: Error) -> Interrupted {
@@ -52,7 +56,7 @@ impl From<Error> for Interrupted {
 }
 
 /// The data distributor of a controller.
-pub struct Mover {
+pub(crate) struct Distributor {
     controller: Controller,
     kernel: Kernel,
     process: ProcessId,
@@ -88,11 +92,11 @@ struct Shard {
     team: Team,
 }
 
-impl Mover {
+impl Distributor {
     /// For a controller, with a database handle on its process.
-    pub fn new(controller: &Controller, database: Database) -> Rc<Mover> {
+    pub(crate) fn new(controller: &Controller, database: Database) -> Rc<Distributor> {
         let kernel = database.kernel().clone();
-        Rc::new(Mover {
+        Rc::new(Distributor {
             controller: controller.clone(),
             process: controller.process(),
             random: kernel.stream("data distribution"),
@@ -105,8 +109,7 @@ impl Mover {
         })
     }
 
-    /// Moves a range to servers picked at random.
-    pub async fn move_at_random(&self, range: &KeyRange) -> Result<(), Interrupted> {
+    async fn move_to_random_team(&self, range: &KeyRange) -> Result<(), Interrupted> {
         let replicas = self.replicas()?;
         let mut servers = self.healthy();
         self.random.shuffle(&mut servers);
@@ -117,9 +120,8 @@ impl Mover {
         self.move_range(range, &team).await
     }
 
-    /// Watches over the storage servers for ever. Begins by looking at every shard: the configuration may have
-    /// changed.
-    pub async fn run(self: Rc<Self>) {
+    /// Begins by looking at every shard: the configuration may have changed.
+    async fn watch_storages(self: Rc<Self>) {
         self.checked.set(false);
         let mut pause = RETRY;
         let mut watched: BTreeSet<Tag> = BTreeSet::new();
@@ -127,10 +129,10 @@ impl Mover {
             let core = self.controller.core();
             for (tag, process) in &core.storages {
                 if watched.insert(*tag) {
-                    let mover = self.clone();
+                    let distributor = self.clone();
                     let process = *process;
                     self.controller
-                        .spawn(async move { mover.watch(process).await });
+                        .spawn(async move { distributor.watch(process).await });
                 }
             }
             let changed = self.changed.notified();
@@ -349,7 +351,7 @@ impl Mover {
     }
 
     /// Moves a range to a team. Nothing happens if it is there.
-    pub async fn move_range(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
+    async fn move_range(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
         while self.busy.get() {
             self.busy.on_change().await;
         }
@@ -390,7 +392,7 @@ impl Mover {
             }
             let first = key_servers_key(&range.begin);
             let end = key_servers_key(&range.end);
-            transaction.clear_range([&first[..], b"\0"].concat().into(), end);
+            transaction.clear_range(KeyBound::after(&first).to_key(), end);
             transaction.set(first, Team::new(team, &[]).encode());
             Ok(())
         })
@@ -466,6 +468,16 @@ impl Mover {
     }
 }
 
+impl DataDistributor for Distributor {
+    fn run(self: Rc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(self.watch_storages())
+    }
+
+    fn move_at_random(self: Rc<Self>, range: KeyRange) -> Pin<Box<dyn Future<Output = bool>>> {
+        Box::pin(async move { self.move_to_random_team(&range).await.is_ok() })
+    }
+}
+
 fn overlapping<'a>(shards: &'a [Shard], range: &'a KeyRange) -> impl Iterator<Item = &'a Shard> {
     shards
         .iter()
@@ -513,17 +525,13 @@ async fn read_server_list(transaction: &Transaction) -> Result<Vec<Tag>, Error> 
 
 async fn read_shards(transaction: &Transaction) -> Result<Vec<Shard>, Error> {
     let begin = Bytes::from_static(KEY_SERVERS_PREFIX);
-    let end: Key = [KEY_SERVERS_PREFIX, ALL_KEYS_END].concat().into();
+    let end: Key = [KEY_SERVERS_PREFIX, &ALL_END].concat().into();
     let rows = read_rows(transaction, begin, end).await?;
     let begins: Vec<Key> = rows
         .iter()
         .map(|row| row.key.slice(KEY_SERVERS_PREFIX.len()..))
         .collect();
-    let ends = begins
-        .iter()
-        .skip(1)
-        .cloned()
-        .chain([Bytes::from_static(ALL_KEYS_END)]);
+    let ends = begins.iter().skip(1).cloned().chain([ALL_END]);
     let shards = begins.iter().cloned().zip(ends).zip(&rows);
     Ok(shards
         .filter_map(|((begin, end), row)| {

@@ -10,7 +10,7 @@
 //! * so many zones stay alive that all replicas find a place;
 //! * while faults are off nothing is killed, except that a single process may be rebooted.
 
-use crate::cluster::Cluster;
+use super::Cluster;
 use crate::server::layout::Configuration;
 use crate::server::messages::{Epoch, Tag};
 use shaketable_kernel::{Kernel, KillKind, ProcessId, Stream};
@@ -29,7 +29,7 @@ pub enum Target {
 }
 
 /// What has been killed so far.
-pub(crate) struct Losses {
+pub(super) struct Losses {
     stream: Stream,
     /// Coordinators that must stay.
     protected: Vec<ProcessId>,
@@ -40,7 +40,7 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    pub(crate) fn new(kernel: &Kernel, coordinators: &[ProcessId]) -> Losses {
+    pub(super) fn new(kernel: &Kernel, coordinators: &[ProcessId]) -> Losses {
         let stream = kernel.stream("kills");
         let mut protected = coordinators.to_vec();
         stream.shuffle(&mut protected);
