@@ -1,12 +1,15 @@
-//! Selects the API version and sees to it that `-lfdb_c` finds something.
+//! Selects the API version and makes sure that `-lfdb_c` finds something.
 //!
-//! The version is passed to the sources as `since_<version>`, for the selected version and every one before it.
+//! The version is passed to the sources as `since_<version>`, for the selected version and every
+//! one before it.
 //!
 //! What `-lfdb_c` finds is, in this order:
-//! * the library in the directory `FDB_CLIENT_LIB_PATH`, when that is set: the real client, or Shaketable's;
-//! * a stub that is compiled here from the names in `symbols.csv`. It lets programs and workload libraries link on a
-//!   machine without FoundationDB, and it records `libfdb_c.so` in those that use `fdb_*`, so that the loader finds the
-//!   real library wherever there is one. Its functions refuse: each says what to do and aborts.
+//! * the library in the directory `FDB_CLIENT_LIB_PATH`, when that is set: the real client, or
+//!   Shaketable's;
+//! * a stub that is compiled here from the names in `symbols.csv`. It lets programs and workload
+//!   libraries link on a machine without FoundationDB, and it records `libfdb_c.so` in those that
+//!   use `fdb_*`, so that the loader finds the real library wherever there is one. Its functions
+//!   only print what to do, and abort.
 
 use std::env;
 use std::fmt::Write;
@@ -72,7 +75,8 @@ fn link(out: &Path) {
     println!("cargo::rustc-link-search=native={}", directory.display());
 }
 
-/// Compiles the stub into `out`. A missing compiler is the user's to mend, so it is reported, not a panic.
+/// Compiles the stub into `out`. A missing compiler is for the user to install, so it is reported
+/// and not a panic.
 fn make_stub(out: &Path) -> Result<(), String> {
     let os = env::var("CARGO_CFG_TARGET_OS").expect("cargo sets CARGO_CFG_TARGET_OS");
     let (file, arguments): (&str, &[&str]) = match os.as_str() {

@@ -1,10 +1,9 @@
-//! Exports the program's symbols to the libraries it loads (`fdb_*`, and the C library's
-//! functions for time and chance), and packs the crate in `sys/` so that the program can carry
-//! it.
+//! Exports the program's symbols to the libraries it loads (`fdb_*`, and the C library's functions
+//! for time and randomness), and packs the crate in `sys/` so that the program can carry it.
 //!
-//! The folder `sys` of this package links to the files of that crate. A published package
-//! contains what the links point to, under a manifest of another name: a folder with a
-//! `Cargo.toml` would be a package of its own, and left out.
+//! The folder `sys` of this package links to the files of that crate. A published package contains
+//! what the links point to, under a manifest of another name: a folder with a `Cargo.toml` would be
+//! a package of its own, and left out.
 
 use std::env;
 use std::fs;

@@ -1,7 +1,8 @@
 //! Makes an empty shared object that calls itself `libfdb_c.so`.
 //!
-//! A workload library names `libfdb_c.so` among what it needs. The host is that library already, but the loader wants
-//! to see the name; `src/library/stand_in.rs` loads this object, and the loader is content.
+//! A workload library lists `libfdb_c.so` among the libraries it needs. The host already plays that
+//! part, but the loader looks for the name; `src/library/stand_in.rs` loads this object, which
+//! satisfies the loader.
 
 use std::env;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Checks the choice of a FoundationDB, and compiles the C++ shim where a feature asks for it.
 //!
 //! The choice is checked here as well as in the library, because `foundationdb` and its own
-//! dependencies stumble over a bad one first, and what they say about it is hard to understand.
+//! dependencies stumble over a bad one first, and their errors are hard to understand.
 
 use std::env;
 

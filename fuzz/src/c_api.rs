@@ -167,7 +167,7 @@ struct World {
     commits: Vec<Vec<Write>>,
     committed_version: i64,
     // Dropped after the handles above are of no more use.
-    _border: Border,
+    _c_api: CApi,
 }
 
 /// A transaction, and what the model knows of it.
@@ -200,8 +200,8 @@ impl World {
         let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
         let process = kernel.add_process(ProcessSpec::default());
         kernel.boot(process);
-        let mut border = Border::new(&kernel);
-        let database = border.lend_database(cluster.open_database(process, 740));
+        let mut c_api = CApi::new(&kernel);
+        let database = c_api.lend_database(cluster.open_database(process, 740));
         World {
             slots: std::array::from_fn(|_| Transaction::new(database)),
             kernel,
@@ -209,7 +209,7 @@ impl World {
             committed: Map::new(),
             commits: Vec::new(),
             committed_version: 0,
-            _border: border,
+            _c_api: c_api,
         }
     }
 

@@ -1,5 +1,5 @@
-//! The shape of a workload library: a `cdylib` that exports a C function and uses the crate `foundationdb`.
-//! `tests/linking.rs` looks at what the linker wrote into it.
+//! The shape of a workload library: a `cdylib` that exports a C function and uses the crate
+//! `foundationdb`. `tests/linking.rs` looks at what the linker wrote into it.
 
 use foundationdb::Database;
 

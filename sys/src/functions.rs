@@ -1,7 +1,8 @@
 //! The functions of `fdb_c.h`, one file per object they work on.
 //!
-//! A function stands under a `cfg` when not every API version has it; `build.rs` sets `since_<version>` for the selected
-//! version and all before it. `symbols.csv` says the same once more, in a table, and a test compares the two.
+//! A function stands under a `cfg` when not every API version has it; `build.rs` sets
+//! `since_<version>` for the selected version and all before it. `symbols.csv` holds the same facts
+//! in a table, and a test compares the two.
 
 mod blob;
 mod database;

@@ -175,7 +175,7 @@ assert_layout!(
     file_version @ 36, encryption_ctx @ 44,
 );
 
-/// A mutation inside a granule; what its parameters mean, its type says.
+/// A mutation inside a granule; its type determines what its parameters mean.
 #[cfg(since_730)]
 #[repr(C, packed(4))]
 #[derive(Debug, Copy, Clone)]

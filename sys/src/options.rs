@@ -1,9 +1,10 @@
-//! Option codes, atomic operations, streaming modes and the other numbers of `fdb_c_options.g.h`, under the names bindgen
-//! gives them.
+//! Option codes, atomic operations, streaming modes and the other numbers of `fdb_c_options.g.h`,
+//! under the names bindgen gives them.
 //!
-//! Every code that any version from 5.1 to 7.4 knew is here, whatever version is selected: no code was ever given to two
-//! options, and a client answers one it does not know with an error. What each option does is told by FoundationDB's
-//! `fdb.options`, so the constants carry no text of their own.
+//! Every code that any version from 5.1 to 7.4 knew is here, whatever version is selected: no code
+//! was ever given to two options, and a client refuses one that it does not know with an error.
+//! FoundationDB's `fdb.options` describes what each option does, so the constants carry no text of
+//! their own.
 
 #![allow(missing_docs)]
 
@@ -200,7 +201,7 @@ pub type FDBConflictRangeType = c_uint;
 pub const FDBConflictRangeType_FDB_CONFLICT_RANGE_TYPE_READ: FDBConflictRangeType = 0;
 pub const FDBConflictRangeType_FDB_CONFLICT_RANGE_TYPE_WRITE: FDBConflictRangeType = 1;
 
-/// Questions that `fdb_error_predicate` answers about an error code.
+/// The predicates of `fdb_error_predicate`.
 pub type FDBErrorPredicate = c_uint;
 pub const FDBErrorPredicate_FDB_ERROR_PREDICATE_RETRYABLE: FDBErrorPredicate = 50000;
 pub const FDBErrorPredicate_FDB_ERROR_PREDICATE_MAYBE_COMMITTED: FDBErrorPredicate = 50001;

@@ -1,7 +1,8 @@
 //! Handles, keys and rows: the types that every part of the API shares.
 //!
-//! Rows come in arrays whose elements are packed to four bytes, so a pointer inside one is often not aligned: read it by
-//! value, never through a reference. Sizes and offsets are checked while compiling.
+//! Rows come in arrays whose elements are packed to four bytes, so a pointer inside one is often
+//! not aligned: read it by value, never through a reference. Sizes and offsets are checked while
+//! compiling.
 
 use std::os::raw::{c_int, c_void};
 
@@ -160,7 +161,8 @@ pub struct FDBMappedKeyValue {
 #[cfg(since_710)]
 pub type mappedkeyvalue = FDBMappedKeyValue;
 
-/// Asserts, while compiling, the size, alignment and offsets that a 64-bit C compiler gives a struct.
+/// Asserts, while compiling, the size, alignment and offsets that a 64-bit C compiler gives a
+/// struct.
 macro_rules! assert_layout {
     ($type:ident, size $size:literal, align $align:literal, $($field:ident @ $offset:literal),+ $(,)?) => {
         #[cfg(target_pointer_width = "64")]

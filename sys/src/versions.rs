@@ -1,4 +1,5 @@
-//! The selected API version, and the macro with which `foundationdb` and its users choose code by it.
+//! The selected API version, and the macro with which `foundationdb` and its users choose code by
+//! it.
 
 // `build.rs` writes `FDB_API_VERSION`: it alone knows which feature was selected.
 include!(concat!(env!("OUT_DIR"), "/api_version.rs"));
@@ -21,9 +22,9 @@ pub const FDB_API_VERSION_TENANT_API_RELEASED: u32 = 720;
 
 /// Keeps code only for some API versions, in places where an attribute cannot stand.
 ///
-/// The range is given as `min = 620`, `max = 600` or `min = 510, max = 600`, both ends inclusive; features that should
-/// keep the code as well may follow (`min = 620, feature = "extra"`). What is asked is the *calling* crate: which of its
-/// features `fdb-5_1` to `fdb-7_4` is on.
+/// The range is given as `min = 620`, `max = 600` or `min = 510, max = 600`, both ends inclusive;
+/// features that should keep the code as well may follow (`min = 620, feature = "extra"`). The
+/// features `fdb-5_1` to `fdb-7_4` of the *calling* crate decide.
 ///
 /// ```
 /// # use foundationdb_sys::if_cfg_api_versions;
@@ -104,7 +105,7 @@ macro_rules! __api_versions_keep {
     };
 }
 
-/// What [`if_cfg_api_versions`] says to a version that never was.
+/// The error of [`if_cfg_api_versions`] for a version that never existed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __api_versions_unknown {

@@ -1,8 +1,10 @@
-//! What the linker records when there is no libfdb_c on the machine: a library or program that uses FoundationDB asks the
-//! loader for `libfdb_c.so`, one that brings an engine does not, and the stub never passes for a client.
+//! What the linker records when there is no libfdb_c on the machine: a library or program that uses
+//! FoundationDB asks the loader for `libfdb_c.so`, one that brings an engine does not, and the stub
+//! never passes for a client.
 //!
-//! Real programs and libraries are the examples of this package, which cargo builds before its tests. What depends on the
-//! order in which a program names its crates is tried with rustc alone, on crates of a few lines.
+//! Real programs and libraries are the examples of this package, which cargo builds before its
+//! tests. What depends on the order in which a program names its crates is tried with rustc alone,
+//! on crates of a few lines.
 
 // It is about ELF files and GNU's rules for them.
 #![cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
-//! `symbols.csv` is the list of what a libfdb_c exports and what its header declares, per version. The stub is made from
-//! it; the declarations are written by hand. These tests hold the three together.
+//! `symbols.csv` is the list of what a libfdb_c exports and what its header declares, per version.
+//! The stub is made from it; the declarations are written by hand. These tests hold the three
+//! together.
 
 use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,6 @@
-//! `if_cfg_api_versions!` keeps and drops code by the features of the crate that calls it. The tests of this package are
-//! compiled with `fdb-7_4`, because the crate `foundationdb` that they use asks for it.
+//! `if_cfg_api_versions!` keeps and drops code by the features of the crate that calls it. The
+//! tests of this package are compiled with `fdb-7_4`, because the crate `foundationdb` that they
+//! use asks for it.
 
 use foundationdb_sys::{FDB_API_VERSION, if_cfg_api_versions};
 

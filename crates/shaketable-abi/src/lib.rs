@@ -2,30 +2,29 @@
 //!
 //! An External workload is a shared library. `fdbserver -r simulation` (or Shaketable's embedded
 //! host) loads it, looks up [`FACTORY_SYMBOL`], hands the factory a context and receives a workload
-//! whose phases it then calls. Both sides of that border use the types in this crate, so a layout
-//! can be wrong in one place only, and the assertions at the end of each module would catch it
-//! there.
+//! whose phases it then calls. Both sides use the types in this crate, so a layout can be wrong in
+//! one place only, and the assertions at the end of each module would catch it there.
 //!
 //! Two generations exist, exported under the same symbol, and nothing in the library file tells
 //! them apart:
 //!
 //! * [`v1`], spoken by FoundationDB 7.4.6 and later: handles are `{ inner, vtable }` and the two
 //!   structures that open the conversation start with a small integer, `api_version`.
-//! * An older one, spoken by 7.4.0 to 7.4.5: function pointers are inline and the first word of every
-//!   structure is a pointer. Shaketable does not speak it, and only recognises it.
+//! * An older one, spoken by 7.4.0 to 7.4.5: function pointers are inline and the first word of
+//!   every structure is a pointer. Shaketable does not speak it, and only recognises it.
 //!
 //! The first word of a context is therefore enough to know the host; see
 //! [`looks_like_v1`].
 //!
-//! What crosses the border is only described here, never called: this crate contains no behaviour
-//! beyond that one check, allocates nothing and depends on nothing.
+//! What passes between the two is only described here, never called: this crate contains no
+//! behaviour beyond that one check, allocates nothing and depends on nothing.
 #![no_std]
 
 use core::ffi::{c_char, c_int};
 
 pub mod v1;
 
-/// The symbol a host looks up when a test file says `useCAPI = true`.
+/// The symbol a host looks up when a test file sets `useCAPI = true`.
 pub const FACTORY_SYMBOL: &str = "workloadCFactory";
 
 /// The symbol a host looks up for the C++ ABI.
@@ -45,11 +44,11 @@ pub struct FDBFuture {
 
 /// Severity of a trace event, as C passes it.
 ///
-/// A plain integer and not a Rust enum: the other side may be a C program that passes anything,
-/// and an enum with a foreign value would be undefined behaviour before anybody could complain.
+/// A plain integer and not a Rust enum: the other side may be a C program that passes anything, and
+/// an enum with a foreign value would be undefined behaviour before it could be reported.
 pub type FDBSeverity = c_int;
 
-/// Written only where somebody asked for it.
+/// Written only where it was asked for.
 pub const FDB_SEVERITY_DEBUG: FDBSeverity = 0;
 /// An ordinary event.
 pub const FDB_SEVERITY_INFO: FDBSeverity = 1;

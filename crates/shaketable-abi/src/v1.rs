@@ -1,6 +1,6 @@
 //! The ABI of FoundationDB 7.4.6 and later: `{ inner, vtable }` handles.
 //!
-//! Rules of ownership, which the types cannot say:
+//! Rules of ownership, which the types cannot express:
 //!
 //! * Every vtable a host hands out lives as long as the process. Later versions may append slots at
 //!   the end of one, never reorder them.
@@ -14,7 +14,7 @@
 use crate::{FDBDatabase, FDBFuture, FDBMetric, FDBSeverity, FDBStringPair};
 use core::ffi::{c_char, c_double, c_int};
 
-/// What a v1 host writes into `api_version`, and what a v1 workload answers.
+/// What a v1 host writes into `api_version`, and what a v1 workload returns.
 pub const FDB_WORKLOAD_API_VERSION: c_int = 1;
 
 /// The host's side of a metrics list.

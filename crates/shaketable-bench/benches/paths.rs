@@ -1,7 +1,8 @@
 //! How long each path takes: `cargo bench -p shaketable-bench --bench paths [-- FILTER]`.
 //!
-//! A table of times on the wall, fastest, slowest, median and mean, by divan; where a row does many operations at once, their
-//! rate stands below it. Look at the fastest column when the machine is busy.
+//! A table of times on the wall, fastest, slowest, median and mean, by divan; where a row does many
+//! operations at once, their rate stands below it. Look at the fastest column when the machine is
+//! busy.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

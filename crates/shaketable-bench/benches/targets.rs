@@ -1,7 +1,9 @@
-//! The figures that have a target, each beside it: `cargo bench -p shaketable-bench --bench targets [-- PART…]`.
+//! The figures that have a target, each beside it:
+//! `cargo bench -p shaketable-bench --bench targets [-- PART…]`.
 //!
-//! Each part runs in a process of its own, so that memory is measured on a clean slate. Rates are per second of CPU time, best of several runs, unless the
-//! line says `wall`; instructions are counted by callgrind, where valgrind is installed.
+//! Each part runs in a process of its own, so that memory is measured on a clean slate. Rates are
+//! per second of CPU time, best of several runs, unless the line says `wall`; instructions are
+//! counted by callgrind, where valgrind is installed.
 
 use shaketable_bench::gauge::Target::{AtLeast, AtMost, None as NoTarget};
 use shaketable_bench::gauge::{self, best_cpu_seconds, line};
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
         [only, name, operations] if only == "count" => {
             count(name, operations.parse().expect("a number of operations"));
         }
-        // A build from nothing takes minutes of both cores; only who asks for it gets it.
+        // A build from nothing takes minutes on all cores, so it only runs when it is asked for.
         [only] if only == "builds" => builds_part(),
         parts
             if parts
@@ -94,7 +96,8 @@ fn usage() -> ExitCode {
 }
 
 fn run_part(name: &str) {
-    // Here and not there: a process remembers the largest of its children, and the compiler is large.
+    // Here and not there: a process keeps the peak memory of its largest child, and the compiler is
+    // large.
     if ["seed", "sweep", "program"].contains(&name) {
         programs::build();
     }
@@ -163,7 +166,7 @@ fn kernel_part() {
         );
     }
     line(
-        "time-outs that are cancelled",
+        "timeouts that are cancelled",
         rate(&|| kernel::cancelled_timeouts(500_000)),
         "events/s",
         NoTarget,
@@ -295,7 +298,8 @@ fn seed_part() {
 
 fn sweep_part() {
     const SEEDS: u64 = 200;
-    // The start of the program is no part of a sweep's speed; turn by turn, so that a busy machine hurts both.
+    // The start of the program is no part of a sweep's speed; turn by turn, so that a busy machine
+    // hurts both.
     let (mut best, mut cpu) = ([f64::INFINITY; 2], [f64::INFINITY; 2]);
     for _ in 0..3 {
         for index in 0..2 {

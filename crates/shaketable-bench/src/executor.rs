@@ -1,6 +1,8 @@
-//! The executor of the crate `shaketable`, away from any simulation: tasks that only spawn, wake and talk to one another.
+//! The executor of the crate `shaketable`, away from any simulation: tasks that only spawn, wake
+//! and talk to one another.
 //!
-//! `conformance/executor-cost` counts the instructions of the first two against those of the published executor.
+//! `conformance/executor-cost` counts the instructions of the first two against those of the
+//! published executor.
 
 use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
@@ -41,13 +43,13 @@ impl Sleeper {
     }
 }
 
-/// So many tasks each send one message through a channel to a task that counts them.
+/// `tasks` tasks each send one message through a channel to a task that counts them.
 pub fn through_a_channel(tasks: usize) -> usize {
     let (sender, receiver) = mpsc::unbounded();
     let (total, mut counted) = oneshot::channel();
     fdb_spawn(async move {
         let count = receiver.count().await;
-        total.send(count).expect("somebody wants to know");
+        total.send(count).expect("the receiver waits");
     });
     for number in 0..tasks {
         let sender = sender.clone();

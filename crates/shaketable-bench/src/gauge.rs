@@ -1,8 +1,10 @@
-//! The instruments: a clock that counts what the process itself used, memory, instructions, and the line that is printed.
+//! The instruments: a clock that counts what the process itself used, memory, instructions, and the
+//! line that is printed.
 //!
-//! Times are CPU times (user and system) wherever one thread does the work, because the machine may be busy with other things; best of several runs, because
-//! whatever disturbs a run makes it slower. Where threads or processes wait for one another, only the machine's clock
-//! tells the truth, and the line says so.
+//! Times are CPU times (user and system) wherever one thread does the work, because the machine may
+//! be busy with other things; best of several runs, because whatever disturbs a run makes it
+//! slower. Where threads or processes wait for one another, only the machine's clock measures what
+//! matters, and the line says `wall`.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
@@ -10,14 +12,14 @@ use std::fmt::Display;
 use std::process::Command;
 use std::time::Duration;
 
-/// What a figure has to be.
+/// The target of a figure.
 #[derive(Clone, Copy)]
 pub enum Target {
     /// At least this.
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
-    /// It is here to be looked at.
+    /// No target: the figure is only shown.
     None,
 }
 
@@ -92,11 +94,13 @@ pub struct Usage {
     pub cpu: f64,
     /// Time on the wall, in seconds.
     pub wall: f64,
-    /// The largest resident set of any process that this process started and that has ended, in MiB.
+    /// The largest resident set of any process that this process started and that has ended, in
+    /// MiB.
     pub largest_mib: f64,
 }
 
-/// Runs a program to its end, gives what it wrote to standard output and what it used. Panics if it fails.
+/// Runs a program to its end; returns what it wrote to standard output and what it used. Panics if
+/// it fails.
 pub fn run(command: &mut Command) -> (String, Usage) {
     let children = || getrusage(UsageWho::RUSAGE_CHILDREN).expect("every process has one");
     let cpu = |usage: nix::sys::resource::Usage| {
@@ -128,8 +132,8 @@ pub fn resident_mib() -> f64 {
     pages.unwrap_or(0.0) * 4096.0 / 1024.0 / 1024.0
 }
 
-/// The instructions that one operation takes: this program is run under callgrind with `arguments` and a number of operations, twice, and the
-/// difference counts. `None` if there is no valgrind.
+/// The instructions that one operation takes: this program is run under callgrind with `arguments`
+/// and a number of operations, twice, and the difference counts. `None` if there is no valgrind.
 pub fn instructions(arguments: &[&str], few: u64, many: u64) -> Option<f64> {
     let program = std::env::current_exe().ok()?;
     let count = |operations: u64| {

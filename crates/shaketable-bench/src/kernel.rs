@@ -1,4 +1,5 @@
-//! The kernel alone: messages between two processes, timers, closures through the inbox. Each body answers how many events it made.
+//! The kernel alone: messages between two processes, timers, closures through the inbox. Each body
+//! returns how many events it made.
 
 use shaketable_kernel::{
     Address, Inbox, Kernel, NetworkConfig, Priority, ProcessId, ProcessSpec, Request, Stream, Time,
@@ -11,7 +12,8 @@ impl Request for Ping {
     type Reply = u64;
 }
 
-/// One request after another over a simulated network; each is two messages: sent, delivered, taken, twice.
+/// One request after another over a simulated network; each is two messages: sent, delivered,
+/// taken, twice.
 pub fn ping_pong(rounds: u64) -> u64 {
     let kernel = Kernel::simulation(1);
     kernel.set_budget(u64::MAX);
@@ -94,7 +96,7 @@ impl Timers {
         }
     }
 
-    /// Makes so many events.
+    /// Makes this many events.
     pub fn events(&self, events: u64) -> u64 {
         let before = self.kernel.events();
         if self.again {
@@ -120,7 +122,7 @@ impl Drop for Timers {
     }
 }
 
-/// Long time-outs around short waits, so that nearly every timer is cancelled.
+/// Long timeouts around short waits, so that nearly every timer is cancelled.
 pub fn cancelled_timeouts(rounds: u64) -> u64 {
     let kernel = Kernel::simulation(1);
     let waits = async {
@@ -150,7 +152,8 @@ pub fn posts(rounds: u64) -> u64 {
     kernel.events()
 }
 
-/// A network thread of the machine's own time, to which another thread posts and waits for the answer.
+/// A network thread of the machine's own time, to which another thread posts and waits for the
+/// answer.
 pub struct NetworkThread {
     inbox: Inbox,
     stop: Arc<AtomicBool>,
@@ -172,7 +175,7 @@ impl NetworkThread {
         }
     }
 
-    /// There and back, so many times.
+    /// There and back, `rounds` times.
     pub fn round_trips(&self, rounds: u64) {
         let (sender, receiver) = std::sync::mpsc::channel();
         for number in 0..rounds {

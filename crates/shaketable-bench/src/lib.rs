@@ -1,17 +1,21 @@
 //! What Shaketable costs: time, instructions and memory.
 //!
 //! ```text
-//! cargo bench -p shaketable-bench --bench paths             a table of times for every path (divan); an argument chooses rows
-//! cargo bench -p shaketable-bench --bench targets           the figures that have a target, each beside it; an argument chooses a part
-//! cargo bench -p shaketable-bench --bench targets -- help   the parts
+//! cargo bench -p shaketable-bench --bench paths             times of every path (divan)
+//! cargo bench -p shaketable-bench --bench targets           figures beside their targets
+//! cargo bench -p shaketable-bench --bench targets -- help   the parts of `targets`
 //! ```
 //!
-//! The library holds what both benchmarks measure, one file for each room: [`executor`], [`kernel`], [`transactions`], [`storage`], and [`programs`] for what is measured
-//! from outside. Each is a world that is built once and a body that does a given number of operations, so that a clock, a counter of events or callgrind can
-//! stand around the body alone. [`gauge`] holds the instruments.
+//! An argument chooses rows of `paths`, or a part of `targets`.
 //!
-//! A benchmark decides nothing: what must hold is in the tests, and no test looks at a clock. `docs/performance.md` keeps the figures of
-//! one machine and one commit.
+//! The library holds what both benchmarks measure, one file for each subject:
+//! [`executor`], [`kernel`], [`transactions`], [`storage`], and [`programs`] for what is measured
+//! from outside. Each is a world that is built once and a body that does a given number of
+//! operations, so that a clock, a counter of events or callgrind can stand around the body alone.
+//! [`gauge`] holds the instruments.
+//!
+//! A benchmark decides nothing: what must hold is in the tests, and no test looks at a clock.
+//! `docs/performance.md` keeps the figures of one machine and one commit.
 
 pub mod executor;
 pub mod gauge;

@@ -1,4 +1,5 @@
-//! What is measured from outside: the program `shaketable` with the examples, `libfdb_c.so` in a Python program, and cargo itself.
+//! What is measured from outside: the program `shaketable` with the examples, `libfdb_c.so` in a
+//! Python program, and cargo itself.
 
 use crate::gauge::{self, Usage};
 use std::path::{Path, PathBuf};
@@ -40,7 +41,8 @@ pub struct Sweep {
     pub usage: Usage,
 }
 
-/// Sweeps seeds from 1 on over an example's test file, with more arguments if need be. Panics if a seed fails.
+/// Sweeps seeds from 1 on over an example's test file, with more arguments if need be. Panics if a
+/// seed fails.
 pub fn sweep(example: &str, seeds: u64, jobs: u64, more: &[&str]) -> Sweep {
     let mut command = Command::new(root().join("target/release/shaketable"));
     command
@@ -74,7 +76,8 @@ pub struct Sequential {
     pub waiting: f64,
 }
 
-/// Makes get + set + commit transactions one after another in a Python program on `libfdb_c.so`, and runs unit tests.
+/// Makes get + set + commit transactions one after another in a Python program on `libfdb_c.so`,
+/// and runs unit tests.
 pub fn sequential(transactions: u64) -> Sequential {
     let (output, _) = gauge::run(
         Command::new("python3")
@@ -97,8 +100,8 @@ pub fn sequential(transactions: u64) -> Sequential {
     }
 }
 
-/// The executor's instructions and those of the published one: for a task that is ready at once, and for a wake-up with its poll. `None` where
-/// there is no valgrind.
+/// The executor's instructions and those of the published one: for a task that is ready at once,
+/// and for a wake-up with its poll. `None` where there is no valgrind.
 pub fn executor_cost() -> Option<[(f64, f64); 2]> {
     Command::new("valgrind").arg("--version").output().ok()?;
     let (output, _) = gauge::run(&mut Command::new(
@@ -112,7 +115,8 @@ pub fn executor_cost() -> Option<[(f64, f64); 2]> {
     Some([lines.next()?, lines.next()?])
 }
 
-/// How long cargo takes to build the program from nothing, and a workload crate again after a change: CPU time and time on the wall.
+/// How long cargo takes to build the program from nothing, and a workload crate again after a
+/// change: CPU time and time on the wall.
 pub fn builds() -> [Usage; 2] {
     let scratch = root().join("target/bench-build");
     let build = |package: &str| {

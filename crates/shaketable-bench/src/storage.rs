@@ -1,4 +1,5 @@
-//! A storage server's map with a million rows of 16 + 32 bytes: loaded, read, scanned, cleared; and a `BTreeMap` with the same rows to compare it with.
+//! A storage server's map with a million rows of 16 + 32 bytes: loaded, read, scanned, cleared; and
+//! a `BTreeMap` with the same rows to compare it with.
 
 use bytes::Bytes;
 use shaketable_cluster::server::versioned_map::VersionedMap;
@@ -22,7 +23,8 @@ fn key(number: u64) -> Bytes {
     ))
 }
 
-/// The map, filled as a storage server fills it: a hundred rows a version, and versions leave the window as others come.
+/// The map, filled as a storage server fills it: a hundred rows a version, and versions leave the
+/// window as others come.
 pub fn load() -> VersionedMap {
     let mut map = VersionedMap::default();
     for number in 0..ROWS {
@@ -55,7 +57,7 @@ pub fn read_points_of_model(model: &BTreeMap<Bytes, Bytes>, keys: &[Bytes]) {
     }
 }
 
-/// Reads all rows in order; answers how many there are.
+/// Reads all rows in order; returns how many there are.
 pub fn scan(map: &VersionedMap) -> usize {
     map.range(b"", b"\xff", VERSION).map(black_box).count()
 }

@@ -1,4 +1,5 @@
-//! Transactions in a simulation without faults, made by the published crate `foundationdb` through the C ABI: the way a workload makes them, without a test file.
+//! Transactions in a simulation without faults, made by the published crate `foundationdb` through
+//! the C ABI: the way a workload makes them, without a test file.
 
 use foundationdb::api::FdbApiBuilder;
 use foundationdb::future::CUSTOM_EXECUTOR_HOOK;
@@ -7,7 +8,7 @@ use foundationdb::{Database, FdbError, RangeOption, Transaction};
 use shaketable::{fdb_spawn, poll_pending_tasks};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_fdbc::Border;
+use shaketable_fdbc::CApi;
 use shaketable_kernel::{Address, Kernel, ProcessSpec};
 use std::cell::Cell;
 use std::future::Future;
@@ -20,7 +21,8 @@ use std::sync::Once;
 pub enum Place {
     /// A cluster of one process on a network without latency, as in an ordinary program.
     OneProcess,
-    /// A cluster of several machines on a simulated network, as a test file without faults draws it.
+    /// A cluster of several machines on a simulated network, as a test file without faults draws
+    /// it.
     Machines,
 }
 
@@ -28,18 +30,18 @@ pub enum Place {
 pub struct World {
     kernel: Kernel,
     database: Rc<Database>,
-    _border: Border,
+    _c_api: CApi,
 }
 
 impl World {
-    /// Builds it, and waits until the cluster answers.
+    /// Builds it, and waits until the cluster serves.
     pub fn new(place: Place) -> World {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             shaketable_fdbc::keep_symbols();
             FdbApiBuilder::default()
                 .build()
-                .expect("nobody chose a version before");
+                .expect("no version was chosen before");
             let hook = CUSTOM_EXECUTOR_HOOK.set(poll_pending_tasks);
             assert!(hook.is_ok(), "another executor is there");
         });
@@ -60,15 +62,16 @@ impl World {
             address: Address::v4(2, 0, 0, 1, 1),
             ..ProcessSpec::default()
         });
-        let mut border = Border::new(&kernel);
-        let handle = border.lend_database(cluster.open_database(process, 740));
+        let mut c_api = CApi::new(&kernel);
+        let handle = c_api.lend_database(cluster.open_database(process, 740));
         let handle = NonNull::new(handle.cast()).expect("a handle is never null");
-        // SAFETY: the handle is lent for as long as the border lives, which is as long as this world.
+        // SAFETY: the handle is lent for as long as the `CApi` lives, which is as long as this
+        // value.
         let database = Rc::new(unsafe { Database::new_from_pointer(handle) });
         let world = World {
             kernel,
             database,
-            _border: border,
+            _c_api: c_api,
         };
         world.each(1, |database, _| async move {
             let transaction = database.create_trx()?;
@@ -77,7 +80,7 @@ impl World {
         world
     }
 
-    /// Runs `body` so many times at once, each with its number, until all have ended.
+    /// Runs `body` `clients` times at once, each with its number, until all have ended.
     pub fn each<F>(&self, clients: u64, body: impl Fn(Rc<Database>, u64) -> F)
     where
         F: Future<Output = Result<(), FdbError>> + 'static,
@@ -110,7 +113,8 @@ impl World {
         });
     }
 
-    /// The committed transactions, each of which reads a key of its own and sets it; so many in each of so many clients.
+    /// Commits transactions, each of which reads a key of its own and sets it: the given number in
+    /// each of the clients.
     pub fn get_set_commit(&self, clients: u64, transactions: u64) {
         self.each(clients, |database, client| async move {
             for number in 0..transactions {
@@ -171,7 +175,7 @@ impl World {
         });
     }
 
-    /// One transaction of so many writes.
+    /// One transaction with this many writes.
     pub fn large(&self, writes: u64) {
         self.each(1, |database, _| async move {
             let transaction = database.create_trx()?;

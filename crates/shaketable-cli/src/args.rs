@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// Deterministic simulation testing for everything built on FoundationDB.
 ///
-/// Runs the test files of FoundationDB's simulator: a workload library against a simulated cluster that breaks in every way
-/// a cluster breaks. Each run is decided by its seed and can be repeated for ever.
+/// Runs the test files of FoundationDB's simulator: a workload library against a simulated cluster
+/// that fails in every way a real one can. A seed decides everything in a run, so any run can be
+/// repeated exactly.
 #[derive(Debug, Parser)]
 #[command(name = "shaketable", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
@@ -32,7 +33,7 @@ Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 101 does not bu
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run test files, with one seed or many.
+    /// Run test files with one seed or many.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// Run one seed again and write its full trace.
@@ -47,7 +48,7 @@ Examples:
   shaketable list                  every test file below the current folder
   shaketable list tests examples")]
     List(ListArgs),
-    /// Run seeds twice and compare; name the first event that differs.
+    /// Run each seed twice, compare, and name the first event that differs.
     #[command(after_help = "\
 Examples:
   shaketable check-determinism tests/atomic.toml
@@ -83,7 +84,7 @@ Without --seed the first seed is random and printed. A failing seed is run once 
 /// `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Test files, or folders of them; without any, those of the package.
+    /// Test files, or folders to search for them [default: those of the package].
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -118,13 +119,13 @@ pub struct SweepArgs {
     /// How many seeds to run.
     #[arg(long, value_name = "N", conflicts_with = "duration")]
     pub seeds: Option<u64>,
-    /// Run seeds for so long, such as 30s, 10m or 2h.
+    /// Keep running seeds for this long: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub duration: Option<Duration>,
     /// How many processes simulate at once [default: the number of cores].
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
-    /// Run only the i-th of n parts of the seeds.
+    /// Split the seeds into N parts and run only part I.
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     pub shard: Option<Shard>,
 }
@@ -177,17 +178,20 @@ fn parse_shard(text: &str) -> Result<Shard, ArgumentError> {
     }
 }
 
-/// What is decided for every seed alike.
+/// What is the same for every seed.
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Simulation")]
 pub struct SimulationArgs {
-    /// Whether the cluster misbehaves in rare but legal ways [default: what the test file says, else off].
+    /// Whether the cluster misbehaves in rare but legal ways [default: the test file's setting,
+    /// else off].
     #[arg(long, value_name = "on|off")]
     pub buggify: Option<OnOff>,
-    /// Whether `Attrition` may kill machines and break disks; clogs are not affected, as in fdbserver [default: what the test file says, else on].
+    /// Whether `Attrition` may kill machines and break disks; clogging is not affected, as in
+    /// fdbserver [default: the test file's setting, else on].
     #[arg(long, value_name = "on|off")]
     pub fault_injection: Option<OnOff>,
-    /// Make rare but legal outcomes frequent: commits of unknown fate, old versions, short ranges, late watches.
+    /// Make rare but legal outcomes frequent: commits of unknown fate, old versions, short ranges,
+    /// late watches.
     #[arg(long)]
     pub stress: bool,
     /// Set a knob; may be repeated.
@@ -196,7 +200,8 @@ pub struct SimulationArgs {
     /// The number of clients [default: 4 to 8, drawn from the seed].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=250))]
     pub clients: Option<u32>,
-    /// Fail a run in which a client gets nothing done for this long in simulated time, with all fault workloads over; `off` lets it wait.
+    /// Fail a run if a client makes no progress for this long in simulated time after all fault
+    /// workloads have ended; `off` sets no limit.
     #[arg(long, value_name = "TIME|off", default_value = "300s", value_parser = parse_stalled_after)]
     pub stalled_after: StalledAfter,
     /// Kill a seed that takes longer than this in real time.
@@ -218,7 +223,7 @@ impl OnOff {
         self == OnOff::On
     }
 
-    /// As it is written.
+    /// As it is written on the command line.
     pub fn text(on: bool) -> &'static str {
         if on { "on" } else { "off" }
     }
@@ -236,17 +241,18 @@ fn parse_knob(text: &str) -> Result<(String, String), ArgumentError> {
     Ok((name, value.to_owned()))
 }
 
-/// What is written where.
+/// Where results, reports and traces are written.
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// How results are written to standard output; json is one object per line (see docs/running.md).
+    /// The format of results on standard output; json is one object per line (see docs/running.md).
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,
     /// Write a JUnit report to this file.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// The folder for traces of failing seeds [default: target/shaketable/traces of the cargo workspace].
+    /// The folder for traces of failing seeds [default: target/shaketable/traces of the cargo
+    /// workspace].
     #[arg(long, value_name = "DIR")]
     pub trace_dir: Option<PathBuf>,
     /// The form of traces.
@@ -255,8 +261,9 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// The folder for traces: the one that was asked for, or one below the `target` of the workspace that the current folder
-    /// lies in. Without a workspace the current folder stands for it.
+    /// The folder for traces: the one that was asked for, or one below the `target` of the
+    /// workspace that contains the current folder. Without a workspace, the current folder is used
+    /// instead.
     pub fn trace_dir(&self) -> PathBuf {
         self.trace_dir
             .clone()
@@ -264,7 +271,8 @@ impl OutputArgs {
     }
 }
 
-/// The way from the current folder up to the first that holds a `Cargo.lock`; empty if none does.
+/// The relative path from the current folder up to the first that holds a `Cargo.lock`; empty if
+/// none does.
 fn workspace_root() -> PathBuf {
     let Ok(current) = std::env::current_dir() else {
         return PathBuf::new();
@@ -304,10 +312,10 @@ impl From<TraceFormat> for shaketable_host::trace::Format {
 #[derive(Debug, Args, Clone, Default)]
 #[command(next_help_heading = "Build")]
 pub struct BuildArgs {
-    /// The package that makes the library [default: the one the test file lies in].
+    /// The package that builds the library [default: the one that contains the test file].
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
-    /// An example of the package that makes the library.
+    /// The example of the package that builds the library.
     #[arg(long, value_name = "NAME")]
     pub example: Option<String>,
     /// Features to build it with.
@@ -319,7 +327,7 @@ pub struct BuildArgs {
     /// The manifest of the package or its workspace.
     #[arg(long, value_name = "FILE")]
     pub manifest_path: Option<PathBuf>,
-    /// Take the library as it lies at the test file's libraryPath.
+    /// Use the library that is already at the test file's libraryPath.
     #[arg(long)]
     pub no_build: bool,
 }
@@ -349,7 +357,7 @@ pub struct ListArgs {
     /// Files, or folders to search.
     #[arg(default_value = ".")]
     pub paths: Vec<PathBuf>,
-    /// How the list is written.
+    /// The format of the list.
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,
 }

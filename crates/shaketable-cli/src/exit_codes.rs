@@ -1,6 +1,7 @@
-//! What the program's exit status says.
+//! What the program's exit status means.
 //!
-//! The numbers follow nextest where the meaning is the same, so that scripts need not learn new ones.
+//! The numbers follow nextest where the meaning is the same, so that scripts need not learn new
+//! ones.
 
 /// Every seed passed.
 pub const PASSED: u8 = 0;

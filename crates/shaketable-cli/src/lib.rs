@@ -1,8 +1,10 @@
-//! The program `shaketable`, also `cargo shaketable`: runs test files of FoundationDB's simulator and tells what came of it.
+//! The program `shaketable`, also `cargo shaketable`: runs test files of FoundationDB's simulator
+//! and reports the results.
 //!
-//! It knows arguments ([`args`]), processes ([`pool`], [`worker`]), seeds ([`seed`], [`sweep`]) and readers ([`report`]); what a seed *does* is the business
-//! of `shaketable-host`. Results go to standard output, progress and complaints to standard error, the verdict into the exit
-//! status ([`exit_codes`]).
+//! It knows arguments ([`args`]), processes ([`pool`], [`worker`]), seeds ([`seed`], [`sweep`]) and
+//! reports ([`report`]); what a seed *does* is the business of `shaketable-host`. Results go to
+//! standard output, progress and complaints to standard error, and the verdict is the exit status
+//! ([`exit_codes`]).
 
 #![expect(
     clippy::disallowed_methods,

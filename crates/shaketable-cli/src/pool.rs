@@ -1,8 +1,9 @@
 //! The worker processes, as the program sees them.
 //!
-//! One thread for each worker turns its answers into events of one queue, so that the program waits in one place. The workers are
-//! started with address-space randomisation off where the system allows it: then even code that depends on
-//! addresses behaves the same in every worker. [`Addresses::Random`] does the opposite, to find such code.
+//! One thread for each worker turns its responses into events of one queue, so that the program
+//! waits in one place. The workers are started with address-space randomisation off where the
+//! system allows it: then even code that depends on addresses behaves the same in every worker.
+//! [`Addresses::Random`] does the opposite, to find such code.
 
 use crate::protocol::{Job, Ready, Request, Response};
 use std::collections::VecDeque;
@@ -30,7 +31,7 @@ pub enum PoolError {
     /// The operating system refused.
     #[error("cannot start a worker process")]
     Start(#[from] io::Error),
-    /// The worker refused its job; it says why.
+    /// The worker refused its job, for this reason.
     #[error("{0}")]
     Refused(String),
     /// The worker ended before it was ready.
@@ -52,7 +53,7 @@ pub struct Pool {
 struct Worker {
     process: Child,
     socket: UnixStream,
-    /// What it has been asked and has not answered; it answers in this order.
+    /// The requests it has not responded to yet; it responds in this order.
     asked: VecDeque<Asked>,
     alive: bool,
 }
@@ -66,7 +67,7 @@ enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket(u64);
 
-/// A request that a worker has.
+/// A request that a worker is holding.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The number that [`Pool::ask`] gave it.
@@ -77,9 +78,9 @@ pub struct Asked {
 
 /// What came out of a pool.
 pub enum Answer {
-    /// A worker answered the request of this number, and has room for another.
+    /// A worker responded to the request of this number, and has room for another.
     Response(Ticket, Box<Response>),
-    /// A worker died over these requests.
+    /// A worker died while it held these requests.
     Lost(Vec<Asked>),
     /// Nothing yet.
     Nothing,
@@ -126,7 +127,7 @@ impl Pool {
         self.workers.iter().map(|worker| worker.asked.len()).sum()
     }
 
-    /// Asks a worker. Its answer has the number that is returned.
+    /// Sends a request to a worker. The response carries the number that is returned.
     pub fn ask(&mut self, worker: usize, request: Request) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -134,7 +135,7 @@ impl Pool {
         let mut line = serde_json::to_vec(&request).expect("a request can be written");
         line.push(b'\n');
         worker.asked.push_back(Asked { ticket, request });
-        // If the worker is gone, its thread reports so.
+        // If the worker is gone, its thread reports that.
         let _ = worker.socket.write_all(&line);
         ticket
     }
@@ -147,7 +148,7 @@ impl Pool {
         }
     }
 
-    /// Waits for an answer, but not longer than this.
+    /// Waits for a response, but not longer than this.
     pub fn wait(&mut self, limit: Duration) -> Answer {
         match self.events.recv_timeout(limit) {
             Ok((index, Event::Response(response))) => {
@@ -168,14 +169,15 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            // Workers hold nothing that is worth an orderly end.
+            // Workers hold nothing that would need an orderly end.
             let _ = worker.process.kill();
             let _ = worker.process.wait();
         }
     }
 }
 
-/// This very program: on Linux also when its file is being replaced, as cargo does while a sweep runs.
+/// This program itself: on Linux also when its file is being replaced, as cargo does while a sweep
+/// runs.
 fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         Ok("/proc/self/exe".into())
@@ -237,7 +239,8 @@ impl Worker {
     }
 }
 
-/// Starts something with or without address-space randomisation. Where the system forbids to switch it off, it stays on.
+/// Starts something with or without address-space randomisation. Where the system does not allow
+/// switching it off, it stays on.
 fn with_addresses<T>(addresses: Addresses, start: impl FnOnce() -> T) -> T {
     use nix::sys::personality::{self, Persona};
     let before = personality::get();

@@ -11,7 +11,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar for so many runs, or for so long.
+    /// A bar for a number of runs, or for a duration.
     pub fn new(runs: Option<u64>, duration: Option<Duration>) -> Progress {
         let bar = match runs {
             Some(1) => ProgressBar::hidden(),

@@ -1,7 +1,7 @@
-//! What the program and its workers say to one another: JSON, one message a line, over a socket.
+//! The messages between the program and its workers: JSON, one message per line, over a socket.
 //!
-//! A worker receives one [`Job`] and answers [`Ready`]; then it receives [`Request`]s and answers each, in order, with a [`Response`]. It ends
-//! when the socket closes.
+//! A worker receives one [`Job`] and replies with [`Ready`]; then it receives [`Request`]s and
+//! replies to each, in order, with a [`Response`]. It ends when the socket closes.
 
 use serde::{Deserialize, Serialize};
 use shaketable_host::plan::{Recording, Settings};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct Job {
     /// The test files.
     pub files: Vec<FileJob>,
-    /// What holds for every seed.
+    /// What is the same for every seed.
     pub settings: Settings,
     /// Real seconds after which a seed is killed.
     pub hang_limit_seconds: f64,
@@ -49,7 +49,7 @@ pub struct Request {
     pub recording: Recording,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Response {
     /// The number of the file in the job.

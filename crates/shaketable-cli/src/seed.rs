@@ -1,7 +1,7 @@
 //! Seeds: 32 bits, however they are written.
 //!
-//! fdbserver cuts a wider seed silently and reads a leading zero as octal. A seed must mean the same to both hosts and to the
-//! reader, so whatever is not plainly a seed is refused.
+//! fdbserver cuts a wider seed silently and reads a leading zero as octal. A seed must mean the
+//! same to both hosts and to the reader, so whatever is not plainly a seed is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,14 +11,14 @@ use std::str::FromStr;
 pub struct Seed(pub u32);
 
 impl Seed {
-    /// A seed nobody chose.
+    /// A random seed.
     pub fn random() -> Seed {
         let mut bytes = [0; 4];
         getrandom::fill(&mut bytes).expect("the operating system has random numbers");
         Seed(u32::from_le_bytes(bytes))
     }
 
-    /// The seed so many steps later; after the last comes the first.
+    /// The seed this many steps later; after the last comes the first.
     pub fn plus(self, steps: u64) -> Seed {
         Seed(self.0.wrapping_add(steps as u32))
     }
@@ -30,7 +30,7 @@ impl fmt::Display for Seed {
     }
 }
 
-/// Why a text is no seed.
+/// Why a text is not a seed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SeedError {
     /// More than 32 bits.

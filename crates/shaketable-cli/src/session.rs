@@ -1,4 +1,5 @@
-//! What `run`, `replay`, `stats` and `check-determinism` have in common: files read, libraries built, workers started.
+//! What `run`, `replay`, `stats` and `check-determinism` have in common: files read, libraries
+//! built, workers started.
 
 use crate::args::{BuildArgs, SimulationArgs};
 use crate::cargo::{self, BuildError};
@@ -19,9 +20,9 @@ pub struct Session {
     pub files: Vec<PathBuf>,
     /// What workers are given.
     pub job: Job,
-    /// How to say which run is meant.
+    /// How to write the line that repeats a run.
     pub repro: Repro,
-    /// Set when the user has had enough.
+    /// Set when the user interrupts.
     pub interrupted: Arc<AtomicBool>,
 }
 
@@ -51,7 +52,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// What the user reads about it.
+    /// The message for the user.
     pub fn report(&self) -> String {
         match self {
             // Each of these is a report of its own, with the place in the file.
@@ -63,7 +64,7 @@ impl SessionError {
         }
     }
 
-    /// The exit status for it.
+    /// The exit status for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             SessionError::NoFiles | SessionError::NoneFound(_) => exit_codes::NOTHING_RUN,
@@ -144,10 +145,10 @@ impl Session {
     }
 }
 
-/// The first interrupt asks for an end; the second does not ask.
+/// The first interrupt ends the sweep in an orderly way; the second exits at once.
 fn watch_for_interrupt(interrupted: &Arc<AtomicBool>) {
     let flag = interrupted.clone();
-    // Only one handler can be set; a second session in one process shares the fate of the first.
+    // Only one handler can be set; a second session in one process shares that of the first.
     let _ = ctrlc::set_handler(move || {
         if flag.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(exit_codes::INTERRUPTED));
@@ -155,7 +156,8 @@ fn watch_for_interrupt(interrupted: &Arc<AtomicBool>) {
     });
 }
 
-/// The number of workers to start: as asked, else one for each core, but not more than there are runs.
+/// The number of workers to start: as asked, else one for each core, but not more than there are
+/// runs.
 pub fn workers(asked: Option<u16>, runs: Option<u64>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = asked.map_or(cores, usize::from);

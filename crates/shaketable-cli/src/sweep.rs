@@ -1,5 +1,5 @@
-//! A sweep: many seeds over many workers, until all are done, time is up, the user interrupts, or the
-//! observer has seen enough. How much of a run is kept makes no difference to the way it is run.
+//! A sweep: many seeds over many workers, until all are done, time is up, the user interrupts, or
+//! the observer has seen enough. A run goes the same way however much of it is kept.
 
 use crate::args::{Shard, SweepArgs};
 use crate::pool::{Answer, Pool};
@@ -26,7 +26,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// What the arguments ask for; `default_count` seeds if they do not say.
+    /// What the arguments ask for; `default_count` seeds if they set neither a number nor a time.
     pub fn new(args: &SweepArgs, default_count: u64, files: usize) -> Schedule {
         let count = match (args.seeds, args.duration) {
             (Some(count), _) => Some(count),
@@ -106,7 +106,7 @@ pub trait Observer {
     fn tick(&mut self) {}
 }
 
-/// Runs a schedule; `recording` says how much is kept of the run of a file with a seed.
+/// Runs a schedule; `recording` returns how much is kept of the run of a file with a seed.
 pub fn sweep(
     pool: &mut Pool,
     schedule: &Schedule,
@@ -153,7 +153,7 @@ pub fn sweep(
     }
 }
 
-/// How long runs that were interrupted may take to say how far they came.
+/// How long runs that were interrupted may take to report how far they came.
 const TIME_TO_REPORT: Duration = Duration::from_secs(2);
 
 /// Ends the runs that are under way, and passes on how far they came.
@@ -190,8 +190,8 @@ fn hand_out(pool: &mut Pool, requests: &mut impl Iterator<Item = Request>) {
     }
 }
 
-/// Runs one seed and waits for it; `None` if the user interrupts, or no worker is left. Answers to what
-/// an interrupted sweep had asked before are dropped.
+/// Runs one seed and waits for it; `None` if the user interrupts, or no worker is left. Responses
+/// to the requests of an interrupted sweep are dropped.
 pub fn run_one(pool: &mut Pool, request: Request, interrupted: &AtomicBool) -> Option<Response> {
     let mut ticket = None;
     while !interrupted.load(Ordering::Relaxed) && pool.is_alive() {
@@ -219,7 +219,7 @@ fn lost(request: &Request) -> Response {
         printed: String::new(),
         outcome: Outcome::simulator_fault(
             request.seed,
-            "the worker process that should simulate this seed died",
+            "the worker process that was to simulate this seed died",
         ),
     }
 }

@@ -1,8 +1,9 @@
-//! A worker: one process with one thread that has loaded the libraries and runs each seed in a fork.
+//! A worker: one process with one thread that has loaded the libraries and runs each seed in a
+//! fork.
 //!
-//! Loading and parsing happen once; a seed costs a fork and the simulation. What becomes of a seed is
-//! the business of [`Isolation::run_seed`]; a worker passes requests and outcomes on, and keeps what the
-//! code under test prints.
+//! Loading and parsing happen once; a seed costs a fork and the simulation. How a seed ends is the
+//! business of [`Isolation::run_seed`]; a worker passes requests and outcomes on, and captures what
+//! the code under test prints.
 
 use crate::protocol::{Job, Ready, Request, Response};
 use serde::Serialize;
@@ -144,7 +145,7 @@ impl Worker {
     }
 }
 
-/// Lets standard output and error go to a file from now on; returns that file.
+/// Redirects standard output and error to a file from now on; returns that file.
 fn capture() -> io::Result<File> {
     let printed =
         nix::sys::memfd::memfd_create(c"printed", nix::sys::memfd::MFdFlags::MFD_CLOEXEC)?;

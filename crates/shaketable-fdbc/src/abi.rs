@@ -1,9 +1,11 @@
-//! The functions of `fdb_c.h`, one file per object they work on, and nothing but the border: pointers become references
-//! and bytes, the object does the work, results become codes and pointers again.
+//! The functions of `fdb_c.h`, one file per object they work on, and nothing but the conversion:
+//! pointers become references and bytes, the object does the work, results become codes and
+//! pointers again.
 //!
-//! All functions share the contract of the C header: pointers to handles come from this library and have not been
-//! destroyed, pointers to bytes are readable for their length during the call, pointers for results are writable. That contract is what
-//! every `SAFETY` note here refers to as *the contract of the header*.
+//! All functions share the contract of the C header: pointers to handles come from this library and
+//! have not been destroyed, pointers to bytes are readable for their length during the call,
+//! pointers for results are writable. That contract is what every `SAFETY` note here refers to as
+//! *the contract of the header*.
 
 pub(crate) mod admin;
 pub(crate) mod blob;
@@ -23,16 +25,18 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Borrows the object behind a handle for the duration of a call, with the means to keep a reference of one's own.
+/// Borrows the object behind a handle for the duration of a call, with the means to keep a
+/// reference of one's own.
 ///
 /// # Safety
 /// The pointer came from `Arc::into_raw` and its reference has not been given back.
 unsafe fn borrow<T>(handle: *mut T) -> ManuallyDrop<Arc<T>> {
-    // SAFETY: the caller vouches for the pointer; the reference it stands for is not given back here.
+    // SAFETY: the caller vouches for the pointer; the reference it stands for is not given back
+    // here.
     ManuallyDrop::new(unsafe { Arc::from_raw(handle) })
 }
 
-/// Takes the reference behind a handle back; a null handle is none.
+/// Takes the reference behind a handle back; a null handle has none.
 ///
 /// # Safety
 /// The pointer is null, or came from `Arc::into_raw` and its reference has not been given back.
@@ -53,7 +57,8 @@ unsafe fn bytes(pointer: *const u8, length: c_int) -> Bytes {
     shaketable_cluster::short::copy(unsafe { slice(pointer, length) })
 }
 
-/// Looks at bytes of the caller during the call; nothing or a negative length is no bytes.
+/// Looks at bytes of the caller during the call; a null pointer or a negative length is an empty
+/// slice.
 ///
 /// # Safety
 /// The pointer is readable for `length` bytes during the call, or null.
@@ -82,8 +87,8 @@ unsafe fn option_value(pointer: *const u8, length: c_int) -> Option<Bytes> {
 /// The pointer is writable, or null.
 unsafe fn write<T>(out: *mut T, value: T) {
     if !out.is_null() {
-        // SAFETY: not null, and the caller vouches for the rest. Unaligned, because packed structs of the caller may hold
-        // the place.
+        // SAFETY: not null, and the caller vouches for the rest. Unaligned, because packed structs
+        // of the caller may hold the place.
         unsafe { out.write_unaligned(value) }
     }
 }

@@ -1,7 +1,8 @@
-//! Questions about the cluster that have one answer here.
+//! Questions about the cluster to which there is only one answer here.
 //!
-//! An embedded cluster cannot be unhealthy in the eyes of its client, and speaks one protocol for ever. The answers still come
-//! through the kernel, like all others: a program must not learn to rely on a future that is ready at once.
+//! An embedded cluster is never unhealthy in the eyes of its client, and its protocol never
+//! changes. The answers still come through the kernel, like all others: a program must not learn to
+//! rely on a future that is ready at once.
 
 use crate::database::FDBDatabase;
 use crate::future::FDBFuture;
@@ -31,7 +32,7 @@ pub(crate) fn client_status(database: &FDBDatabase) -> Arc<FDBFuture> {
     )
 }
 
-/// The protocol of the cluster. It never changes, so whoever waits for another one waits for ever.
+/// The protocol of the cluster. It never changes, so waiting for another one never ends.
 pub(crate) fn server_protocol(database: &FDBDatabase, expected: u64) -> Arc<FDBFuture> {
     if expected == PROTOCOL_VERSION {
         return FDBFuture::pending(database.universe.clone());

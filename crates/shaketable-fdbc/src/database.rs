@@ -1,8 +1,9 @@
 //! The database behind `FDBDatabase*`.
 //!
-//! A handle is a universe and the number of a client's database in it. Databases that a host lends to a workload look
-//! the same; destroying one of those does nothing, because FoundationDB's tester lends them too and owns them itself. There it ends in a crash, sooner or
-//! later, as using one does that was taken back: here a [`Lease`] remembers it.
+//! A handle is a universe and the number of a client's database in it. Databases that a host lends
+//! to a workload look the same; destroying one of those does nothing, because FoundationDB's tester
+//! lends them too and owns them itself. There, destroying one leads to a crash sooner or later, and
+//! so does using one that was taken back; here a [`Lease`] records it.
 
 use crate::transaction::FDBTransaction;
 use crate::universe::{Slot, Universe};
@@ -18,7 +19,7 @@ pub struct FDBDatabase {
     lease: Option<Lease>,
 }
 
-/// What became of a handle that a host has lent.
+/// The state of a handle that a host has lent.
 #[derive(Default)]
 pub(crate) struct Lease {
     over: AtomicBool,
@@ -26,7 +27,7 @@ pub(crate) struct Lease {
     destroyed: AtomicBool,
 }
 
-/// What the code under test did with a database that it was lent, and must not do.
+/// A forbidden use of a database that was lent to the code under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseBreach {
     /// It began a transaction after the database was taken back.
@@ -41,7 +42,7 @@ impl Lease {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// What was done that must not be, since the last call.
+    /// The forbidden uses since the last call.
     pub(crate) fn take_breaches(&self) -> impl Iterator<Item = LeaseBreach> {
         let used = self.used_afterwards.swap(false, Ordering::Relaxed);
         let destroyed = self.destroyed.swap(false, Ordering::Relaxed);
@@ -85,12 +86,12 @@ impl FDBDatabase {
             .objects(|objects| self.slot.set(objects.databases.insert(object)));
     }
 
-    /// Whose the handle is, if it is a host's.
+    /// The lease, if a host has lent the handle.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 
-    /// Whether the handle may be destroyed; a host's may not, and the attempt is remembered.
+    /// Whether the handle may be destroyed; a host's may not, and the attempt is recorded.
     pub(crate) fn may_be_destroyed(&self) -> bool {
         match &self.lease {
             None => true,

@@ -1,8 +1,9 @@
 //! The list of everything this library exports.
 //!
-//! A linker drops what nobody refers to, and nothing inside a host refers to most of these functions: only the
-//! libraries that it loads later do. The table refers to all of them, so a program that calls [`keep_symbols`] keeps
-//! them, and (linked with `-rdynamic`) offers them to the libraries it loads.
+//! A linker drops what nothing refers to, and nothing inside a host refers to most of these
+//! functions: only the libraries that it loads later do. The table refers to all of them, so a
+//! program that calls [`keep_symbols`] keeps them, and (linked with `-rdynamic`) offers them to the
+//! libraries it loads.
 
 use crate::abi::{
     admin::*, blob::*, database::*, errors::*, future::*, legacy::*, network::*, tenant::*,
@@ -17,12 +18,13 @@ pub struct Export {
     pub address: *const (),
 }
 
-// SAFETY: the address of a function is the same for all threads, and is only ever compared or printed.
+// SAFETY: the address of a function is the same for all threads, and is only ever compared or
+// printed.
 unsafe impl Sync for Export {}
 
 macro_rules! exports {
     ($($name:ident,)*) => {
-        /// Every function of the ABI, in the order of the alphabet.
+        /// Every function of the ABI, in alphabetical order.
         pub static EXPORTS: &[Export] = &[$(Export { name: stringify!($name), address: $name as *const () },)*];
     };
 }
@@ -142,7 +144,7 @@ exports! {
     fdb_use_future_protocol_version,
 }
 
-/// Keeps all exported functions in the program that calls this. Answers how many there are.
+/// Keeps all exported functions in the program that calls this. Returns how many there are.
 pub fn keep_symbols() -> usize {
     std::hint::black_box(EXPORTS).len()
 }

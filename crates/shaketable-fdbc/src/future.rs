@@ -1,16 +1,18 @@
-//! The future behind `FDBFuture*`: a state machine that any thread may look at and one thread completes.
+//! The future behind `FDBFuture*`: a state machine that any thread may look at and one thread
+//! completes.
 //!
-//! A future is pending, then holds a value or an error, for ever; reading a value and giving its memory back as often
-//! makes it an error too (1102). It promises:
+//! A future is pending, and then holds a value or an error for the rest of its life; reading a
+//! value and releasing its memory as often makes it an error too (1102). It promises:
 //!
-//! * a callback runs exactly once: inside [`FDBFuture::set_callback`] if the future is ready, else on the thread that
-//!   completes it, when the state is visible, with no lock held and with the future kept alive by the completer, so that the
-//!   callback may do anything, even destroy the very future. Several callbacks run in the reverse of their order;
+//! * a callback runs exactly once: inside [`FDBFuture::set_callback`] if the future is ready, else
+//!   on the thread that completes it, when the state is visible, with no lock held and with the
+//!   future kept alive by the completer, so that the callback may do anything, even destroy the
+//!   future itself. Several callbacks run in reverse order;
 //! * a getter never allocates and never waits for anything but the short lock;
 //! * `is_ready` is one load.
 //!
-//! Completion comes from the kernel's thread alone (see `operation`); a future that carries an error of the call's
-//! arguments is born complete and belongs to no kernel.
+//! Completion comes from the kernel's thread alone (see `operation`); a future that carries an
+//! error of the call's arguments is born complete and belongs to no kernel.
 
 use crate::operation;
 use crate::types::FDBCallback;
@@ -48,8 +50,8 @@ struct Callback {
     parameter: *mut c_void,
 }
 
-// SAFETY: the parameter is an opaque word to us; whoever registers a callback allows it to be called with that word on
-// the network's thread.
+// SAFETY: the parameter is an opaque word to us; registering a callback allows it to be called with
+// that word on the network's thread.
 unsafe impl Send for Callback {}
 
 impl FDBFuture {
@@ -87,8 +89,8 @@ impl FDBFuture {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Completes a pending future and runs its callbacks; does nothing to one that is ready. The caller's reference keeps
-    /// the future alive while the callbacks run.
+    /// Completes a pending future and runs its callbacks; does nothing to one that is ready. The
+    /// caller's reference keeps the future alive while the callbacks run.
     pub(crate) fn complete(self: &Arc<FDBFuture>, outcome: Result<Value, Error>) {
         let (first, more) = {
             let mut state = self.state.lock();
@@ -134,12 +136,13 @@ impl FDBFuture {
     }
 
     fn call(self: &Arc<FDBFuture>, callback: Callback) {
-        // SAFETY: the function and its parameter were registered together for this call; the future is alive because
-        // `self` holds a reference to it.
+        // SAFETY: the function and its parameter were registered together for this call; the future
+        // is alive because `self` holds a reference to it.
         unsafe { (callback.function)(Arc::as_ptr(self).cast_mut(), callback.parameter) }
     }
 
-    /// Waits until the future is ready. On the thread that would have to complete it, that is an error instead.
+    /// Waits until the future is ready. On the thread that would have to complete it, that is an
+    /// error instead.
     pub(crate) fn block_until_ready(&self) -> Result<(), Error> {
         if self.is_ready() {
             return Ok(());
@@ -157,8 +160,9 @@ impl FDBFuture {
         Ok(())
     }
 
-    /// Asks the kernel to give the operation up; the future then fails with 1101, and its callbacks run. A ready future
-    /// stays as it is. Takes a reference, which the request keeps until it has been carried out.
+    /// Asks the kernel to give the operation up; the future then fails with 1101, and its callbacks
+    /// run. A ready future stays as it is. Takes a reference, which the request keeps until it has
+    /// been carried out.
     pub(crate) fn cancel(self: Arc<FDBFuture>) {
         if self.is_ready() {
             return;
@@ -177,8 +181,8 @@ impl FDBFuture {
         }
     }
 
-    /// Reads the value through `pick`, which answers `None` for a value of another type. What `pick` hands out stays
-    /// valid until the memory is released or the future destroyed.
+    /// Reads the value through `pick`, which returns `None` for a value of another type. What
+    /// `pick` returns stays valid until the memory is released or the future destroyed.
     pub(crate) fn read<T>(&self, pick: impl FnOnce(&Value) -> Option<T>) -> Result<T, Error> {
         let mut state = self.state.lock();
         let picked = match &state.outcome {

@@ -1,21 +1,24 @@
-//! The C ABI of `libfdb_c` on top of the miniature cluster: `fdb_c.h` to the letter, its codes, moments and lifetimes.
+//! The C ABI of `libfdb_c` on top of the miniature cluster: `fdb_c.h` to the letter, with its error
+//! codes, its timing and its lifetimes.
 //!
-//! The crate is used in two ways, over one path of code:
+//! The crate is used in two ways, through the same code:
 //!
-//! * as `libfdb_c.so` (the crate `fdb_c`), in place of FoundationDB's: an embedded FoundationDB for the tests of a program in any
-//!   language, on a thread of the program's and the clock of the machine (`network`);
-//! * as a Rust library inside a host, which runs its own simulation and lends its databases to the code under test ([`Border`]).
-//!   Linked into a program it brings the symbols `fdb_*` along; [`keep_symbols`] makes sure that the linker lets it.
+//! * as `libfdb_c.so` (the crate `fdb_c`), in place of FoundationDB's: an embedded FoundationDB for
+//!   the tests of a program in any language, on a thread of the program's and the clock of the
+//!   machine (`network`);
+//! * as a Rust library inside a host, which runs its own simulation and lends its databases to the
+//!   code under test ([`CApi`]). Linked into a program it brings the symbols `fdb_*` along;
+//!   [`keep_symbols`] makes sure that the linker lets it.
 //!
-//! Every call copies its arguments, posts a closure to the kernel's inbox and returns: nothing is ready on return (except a future
-//! that carries an error of its arguments), the order of calls is the order of their effects, and an error of a call that returns
-//! nothing is deferred. See `universe` for how handles and objects find each other, `future` for what a future promises.
+//! Every call copies its arguments, posts a closure to the kernel's inbox and returns: nothing is
+//! ready on return (except a future that carries an error of its arguments), the order of calls is
+//! the order of their effects, and an error of a call that returns nothing is deferred. See
+//! `universe` for how handles and objects find each other, `future` for what a future promises.
 
 mod abi;
 mod admin;
-mod border;
+mod c_api;
 mod database;
-mod embedded;
 mod exports;
 mod future;
 mod legacy;
@@ -23,6 +26,7 @@ mod network;
 mod operation;
 mod options;
 mod outstanding;
+mod program_clusters;
 mod thread_bound;
 mod transaction;
 mod types;
@@ -34,7 +38,7 @@ pub use abi::{
     admin::*, blob::*, database::*, errors::*, future::*, legacy::*, network::*, tenant::*,
     transaction::*,
 };
-pub use border::Border;
+pub use c_api::CApi;
 pub use database::{FDBDatabase, LeaseBreach};
 pub use exports::{EXPORTS, Export, keep_symbols};
 pub use future::FDBFuture;

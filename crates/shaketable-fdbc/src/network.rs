@@ -1,16 +1,18 @@
-//! The network of an ordinary program: one thread of the program's own that runs everything, on the machine's clock.
+//! The network of an ordinary program: one thread of the program's own that runs everything, on the
+//! machine's clock.
 //!
-//! The program selects an API version, sets the network up, lends a thread to [`run`], and stops it at its end; each step once
-//! and in that order, with FoundationDB's code for every other order. Databases may be opened as soon as the network is set up. There is no
-//! server and no cluster file to read: a database is a cluster inside this process, made when it is first opened. Which one, the name of
-//! the cluster file says ([`ClusterName`]): the same name is the same cluster for all databases of the process, and
-//! nothing is ever read from the file.
+//! The program selects an API version, sets the network up, lends a thread to [`run`], and stops it
+//! at its end; each step once and in that order, with FoundationDB's code for every other order.
+//! Databases may be opened as soon as the network is set up. There is no server and no cluster file
+//! to read: a database is a cluster inside this process, made when it is first opened. The name of
+//! the cluster file selects which one ([`ClusterName`]): the same name is the same cluster for all
+//! databases of the process, and nothing is ever read from the file.
 //!
 //! This is the only global state of the library. Handles know their universe and never look here.
 
 use crate::database::FDBDatabase;
-use crate::embedded;
 use crate::options;
+use crate::program_clusters;
 use crate::universe::Universe;
 use crate::version;
 use parking_lot::Mutex;
@@ -32,8 +34,8 @@ pub(crate) enum ClusterName {
 }
 
 impl ClusterName {
-    /// The cluster that the argument of `fdb_create_database` names: no name stands for the one in `FDB_CLUSTER_FILE`, and
-    /// without that for the default cluster.
+    /// The cluster that the argument of `fdb_create_database` names: no name means the one in
+    /// `FDB_CLUSTER_FILE`, and without that the default cluster.
     pub(crate) fn of_file(path: &[u8]) -> ClusterName {
         use std::os::unix::ffi::OsStringExt;
         if !path.is_empty() {
@@ -52,8 +54,8 @@ pub(crate) struct CompletionHook {
     pub(crate) parameter: *mut c_void,
 }
 
-// SAFETY: the parameter is an opaque word to us; whoever registers a hook allows it to be called with that word on the
-// network's thread.
+// SAFETY: the parameter is an opaque word to us; registering a hook allows it to be called with
+// that word on the network's thread.
 unsafe impl Send for CompletionHook {}
 
 static NETWORK: Mutex<Network> = Mutex::new(Network {
@@ -63,7 +65,7 @@ static NETWORK: Mutex<Network> = Mutex::new(Network {
 });
 
 struct Network {
-    /// There once the network is set up.
+    /// Present once the network is set up.
     shared: Option<Arc<Shared>>,
     was_run: bool,
     hooks: Vec<CompletionHook>,
@@ -74,7 +76,7 @@ struct Shared {
     inbox: Inbox,
     universe: Arc<Universe>,
     stop: AtomicBool,
-    /// Bits of an `f64`; see `embedded`.
+    /// Bits of an `f64`; see `program_clusters`.
     busyness: AtomicU64,
 }
 
@@ -111,7 +113,7 @@ pub(crate) fn run() -> Result<(), Error> {
     };
     let kernel = Kernel::real_with(SEED, shared.inbox.clone());
     shared.universe.open();
-    embedded::measure_busyness(&kernel, {
+    program_clusters::measure_busyness(&kernel, {
         let shared = shared.clone();
         move |busyness| shared.busyness.store(busyness.to_bits(), Ordering::Relaxed)
     });
@@ -157,11 +159,14 @@ pub(crate) fn open_database(cluster: ClusterName) -> Result<Arc<FDBDatabase>, Er
     let api_version = version::selected().ok_or(Error::API_VERSION_UNSET)?;
     Ok(FDBDatabase::open(
         shared.universe.clone(),
-        move |universe, kernel| embedded::open_database(universe, kernel, cluster, api_version),
+        move |universe, kernel| {
+            program_clusters::open_database(universe, kernel, cluster, api_version)
+        },
     ))
 }
 
-/// How busy the network's thread was in the last second, from 0 to 1, if `universe` is the network's.
+/// How busy the network's thread was in the last second, from 0 to 1, if `universe` is the
+/// network's.
 pub(crate) fn busyness(universe: &Arc<Universe>) -> f64 {
     match shared() {
         Ok(shared) if Arc::ptr_eq(&shared.universe, universe) => {
@@ -179,5 +184,6 @@ fn shared() -> Result<Arc<Shared>, Error> {
         .ok_or(Error::NETWORK_NOT_SETUP)
 }
 
-/// An ordinary program is not reproducible, whatever its library draws; one fixed seed keeps the draws the same at least.
+/// An ordinary program is not reproducible, whatever its library draws; one fixed seed keeps the
+/// draws the same at least.
 const SEED: u64 = 0x5ea5_4a6e;

@@ -1,8 +1,9 @@
 //! How a result of the client becomes the result of an `FDBFuture`.
 //!
-//! The client's operations are eager and deliver to a callback, so that nothing needs a task of its own here: the callback
-//! completes the future. What must be kept is the subscription, because dropping it is how an operation is given up:
-//! it stands among the universe's objects under the number that the future knows.
+//! The client's operations are eager and deliver to a callback, so that nothing needs a task of its
+//! own here: the callback completes the future. What must be kept is the subscription, because
+//! dropping it is how an operation is given up: it is one of the universe's objects, under the
+//! number that the future knows.
 
 use crate::future::FDBFuture;
 use crate::outstanding::{Kept, Outstanding};

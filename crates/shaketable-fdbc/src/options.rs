@@ -1,8 +1,9 @@
 //! Options of the network, set by calls or by the environment.
 //!
-//! They are checked at once and whole; nothing in this library is tuned by them, so a good one is then forgotten. When the
-//! network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as calls with its values, which are separated by colons;
-//! a backslash stands before a colon or a backslash that belongs to a value. One that is refused fails the set-up.
+//! They are fully checked at once; nothing in this library is tuned by them, so a valid one is then
+//! forgotten. When the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as
+//! calls with its values, which are separated by colons; a backslash stands before a colon or a
+//! backslash that belongs to a value. If one is refused, setting up the network fails.
 
 use bytes::Bytes;
 use shaketable_cluster::client::options::{OptionInfo, Parameter, Scope, check_network_option};

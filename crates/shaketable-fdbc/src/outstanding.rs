@@ -1,8 +1,9 @@
-//! What calls of the C API wait for, so that a host can say it when a run does not end.
+//! What calls of the C API wait for, so that a host can report it when a run does not end.
 //!
-//! Each operation that works for a future is kept with a description: what was asked, by which process,
-//! since when. Where in the code under test the call was made is known only while a host looks at the
-//! stack for it ([`crate::Border::note_stacks`]), because that costs more than most calls.
+//! Each operation that works for a future is kept with a description: what was asked, by which
+//! process, since when. Where in the code under test the call was made is known only while a host
+//! looks at the stack for it ([`crate::CApi::note_stacks`]), because that costs more than most
+//! calls.
 
 use crate::operation::Operation;
 use shaketable_cluster::proto::Key;
@@ -65,7 +66,8 @@ pub(crate) struct Kept {
 /// Looks at the stack: the addresses on it, innermost first.
 pub type StackProbe = fn() -> Box<[usize]>;
 
-/// How many operations of each process have ended well. The end of a pause after an error is none.
+/// How many operations of each process have succeeded. The end of a pause after an error does not
+/// count.
 #[derive(Default)]
 pub(crate) struct Progress(Vec<u64>);
 

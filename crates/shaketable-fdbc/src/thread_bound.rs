@@ -1,9 +1,10 @@
 //! A value that belongs to one thread, inside objects that all threads share.
 //!
-//! Handles of the C API may be used and destroyed on any thread, while the client's objects behind them live on the kernel's
-//! thread and must be touched and dropped there. [`ThreadBound`] is that rule as a type: it can be moved and shared freely, and
-//! every access checks that it happens on the thread that made the value. Where the last reference goes away on another thread, the
-//! value stays undropped; so its owner empties it on the right thread first.
+//! Handles of the C API may be used and destroyed on any thread, while the client's objects behind
+//! them live on the kernel's thread and must be touched and dropped there. [`ThreadBound`] is that
+//! rule as a type: it can be moved and shared freely, and every access checks that it happens on
+//! the thread that made the value. Where the last reference goes away on another thread, the value
+//! stays undropped; so its owner empties it on the right thread first.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -15,8 +16,9 @@ pub(crate) struct ThreadBound<T> {
     value: ManuallyDrop<RefCell<Option<T>>>,
 }
 
-// SAFETY: `value` is reached in `with`, `take` and `drop` only, and each first checks that it runs on the owner's thread, so the
-// value never meets a second thread. Identities of threads are never used twice.
+// SAFETY: `value` is reached in `with`, `take` and `drop` only, and each first checks that it runs
+// on the owner's thread, so the value never meets a second thread. Identities of threads are never
+// used twice.
 unsafe impl<T> Send for ThreadBound<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for ThreadBound<T> {}
@@ -35,7 +37,8 @@ impl<T> ThreadBound<T> {
         self.owner == this_thread()
     }
 
-    /// Runs `body` on the value, or answers `None` when it has been taken. `body` must not reach for the value again.
+    /// Runs `body` on the value, or returns `None` when it has been taken. `body` must not access
+    /// the value again.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.check();
         self.value.borrow_mut().as_mut().map(body)
@@ -58,7 +61,8 @@ impl<T> ThreadBound<T> {
 impl<T> Drop for ThreadBound<T> {
     fn drop(&mut self) {
         if self.is_here() {
-            // SAFETY: this is the only place that drops the value, and it runs once, on the owner's thread.
+            // SAFETY: this is the only place that drops the value, and it runs once, on the owner's
+            // thread.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }
     }

@@ -1,8 +1,9 @@
 //! The transaction behind `FDBTransaction*`.
 //!
-//! A handle is a universe and the number of a client's transaction in it. Each call copies its arguments into a closure and
-//! posts it, so that nothing has happened when the call returns, and the calls of all threads are carried out in the order
-//! in which they were made. Errors of calls that return nothing stay with the client's transaction.
+//! A handle is a universe and the number of a client's transaction in it. Each call copies its
+//! arguments into a closure and posts it, so that nothing has happened when the call returns, and
+//! the calls of all threads are carried out in the order in which they were made. Errors of calls
+//! that return nothing stay with the client's transaction.
 
 use crate::future::FDBFuture;
 use crate::operation;
@@ -18,10 +19,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub struct FDBTransaction {
     pub(crate) universe: Arc<Universe>,
     slot: Slot,
-    /// What `fdb_transaction_get_committed_version` answers without waiting: the version of the last commit that wrote
-    /// something, or -1. Stored before the commit's future becomes ready.
+    /// What `fdb_transaction_get_committed_version` returns without waiting: the version of the
+    /// last commit that wrote something, or -1. Stored before the commit's future becomes ready.
     committed_version: AtomicI64,
-    /// Why the transaction never gets an object: every operation that returns a future fails with this.
+    /// Why the transaction never gets an object: every operation that returns a future fails with
+    /// this.
     refusal: Option<Error>,
 }
 
@@ -94,7 +96,8 @@ impl FDBTransaction {
     pub(crate) fn commit(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
         let handle = self.clone();
         self.submit(Ask::Commit, Transaction::commit, move |()| {
-            // The handle may have been destroyed meanwhile; then nobody can ask for its version any more.
+            // The handle may have been destroyed meanwhile; then its version can no longer be asked
+            // for.
             if let Some(object) = handle.object() {
                 handle
                     .committed_version
@@ -108,7 +111,8 @@ impl FDBTransaction {
         self.committed_version.load(Ordering::Acquire)
     }
 
-    /// Gives the client's transaction up, after everything that was called before: what is pending ends with 1025.
+    /// Gives the client's transaction up, after everything that was called before: what is pending
+    /// ends with 1025.
     pub(crate) fn destroy(self: Arc<FDBTransaction>) {
         let universe = self.universe.clone();
         universe.post(move |_| {

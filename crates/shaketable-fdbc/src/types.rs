@@ -1,8 +1,9 @@
-//! The types of `fdb_c.h` that cross the border by value, laid out as a 64-bit C compiler lays them out.
+//! The types of `fdb_c.h` that are passed by value, laid out as a 64-bit C compiler lays them out.
 //!
-//! Handles ([`FDBFuture`](crate::FDBFuture) and its sisters) are opaque to C and live in their own modules. Arrays of keys
-//! and rows are packed to four bytes, so that an element's pointers are often not aligned; they are only ever
-//! written here and read by the program on the other side. Sizes and offsets are checked while compiling.
+//! Handles ([`FDBFuture`](crate::FDBFuture) and its sisters) are opaque to C and live in their own
+//! modules. Arrays of keys and rows are packed to four bytes, so that an element's pointers are
+//! often not aligned; they are only ever written here and read by the program on the other side.
+//! Sizes and offsets are checked while compiling.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,17 +1,20 @@
-//! One kernel as the C API sees it: a place to post calls to, and the objects that the handles stand for.
+//! One kernel as the C API sees it: a place to post calls to, and the objects that the handles
+//! stand for.
 //!
-//! Every handle carries its universe, and nothing else says which kernel it belongs to: there is no global state in this
-//! path, so many simulations run side by side in the threads of one program. A call posts a closure and returns; the closure
-//! runs on the kernel's thread, in the order of the calls, and only there touches the client's objects. A handle knows its object by
-//! a number ([`Slot`]), which the first closure fills in and later ones read.
+//! Every handle carries its universe, and nothing else determines which kernel it belongs to: there
+//! is no global state in this path, so many simulations run side by side in the threads of one
+//! program. A call posts a closure and returns; the closure runs on the kernel's thread, in the
+//! order of the calls, and only there touches the client's objects. A handle knows its object by a
+//! number ([`Slot`]), which the first closure fills in and later ones read.
 //!
-//! A universe may be used before it has a kernel: between `fdb_setup_network` and `fdb_run_network` a program may open databases
-//! and begin transactions, and these calls wait in the inbox. When the kernel ends, [`Universe::close`] drops all objects on its
-//! thread; from then on calls are forgotten, futures stay as they are, and handles can be destroyed by anybody.
+//! A universe may be used before it has a kernel: between `fdb_setup_network` and `fdb_run_network`
+//! a program may open databases and begin transactions, and these calls wait in the inbox. When the
+//! kernel ends, [`Universe::close`] drops all objects on its thread; from then on calls are
+//! forgotten, futures stay as they are, and handles can be destroyed on any thread.
 
-use crate::embedded::EmbeddedCluster;
 use crate::network::ClusterName;
 use crate::outstanding::{Kept, Progress, StackProbe};
+use crate::program_clusters::ProgramCluster;
 use crate::thread_bound::ThreadBound;
 use once_cell::race::OnceBox;
 use shaketable_cluster::client::{Database, Transaction};
@@ -26,12 +29,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Universe {
     inbox: Inbox,
     objects: OnceBox<ThreadBound<Objects>>,
-    /// How to look at the stack of a call, if somebody wants to know where it was made.
+    /// How to look at the stack of a call, if its place is to be recorded.
     pub(crate) stack_probe: OnceBox<StackProbe>,
 }
 
-/// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first complete nothing when
-/// their transactions go.
+/// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first
+/// complete nothing when their transactions go.
 #[derive(Default)]
 pub(crate) struct Objects {
     pub(crate) operations: Slab<Kept>,
@@ -39,15 +42,15 @@ pub(crate) struct Objects {
     pub(crate) transactions: Slab<Transaction>,
     pub(crate) databases: Slab<Database>,
     /// The clusters of an ordinary program; a host keeps its own.
-    pub(crate) clusters: BTreeMap<ClusterName, EmbeddedCluster>,
+    pub(crate) clusters: BTreeMap<ClusterName, ProgramCluster>,
     /// How often each error was the result of an operation.
     pub(crate) errors: BTreeMap<i32, u64>,
-    /// Who wants to know of each of them.
+    /// Called for each of them.
     pub(crate) error_observer: Option<Rc<dyn Fn(Error)>>,
 }
 
-/// The number of a handle's object among those of its kind. Written and read on the kernel's thread alone; atomic only because
-/// the handle that holds it is shared.
+/// The number of a handle's object among those of its kind. Written and read on the kernel's thread
+/// alone; atomic only because the handle that holds it is shared.
 pub(crate) struct Slot(AtomicUsize);
 
 impl Slot {
@@ -82,7 +85,8 @@ impl Universe {
         }
     }
 
-    /// Makes room for objects on the calling thread, which is the kernel's, before it runs the first call.
+    /// Makes room for objects on the calling thread, which is the kernel's, before it runs the
+    /// first call.
     pub(crate) fn open(&self) {
         let first = self
             .objects
@@ -108,8 +112,9 @@ impl Universe {
         self.objects.get().is_some_and(ThreadBound::is_here)
     }
 
-    /// Runs `body` on the objects, on the kernel's thread; `None` when the universe is closed. Whatever is taken out must
-    /// be dropped after `body`, not inside: dropping a transaction ends its futures, and these come back here.
+    /// Runs `body` on the objects, on the kernel's thread; `None` when the universe is closed.
+    /// Whatever is taken out must be dropped after `body`, not inside: dropping a transaction ends
+    /// its futures, and these come back here.
     pub(crate) fn objects<R>(&self, body: impl FnOnce(&mut Objects) -> R) -> Option<R> {
         self.objects.get()?.with(body)
     }

@@ -1,9 +1,10 @@
 //! What a future can hold, in the shape in which C reads it.
 //!
-//! A value is built once, on the kernel's thread, and never changes until it is dropped; the pointers that a getter hands
-//! out point into it. Rows are packed when the value is built rather than when it is read: a getter must not allocate,
-//! and may be called from several threads at once. An empty key or value has a pointer that is not null, because
-//! bindings make slices of it without looking.
+//! A value is built once, on the kernel's thread, and never changes until it is dropped; the
+//! pointers that a getter hands out point into it. Rows are packed when the value is built rather
+//! than when it is read: a getter must not allocate, and may be called from several threads at
+//! once. An empty key or value has a pointer that is not null, because bindings make slices of it
+//! without looking.
 
 use crate::legacy::FDBCluster;
 use crate::network::ClusterName;
@@ -70,9 +71,9 @@ pub(crate) struct Strings {
     _owners: Vec<CString>,
 }
 
-// SAFETY: the raw pointers inside point into buffers that the same value owns and that nobody changes while it lives
-// (`Bytes` and `CString` keep their bytes on the heap, so moving the value does not move them); sharing them between
-// threads is sharing immutable memory.
+// SAFETY: the raw pointers inside point into buffers that the same value owns and that nothing
+// changes while it lives (`Bytes` and `CString` keep their bytes on the heap, so moving the value
+// does not move them); sharing them between threads is sharing immutable memory.
 unsafe impl Send for Value {}
 // SAFETY: as above: everything reachable is immutable after construction.
 unsafe impl Sync for Value {}

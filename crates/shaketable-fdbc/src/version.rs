@@ -1,9 +1,10 @@
 //! The API version of the process: chosen once, before anything else.
 //!
-//! `fdb_select_api_version_impl` gets two numbers: how the library should behave, and which header the program was
-//! compiled with. FoundationDB checks them in a fixed order, and so does [`select`]. Behaviour is modelled from version 510 on;
-//! earlier ones are refused. A header newer than the newest version reported is accepted up to 800, because the Python package 8.0.0
-//! brings that header and needs nothing of it that is not here.
+//! `fdb_select_api_version_impl` gets two numbers: how the library should behave, and which header
+//! the program was compiled with. FoundationDB checks them in a fixed order, and so does
+//! [`select`]. Behaviour is modelled from version 510 on; earlier ones are refused. A header newer
+//! than the newest version reported is accepted up to 800, because the Python package 8.0.0 brings
+//! that header and needs nothing of it that is not here.
 
 use shaketable_cluster::error::Error;
 use std::sync::atomic::{AtomicI32, Ordering};

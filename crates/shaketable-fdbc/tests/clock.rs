@@ -1,8 +1,9 @@
-//! Databases of an ordinary program live in the machine's time: timeouts, back-off, watches and versions.
+//! Databases of an ordinary program live in the machine's time: timeouts, back-off, watches and
+//! versions.
 //!
-//! What a timed scenario answers is replayed on a virtual clock (`golden`). Here is what only a real clock can show, as
-//! bounds that hold on the busiest machine: nothing comes before its time, and it does come. It may be late by as much
-//! as the machine is, so no test asks how late.
+//! What a timed scenario answers is replayed on a virtual clock (`golden`). Here is what only a
+//! real clock can show, as bounds that hold on the busiest machine: nothing comes before its time,
+//! and it does come. It may be late by as much as the machine is, so no test asks how late.
 
 use foundationdb::options::TransactionOption;
 use foundationdb::{Database, FdbError, FdbResult};
@@ -48,7 +49,8 @@ async fn timeouts(database: &Database) -> FdbResult<()> {
     Ok(())
 }
 
-/// Commits are a million versions a second apart, between the two answers at least and between the two questions at most.
+/// Commits are a million versions a second apart, between the two answers at least and between the
+/// two questions at most.
 async fn versions(database: &Database) -> FdbResult<()> {
     let asked_first = clock();
     let first = commit(database).await?;

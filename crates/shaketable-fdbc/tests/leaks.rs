@@ -1,7 +1,8 @@
 //! A universe that has ended leaves nothing in memory.
 //!
-//! A program may run thousands of simulations one after another. Objects of a simulation hold one another, so one reference too
-//! many in a circle keeps a whole cluster. This test has a program of its own, because it counts every byte of the heap.
+//! A program may run thousands of simulations one after another. Objects of a simulation hold one
+//! another, so one reference too many in a circle keeps a whole cluster. This test has a program of
+//! its own, because it counts every byte of the heap.
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_fdbc::*;
@@ -37,10 +38,10 @@ fn run_a_universe() {
     let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
     let process = kernel.add_process(ProcessSpec::default());
     kernel.boot(process);
-    let mut border = Border::new(&kernel);
-    let database = border.lend_database(cluster.open_database(process, 740));
+    let mut c_api = CApi::new(&kernel);
+    let database = c_api.lend_database(cluster.open_database(process, 740));
     let sleeping = kernel.clone();
-    let delay = border.future(process, Ask::Delay(0.0), async move {
+    let delay = c_api.future(process, Ask::Delay(0.0), async move {
         sleeping.sleep(1e6).await;
         Ok(())
     });
@@ -59,7 +60,7 @@ fn run_a_universe() {
         assert_eq!(fdb_future_get_error(commit), 0);
         fdb_transaction_reset(transaction);
         let read = fdb_transaction_get(transaction, key, 2, 0);
-        drop(border);
+        drop(c_api);
         kernel.shutdown();
         for future in [watch, commit, read, delay] {
             fdb_future_destroy(future);
@@ -70,7 +71,7 @@ fn run_a_universe() {
 
 #[test]
 fn a_universe_that_has_ended_leaves_nothing_in_memory() {
-    // The first one also fills what the process keeps for ever.
+    // The first one also fills what the process keeps until it ends.
     run_a_universe();
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     for _ in 0..3 {

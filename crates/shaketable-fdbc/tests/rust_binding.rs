@@ -1,4 +1,5 @@
-//! A Rust program that links this crate needs no `libfdb_c`: the published crate `foundationdb` finds its functions here.
+//! A Rust program that links this crate needs no `libfdb_c`: the published crate `foundationdb`
+//! finds its functions here.
 
 use foundationdb::{Database, FdbBindingError, RangeOption, Transaction};
 use futures::TryStreamExt;
@@ -23,7 +24,7 @@ fn the_published_crate_runs_inside_the_same_program() {
             let count = database
                 .run(|transaction, _| async move { add_one(&transaction, b"count").await })
                 .await
-                .expect("nobody else writes");
+                .expect("nothing else writes");
             assert_eq!(count, expected);
         }
         let transaction = database.create_trx().expect("a transaction");

@@ -1,8 +1,8 @@
 //! Where in the code under test a call of the C API was made.
 //!
-//! The stack is looked at when the call is made and only its addresses are kept; names and lines are
-//! found later, for the few that a report shows. The innermost frame that belongs to neither the
-//! standard library, nor a package of a registry, nor this project is the author's line: for
+//! The stack is looked at when the call is made and only its addresses are kept; names and lines
+//! are found later, for the few that a report shows. The innermost frame that belongs to neither
+//! the standard library, nor a package of a registry, nor this project is the author's line: for
 //! `trx.get(…)` the call itself, for what `db.run` does the place where it is awaited.
 
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ pub(crate) fn stack() -> Box<[usize]> {
     addresses.into()
 }
 
-/// Deeper than this the author's line is not looked for.
+/// How deep the author's line is searched for.
 const FRAMES_MAX: usize = 96;
 
 /// The author's line, as `src/queue.rs:88`.
@@ -84,8 +84,8 @@ mod tests {
     fn the_line_that_called_is_found() {
         let stack = stack();
         let line = line!() - 1;
-        // This very file is part of the project, so that its line is not the author's: the test looks
-        // for the frame by itself.
+        // This file is part of the project, so its line does not count as the author's: the test
+        // looks for the frame itself.
         let mut lines = Vec::new();
         for address in &stack {
             let inside = std::ptr::without_provenance_mut::<c_void>(address - 1);

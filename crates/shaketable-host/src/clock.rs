@@ -1,15 +1,15 @@
 //! The calendar of a simulation.
 //!
-//! Simulated time starts at zero. Where a date is wanted (in a trace file, by `SystemTime::now` in a
-//! workload) it starts at a fixed moment, so that two runs of one seed agree to the last byte.
+//! Simulated time starts at zero. Where a date is wanted (in a trace file, by `SystemTime::now` in
+//! a workload) it starts at a fixed moment, so that two runs of one seed agree to the last byte.
 
 use std::time::{Duration, SystemTime};
 
 /// Seconds since 1970 at which every simulation starts: 2026-01-01T00:00:00Z.
 pub const EPOCH_UNIX_SECONDS: u64 = 1_767_225_600;
 
-/// The last second that a date with four digits for the year can name: 9999-12-31T23:59:59Z. A timer
-/// may be set to any time, and a simulation in which nothing else happens jumps there.
+/// The last second that a date with four digits for the year can name: 9999-12-31T23:59:59Z. A
+/// timer may be set to any time, and a simulation in which nothing else happens jumps there.
 const LAST_UNIX_SECONDS: u64 = 253_402_300_799;
 
 /// The date and time of a simulated moment, to the second, in UTC.

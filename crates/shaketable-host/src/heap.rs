@@ -1,21 +1,27 @@
 //! The allocator of the program: blocks from a list of their size, large ones from the system.
 //!
-//! A simulated transaction makes and forgets about a hundred small objects: messages, tasks, keys. The system's allocator takes a third of
-//! the time of a transaction for that, because it keeps neighbours ready to be joined and guards against threads. A simulation has one thread, lives
-//! for milliseconds, and asks for the same few sizes again and again; a block that was just given back is the best one to give out, for it is in the
-//! cache. So each thread has a list of free blocks per size, in steps of `STEP` bytes up to `SMALL` and in powers of two up to `MEDIUM`, and cuts new ones
-//! off a larger piece.
+//! A simulated transaction makes and forgets about a hundred small objects: messages, tasks, keys.
+//! The system's allocator takes a third of the time of a transaction for that, because it keeps
+//! neighbours ready to be joined and guards against threads. A simulation has one thread, lives for
+//! milliseconds, and asks for the same few sizes again and again; a block that was just given back
+//! is the best one to hand out, because it is in the cache. So each thread has a list of free
+//! blocks per size, in steps of `STEP` bytes up to `SMALL` and in powers of two up to `MEDIUM`, and
+//! cuts new ones off a larger piece.
 //!
-//! A fork begins afresh (`begin`): what its parent has given back would have to be copied page by page, the moment it is written to. And it does
-//! not ask the machine for new pages, which takes a tenth of a seed's time, most of it in counting them in and out: it has its parent's ground (`prepare_ground`), which all
-//! forks of one parent use, one after the other (`Ground`). Each finds it empty: what it takes of it, it clears first. And its own children, should the code
-//! under test fork, do not have it at all, so that they cannot write to it. Beyond the ground, and without one, pieces come from the system with
-//! their pages in place, because a machine hands out a hundred pages at once in the time of a few that it is asked for one by one.
+//! A fork begins afresh (`begin`): what its parent has given back would have to be copied page by
+//! page, the moment it is written to. It does not ask the machine for new pages either, which takes
+//! a tenth of a seed's time, most of it for the kernel's bookkeeping: it uses its parent's ground
+//! (`prepare_ground`), which all forks of one parent use, one after the other (`Ground`). Each
+//! finds it empty: what it takes of it, it clears first. Its own children, should the code under
+//! test fork, do not have it at all, so they cannot write to it. Beyond the ground, and without
+//! one, pieces come from the system with their pages in place, because a machine hands out a
+//! hundred pages at once in the time that a few take one by one.
 //!
-//! What this promises: it gives out each block once until it is given back, from whichever thread; a fork sees nothing of another's. What it refuses: to
-//! give such blocks back to the system, and to help a program whose threads hand blocks to one another for hours: they would pile up at the receiver. It is
-//! for the program `shaketable`, whose simulations end with their process; it is not in `libfdb_c.so`, nor in a workload's library, which keeps
-//! the allocator it was linked with.
+//! What this promises: a block is handed out once until it is given back, by any thread; a fork
+//! sees nothing of another's. What it does not do: give such blocks back to the system, or serve a
+//! program whose threads hand blocks to one another for hours: they would pile up at the receiver.
+//! It is for the program `shaketable`, whose simulations end with their process; it is not in
+//! `libfdb_c.so`, nor in a workload's library, which keeps the allocator it was linked with.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -23,9 +29,9 @@ use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Sizes are rounded up to a multiple of this, which is also how blocks are aligned.
+/// Sizes are rounded up to a multiple of this, which is also the blocks' alignment.
 const STEP: usize = 16;
-/// The largest block of which there is one in each step.
+/// The largest size that is rounded up by steps.
 const SMALL: usize = 4096;
 /// The largest block that is kept in a list.
 const MEDIUM: usize = 1 << 18;
@@ -33,7 +39,8 @@ const SMALL_LISTS: usize = SMALL / STEP;
 const LISTS_COUNT: usize = SMALL_LISTS + (MEDIUM / SMALL).ilog2() as usize;
 /// How much is taken from the system at a time.
 const PIECE: usize = 1 << 19;
-/// How much of the ground is made ready at a time: as many pages as the machine puts in place at once.
+/// How much of the ground is made ready at a time: as many pages as the machine puts in place at
+/// once.
 const STRETCH: usize = 1 << 16;
 /// How large the ground is; a seed of an example takes a third of it.
 const GROUND: usize = 1 << 22;
@@ -58,7 +65,7 @@ pub(crate) fn prepare_ground() -> io::Result<()> {
     Ok(())
 }
 
-/// The right of one fork to use the ground; whoever has it keeps it until that fork is gone.
+/// The right of one fork to use the ground; it is held until that fork is gone.
 pub(crate) struct Ground(());
 
 impl Ground {
@@ -77,7 +84,8 @@ impl Ground {
     }
 }
 
-/// Leaves what this thread's lists hold, for ever, and uses the ground from now on: called once, by a new fork.
+/// Abandons what this thread's lists hold, and uses the ground from now on: called once, by a new
+/// fork.
 pub(crate) fn begin(ground: Option<&Ground>) {
     let mut fresh = Lists::EMPTY;
     if ground.is_some() {
@@ -89,7 +97,8 @@ pub(crate) fn begin(ground: Option<&Ground>) {
         }
     }
     LISTS.with(|lists| {
-        // SAFETY: this thread's lists, which nobody else uses; a block that is in no list is merely lost.
+        // SAFETY: this thread's lists, which nothing else uses; a block that is in no list is
+        // merely lost.
         unsafe { *lists.get() = fresh };
     });
 }
@@ -105,16 +114,18 @@ struct Lists {
 }
 
 thread_local! {
-    // Without a destructor and without an initialiser that could allocate: it can be reached at any time of a thread's life.
+    // Without a destructor and without an initialiser that could allocate: it can be reached at any
+    // time of a thread's life.
     static LISTS: UnsafeCell<Lists> = const {
         UnsafeCell::new(Lists::EMPTY)
     };
 }
 
-/// Which list serves such a layout, if one does.
+/// The list that serves a layout, if one does.
 #[inline]
 fn list(layout: Layout) -> Option<usize> {
-    // Of nothing at all this makes too much: one comparison less, in a function that is called a hundred times a transaction.
+    // A size of zero wraps to one that no list serves: that saves a comparison in a function that
+    // is called a hundred times per transaction.
     let last = layout.size().wrapping_sub(1);
     if layout.align() > STEP {
         None
@@ -149,16 +160,19 @@ impl Lists {
         let Some(block) = NonNull::new(self.free[list]) else {
             return self.cut(block_bytes(list));
         };
-        // SAFETY: a block in the list is nobody's, is at least as large as an address and aligned for one, and `give_back` wrote the next one's there.
+        // SAFETY: a block in the list has no owner, is at least as large as an address and aligned
+        // for one, and `give_back` wrote the next one's address there.
         self.free[list] = unsafe { block.cast::<*mut u8>().read() };
         block.as_ptr()
     }
 
     /// # Safety
-    /// The block came from [`Lists::take`] with the same list, of any thread, and nobody uses it any more.
+    /// The block came from [`Lists::take`] with the same list, of any thread, and is no longer
+    /// used.
     #[inline]
     unsafe fn give_back(&mut self, list: usize, block: *mut u8) {
-        // SAFETY: the caller gives up a block that is at least as large as an address and aligned for one.
+        // SAFETY: the caller gives up a block that is at least as large as an address and aligned
+        // for one.
         unsafe { block.cast::<*mut u8>().write(self.free[list]) };
         self.free[list] = block;
     }
@@ -169,22 +183,24 @@ impl Lists {
             return null_mut();
         }
         let block = self.rest;
-        // SAFETY: the piece has at least so many bytes left.
+        // SAFETY: the piece has at least this many bytes left.
         self.rest = unsafe { block.add(bytes) };
         self.rest_bytes -= bytes;
         block
     }
 
-    /// Makes the rest at least so large, from the ground or from the system; whether that could be done.
+    /// Makes the rest at least this large, from the ground or from the system; returns whether it
+    /// could.
     fn reach_out(&mut self, bytes: usize) -> bool {
         let missing = (bytes - self.rest_bytes).next_multiple_of(STRETCH);
         if missing <= self.ground_bytes {
-            // SAFETY: the ground goes on behind the rest for at least so many bytes, which nobody in this process has used yet and no other process
-            // uses now.
+            // SAFETY: the ground continues behind the rest for at least this many bytes, which
+            // nothing in this process has used yet and no other process uses now.
             unsafe {
                 let stretch = self.rest.add(self.rest_bytes);
                 for start in (0..missing).step_by(STRETCH) {
-                    // The first to read from a stretch finds all of its pages in place afterwards; the first to write would find one.
+                    // The first to read from a stretch finds all of its pages in place afterwards;
+                    // the first to write would find one.
                     stretch.add(start).read_volatile();
                 }
                 stretch.write_bytes(0, missing);
@@ -193,7 +209,8 @@ impl Lists {
             self.ground_bytes -= missing;
             return true;
         }
-        // What is left of the old piece is less than one block, and stays unused; and what is left of the ground with it.
+        // What is left of the old piece is less than one block, and stays unused; and what is left
+        // of the ground with it.
         self.ground_bytes = 0;
         let piece = map(PIECE, libc::MAP_PRIVATE | libc::MAP_POPULATE);
         if piece.is_null() {
@@ -224,8 +241,10 @@ fn map(bytes: usize, flags: libc::c_int) -> *mut u8 {
     }
 }
 
-// SAFETY: blocks in lists are cut from pieces of the system's memory that are never given back, each is in at most one list at a time, and a list belongs to one
-// thread; nothing in here allocates or unwinds. All other layouts are the system's business from beginning to end, and which are listed depends on the layout alone.
+// SAFETY: blocks in lists are cut from pieces of the system's memory that are never given back,
+// each is in at most one list at a time, and a list belongs to one thread; nothing in here
+// allocates or unwinds. All other layouts are the system's business from beginning to end, and
+// which are listed depends on the layout alone.
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -240,7 +259,8 @@ unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match list(layout) {
-            // SAFETY: this thread's lists; the caller promises that the block came from here with this layout, hence from this list.
+            // SAFETY: this thread's lists; the caller promises that the block came from here with
+            // this layout, hence from this list.
             Some(list) => LISTS.with(|lists| unsafe { (*lists.get()).give_back(list, block) }),
             // SAFETY: the caller's promise is the one the system wants.
             None => unsafe { System.dealloc(block, layout) },
@@ -253,7 +273,7 @@ unsafe impl GlobalAlloc for Heap {
             // SAFETY: the caller's promise is the one the system wants.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // SAFETY: as for `alloc`; and a block that is not null has so many bytes.
+        // SAFETY: as for `alloc`; and a block that is not null has this many bytes.
         unsafe {
             let block = self.alloc(layout);
             if !block.is_null() {
@@ -274,7 +294,8 @@ unsafe impl GlobalAlloc for Heap {
             }
             (from, to) if from == to => block,
             _ => {
-                // SAFETY: both blocks are valid for the smaller of the two sizes and cannot overlap; the old one is given up.
+                // SAFETY: both blocks are valid for the smaller of the two sizes and cannot
+                // overlap; the old one is given up.
                 unsafe {
                     let larger = self.alloc(new);
                     if !larger.is_null() {
@@ -317,7 +338,7 @@ mod tests {
             // SAFETY: the size is not zero.
             let block = unsafe { Heap.alloc_zeroed(layout(size)) };
             assert_eq!(block as usize % 8, 0);
-            // SAFETY: so many bytes are there, and zero.
+            // SAFETY: this many bytes are there, and zero.
             let bytes = unsafe { std::slice::from_raw_parts_mut(block, size) };
             assert!(bytes.iter().all(|byte| *byte == 0));
             bytes.fill(size as u8);
@@ -349,7 +370,7 @@ mod tests {
         let block = unsafe { Heap.alloc(layout(64)) } as usize;
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                // SAFETY: the block is of that layout and nobody else has it.
+                // SAFETY: the block is of that layout and nothing else uses it.
                 unsafe { Heap.dealloc(block as *mut u8, layout(64)) };
                 // SAFETY: the size is not zero.
                 assert_eq!(unsafe { Heap.alloc(layout(64)) } as usize, block);
@@ -362,7 +383,7 @@ mod tests {
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let _one = ONE_AT_A_TIME.lock().unwrap();
         prepare_ground().unwrap();
-        let ground = Ground::take().expect("nobody else has it");
+        let ground = Ground::take().expect("no other fork has it");
         assert!(Ground::take().is_none(), "two forks at once cannot share");
         let result = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -381,7 +402,8 @@ mod tests {
         let sizes = [48, 4096, 5000, STRETCH * 3, 100];
         let take_and_fill = || {
             sizes.map(|size| {
-                // SAFETY: the size is not zero; the block has so many bytes, of a mapping in which every byte has a value.
+                // SAFETY: the size is not zero; the block has this many bytes, of a mapping in
+                // which every byte has a value.
                 unsafe {
                     let block = Heap.alloc(layout(size));
                     let bytes = std::slice::from_raw_parts_mut(block, size);
@@ -406,7 +428,7 @@ mod tests {
         as_a_fork(|| {
             let blocks: Vec<usize> = (0..2 * GROUND / MEDIUM)
                 .map(|_| {
-                    // SAFETY: the size is not zero; so many bytes are there.
+                    // SAFETY: the size is not zero; this many bytes are there.
                     unsafe {
                         let block = Heap.alloc(layout(MEDIUM));
                         block.write_bytes(1, MEDIUM);
@@ -428,7 +450,8 @@ mod tests {
     fn a_process_that_the_code_under_test_forks_cannot_write_to_the_ground() {
         use nix::sys::wait::{WaitStatus, waitpid};
         as_a_fork(|| {
-            // SAFETY: the size is not zero; so many bytes are there. The new process does nothing but write to one of them and end.
+            // SAFETY: the size is not zero; this many bytes are there. The new process does nothing
+            // but write to one of them and end.
             unsafe {
                 let block = Heap.alloc(layout(16));
                 block.write(1);

@@ -1,8 +1,9 @@
-//! Keys as a person reads them: as tuples where they are tuples, else as bytes.
+//! Keys in readable form: as tuples where they are tuples, else as bytes.
 //!
-//! `("cache", "value")` says more than `\x02cache\x00\x02value\x00`. A key counts as a tuple if all of it
-//! can be read as elements of FoundationDB's tuple encoding; a key of another kind is very rarely one
-//! by accident, because the encoding begins with a type code below `0x40` and ends strings with a zero.
+//! `("cache", "value")` says more than `\x02cache\x00\x02value\x00`. A key counts as a tuple if all
+//! of it can be read as elements of FoundationDB's tuple encoding; a key of another kind is very
+//! rarely one by accident, because the encoding begins with a type code below `0x40` and ends
+//! strings with a zero.
 
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ pub(crate) fn key_text(key: &[u8]) -> String {
     tuple_text(key).unwrap_or_else(|| format!("{}", BytesText(key)))
 }
 
-/// Longer text is cut: the rest of a key says little about what is waited for.
+/// Longer text is cut: the rest of a key adds little.
 const TEXT_CHARACTERS_MAX: usize = 120;
 
 struct BytesText<'a>(&'a [u8]);
@@ -69,7 +70,8 @@ fn element_text(tuple: &[u8]) -> Option<(String, &[u8])> {
         0x21 => {
             let (bits, rest) = rest.split_at_checked(8)?;
             let bits = u64::from_be_bytes(bits.try_into().ok()?);
-            // Numbers are encoded so that their bytes sort: the sign bit is turned, or all of them.
+            // Numbers are encoded so that their bytes sort: the sign bit is flipped, or all bits
+            // are.
             let positive = bits >> 63 == 1;
             let bits = if positive { bits ^ 1 << 63 } else { !bits };
             Some((format!("{:?}", f64::from_bits(bits)), rest))

@@ -1,13 +1,14 @@
 //! Plays the tester of `fdbserver -r simulation`.
 //!
-//! A run starts with a test file ([`testfile`]) and ends with a [`verdict::Outcome`]. In between come
-//! the things that FoundationDB's tester does for a workload: its library is loaded and called
+//! A run starts with a test file ([`testfile`]) and ends with a [`verdict::Outcome`]. In between
+//! come the things that FoundationDB's tester does for a workload: its library is loaded and called
 //! ([`library`]), options are handed over ([`options`]), events are traced ([`trace`]), numbers are
 //! written as C writes them ([`printf`]).
 //!
-//! Three rooms keep code under test from harming more than its own seed: [`isolation`] gives each seed
-//! a process, [`hermetic`] answers its questions about time and chance, [`heap`] is where the program's
-//! own objects live. Together with [`library`] they hold all unsafe code of the host.
+//! Three modules keep code under test from harming more than its own seed: [`isolation`] gives each
+//! seed a process, [`hermetic`] replaces the operating system's time and randomness, [`heap`] is
+//! where the program's own objects live. Together with [`library`] they hold all unsafe code of the
+//! host.
 
 #![deny(unsafe_code)]
 
@@ -23,7 +24,7 @@ pub mod hermetic;
 #[allow(unsafe_code, reason = "fork, signals and memory that processes share")]
 pub mod isolation;
 mod key_text;
-#[allow(unsafe_code, reason = "the border to code under test; see the module")]
+#[allow(unsafe_code, reason = "calls into code under test; see the module")]
 pub mod library;
 pub mod options;
 pub mod plan;

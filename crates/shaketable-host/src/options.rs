@@ -1,13 +1,14 @@
-//! Options of a workload: how a TOML value becomes text, and who has read it.
+//! Options of a workload: how a TOML value becomes text, and which ones were read.
 //!
-//! A workload of FoundationDB receives its options as text, and must read every one of them while it is
-//! being created: reading an option empties it, and an option that is not empty afterwards stops the run.
-//! That rule is what catches a misspelt option in a test file, so it is kept to the letter, including
-//! its corners: a second read gives the empty text and not the default, and an option given as `''`
-//! counts as read.
+//! A workload of FoundationDB receives its options as text, and must read every one of them while
+//! it is being created: reading an option empties it, and an option that is not empty afterwards
+//! stops the run. That rule is what catches a misspelt option in a test file, so it is kept to the
+//! letter, including its corner cases: a second read returns the empty text and not the default,
+//! and an option given as `''` counts as read.
 //!
-//! One difference is deliberate. FoundationDB prints strings back through its TOML library, which doubles
-//! backslashes and destroys strings of 78 characters and more; here a string is handed over as it was meant.
+//! One difference is deliberate. FoundationDB prints strings back through its TOML library, which
+//! doubles backslashes and destroys strings of 78 characters and more; here a string is handed over
+//! as it was meant.
 
 use crate::printf;
 use std::cell::RefCell;
@@ -20,7 +21,7 @@ pub struct WorkloadOption {
     pub key: String,
     /// The text a workload reads.
     pub text: String,
-    /// The line of the test file it stands on; 0 if it stands in no file.
+    /// Its line in the test file; 0 if it comes from no file.
     pub line: usize,
 }
 
@@ -31,14 +32,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options nobody has read yet.
+    /// Options that were not read yet.
     pub fn new(options: &[WorkloadOption]) -> Self {
         Options {
             remaining: RefCell::new(options.to_vec()),
         }
     }
 
-    /// Reads an option, or `default` when the file does not have it. The text is empty from then on.
+    /// Reads an option, or `default` when the file does not have it. The text is empty from then
+    /// on.
     pub fn take(&self, key: &str, default: &str) -> String {
         match self.take_if_present(key) {
             Some(text) => text,
@@ -53,7 +55,7 @@ impl Options {
         Some(std::mem::take(&mut option.text))
     }
 
-    /// The options that nobody has read, in the order of the file.
+    /// The options that were not read, in the order of the file.
     pub fn unread(&self) -> Vec<WorkloadOption> {
         let options = self.remaining.borrow();
         options

@@ -1,4 +1,5 @@
-//! Everything that can be prepared before the first seed: the test file, its libraries, and what was asked for on top.
+//! Everything that can be prepared before the first seed: the test file, its libraries, and what
+//! was asked for on top.
 
 use crate::library::{Library, LoadError};
 use crate::testfile::{EXTERNAL, TestFile, WorkloadSpec};
@@ -16,7 +17,7 @@ pub struct Plan {
     paths: Vec<Vec<Option<PathBuf>>>,
 }
 
-/// What is decided for every seed alike; `None` leaves it to the file or the seed.
+/// What is the same for every seed; `None` leaves it to the file or the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// Whether the cluster misbehaves in rare but legal ways.
@@ -26,7 +27,7 @@ pub struct Settings {
     /// Whether rare but legal outcomes are frequent.
     #[serde(default)]
     pub stress: bool,
-    /// Knobs, which win over those of the file.
+    /// Knobs, which override those of the file.
     pub knobs: Vec<(String, String)>,
     /// The number of clients.
     pub clients: Option<u32>,
@@ -35,8 +36,8 @@ pub struct Settings {
     pub stalled_after: StalledAfter,
 }
 
-/// After how many simulated seconds in which a client gets nothing done, with the fault workloads over,
-/// a run has failed.
+/// After how many simulated seconds without progress of a client, with the fault workloads over, a
+/// run has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StalledAfter {
@@ -52,7 +53,7 @@ impl Default for StalledAfter {
     }
 }
 
-/// Longer than anything takes in a cluster that is well.
+/// Longer than anything takes in a healthy cluster.
 const STALLED_AFTER_SECONDS: u64 = 300;
 
 /// How much of a run is kept.
@@ -86,7 +87,8 @@ impl Recording {
 }
 
 impl Plan {
-    /// Loads the libraries a file names. `built` says where libraries lie that were built for this run, by their name.
+    /// Loads the libraries a file names. `built` holds the paths of libraries that were built for
+    /// this run, by name.
     pub fn load(file: TestFile, built: &BTreeMap<String, PathBuf>) -> Result<Plan, LoadError> {
         let paths: Vec<Vec<Option<PathBuf>>> = file
             .tests
@@ -111,7 +113,7 @@ impl Plan {
         })
     }
 
-    /// A plan for a factory in this very program, which stands for every library the file names.
+    /// A plan for a factory in this program itself, used for every library that the file names.
     pub fn in_process(file: TestFile, library: Library) -> Plan {
         let path = library.path.clone();
         let paths = file
@@ -137,8 +139,8 @@ impl Plan {
     }
 }
 
-/// Where the library of an External block is expected: built for this run, or from the current folder as in fdbserver, or from
-/// the folder of the test file.
+/// Where the library of an External block is expected: built for this run, or from the current
+/// folder as in fdbserver, or from the folder of the test file.
 fn library_path(
     file: &Path,
     workload: &WorkloadSpec,

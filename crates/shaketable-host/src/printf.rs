@@ -1,11 +1,12 @@
 //! C's number formats, as FoundationDB's tester uses them.
 //!
-//! Option texts are written with `%.17g`, trace values with `%g`, and a workload chooses the format of
-//! each metric itself, as a printf string with one double in it. That string comes from the code under
-//! test, so it is never handed to a real printf: [`format_one`] understands exactly one conversion of a
-//! double (`%e`, `%f`, `%g` and their capitals, with flags, width and precision), `%%`, and refuses the rest.
+//! Option texts are written with `%.17g`, trace values with `%g`, and a workload chooses the format
+//! of each metric itself, as a printf string with one double in it. That string comes from the code
+//! under test, so it is never handed to a real printf: [`format_one`] understands exactly one
+//! conversion of a double (`%e`, `%f`, `%g` and their capitals, with flags, width and precision),
+//! `%%`, and refuses the rest.
 
-/// Formats one double by a printf string, or says why the string is not one for a single double.
+/// Formats one double by a printf string, or returns why the string is not one for a single double.
 pub fn format_one(format: &str, value: f64) -> Result<String, FormatError> {
     let mut out = String::new();
     let mut rest = format;
@@ -36,7 +37,7 @@ pub enum FormatError {
     /// Two conversions, but a metric has one value.
     #[error("expected one conversion, found several")]
     MoreThanOne,
-    /// Something else than a double.
+    /// Something other than a double.
     #[error("expected a conversion of a double such as `%.3g`")]
     Unsupported,
 }
@@ -51,7 +52,8 @@ pub fn g17(value: f64) -> String {
     general(value, 17, false)
 }
 
-/// The widest field and the highest precision taken from a workload: a format is not a way to fill memory.
+/// The widest field and the highest precision taken from a workload: a format is not a way to fill
+/// memory.
 const WIDTH_MAX: usize = 400;
 
 struct Conversion {
@@ -130,7 +132,8 @@ impl Conversion {
     }
 }
 
-/// The number at the start of a text, `None` inside when there is none; outer `None` when it is unreasonable.
+/// The number at the start of a text, `None` inside when there is none; outer `None` when it is
+/// unreasonable.
 fn leading_number(text: &str) -> Option<(Option<usize>, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -161,7 +164,8 @@ fn general(value: f64, precision: usize, alternate: bool) -> String {
         let sign = if value == f64::NEG_INFINITY { "-" } else { "" };
         return format!("{sign}{}", not_finite(value));
     }
-    // Nearly all numbers are counts: then their digits are all there is to write, if there is room for them.
+    // Nearly all numbers are counts: then their digits are all there is to write, if there is room
+    // for them.
     let fits = value < 10_f64.powi(precision.min(15) as i32);
     if !alternate && fits && value.is_sign_positive() && value.fract() == 0.0 {
         return (value as u64).to_string();

@@ -1,5 +1,5 @@
-//! A text of bounded length in plain memory: written without allocating, wherever code was interrupted,
-//! and readable by another process.
+//! A text of bounded length in plain memory: written without allocating, wherever code was
+//! interrupted, and readable by another process.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 

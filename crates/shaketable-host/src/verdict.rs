@@ -1,14 +1,15 @@
-//! What a run has shown: an [`Outcome`], and in it every [`Failure`] with its kind, phase and client.
+//! What a run has shown: an [`Outcome`], and in it every [`Failure`] with its kind, phase and
+//! client.
 //!
-//! The exit code of fdbserver ignores failed checks, and its log must be searched for errors. Here a run
-//! passes if, and only if, it has no failure; and a failure says which promise was broken, by whom, and
-//! when. An outcome travels as JSON from the process that simulated a seed to the program that reports
-//! it.
+//! The exit code of fdbserver ignores failed checks, and its log must be searched for errors. Here
+//! a run passes if, and only if, it has no failure; and a failure names what was broken, on which
+//! client, and when. An outcome travels as JSON from the process that simulated a seed to the
+//! program that reports it.
 //!
-//! Verdicts are built in two places. While a seed is simulated, `tester` notes failures as they happen
-//! and makes the outcome at the end ([`simulate`](crate::simulate)). When its process dies before that,
-//! `isolation::death` makes one of what is known about it. Whatever takes outcomes, such as the program,
-//! only reads them.
+//! Verdicts are built in two places. While a seed is simulated, `tester` notes failures as they
+//! happen and makes the outcome at the end ([`simulate`](crate::simulate)). When its process dies
+//! before that, `isolation::death` makes one from what is known about it. Code that receives
+//! outcomes, such as the program, only reads them.
 
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -110,14 +111,14 @@ pub struct Drawn {
 pub struct Metric {
     /// The name, prefixed with the workload's.
     pub name: String,
-    /// The sum or the mean. What is no number is `null` in JSON.
+    /// The sum or the mean. A value that is not a number is `null` in JSON.
     #[serde(deserialize_with = "number_or_null")]
     pub value: f64,
     /// The value in the format the workload chose.
     pub formatted: String,
 }
 
-/// Two runs that report no number report the same.
+/// Compares the bits of values, so that two runs that report NaN report the same.
 impl PartialEq for Metric {
     fn eq(&self, other: &Metric) -> bool {
         self.name == other.name
@@ -131,14 +132,14 @@ fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::
     Ok(number.unwrap_or(f64::NAN))
 }
 
-/// An assertion in the code under test, and what became of it.
+/// An assertion in the code under test, and how often it held.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Assertion {
     /// File and line.
     pub site: String,
     /// `always`, `sometimes`, `reachable` or `unreachable`.
     pub kind: String,
-    /// What it says.
+    /// Its message.
     pub message: String,
     /// How often its condition held.
     pub held: u64,
@@ -147,7 +148,8 @@ pub struct Assertion {
 }
 
 impl Assertion {
-    /// Adds what other runs have counted: places become one, in the order of files and lines.
+    /// Adds what other runs have counted: the counts of one place are added up, in the order of
+    /// files and lines.
     pub fn merge(all: &mut Vec<Assertion>, more: &[Assertion]) {
         for one in more {
             match all.binary_search_by(|known| known.key().cmp(&one.key())) {
@@ -231,17 +233,17 @@ impl fmt::Display for Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// `check` answered false.
+    /// `check` sent `false`.
     CheckFailed,
-    /// `setup` or `start` answered false.
+    /// `setup` or `start` sent `false`.
     PhaseFailed,
     /// A trace event of severity error.
     ErrorTraced,
-    /// The workload panicked, and its library said so.
+    /// The workload panicked, and its library reported it.
     Panicked,
-    /// The promise of a phase was freed without an answer.
+    /// The promise of a phase was freed before anything was sent.
     BrokenPromise,
-    /// The promise of a phase was answered twice, or used after it was freed.
+    /// The promise of a phase was used twice, or after it was freed.
     PromiseMisused,
     /// The phase is pending and nothing it could wait for is.
     DeadLock,
@@ -255,9 +257,9 @@ pub enum FailureKind {
     CheckTimedOut,
     /// The whole run took too long.
     RunTimedOut,
-    /// With the fault workloads over, a client gets nothing done.
+    /// With the fault workloads over, a client makes no progress.
     Stalled,
-    /// The database did not answer as often as `databasePingDelay` asks.
+    /// Transactions did not get through as often as `databasePingDelay` demands.
     DatabaseUnavailable,
     /// An option of the test file was not read.
     OptionsNotRead,
@@ -307,7 +309,7 @@ impl FailureKind {
     }
 }
 
-/// What a client waits for.
+/// Something that a client waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// The client.
@@ -363,7 +365,7 @@ impl fmt::Display for Wait {
 /// One thing that went wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// In which way.
+    /// What kind of failure it is.
     pub kind: FailureKind,
     /// The test's title.
     pub test: String,
@@ -380,8 +382,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What two failures have in common that come from one cause: everything but the seed, the client, the time
-    /// and the numbers in the message.
+    /// What two failures have in common that come from one cause: everything but the seed, the
+    /// client, the time and the numbers in the message.
     pub fn signature(&self) -> String {
         let text = outline(&self.message);
         format!(
@@ -394,7 +396,7 @@ impl Failure {
     }
 }
 
-/// A longer message says the same with more data.
+/// A longer message adds data, but no new cause.
 const OUTLINE_CHARACTERS_MAX: usize = 100;
 
 /// A message without what varies from run to run: numbers, and what stands in brackets.

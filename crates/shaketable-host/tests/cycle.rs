@@ -63,7 +63,7 @@ fn a_ring_stays_one_ring_whatever_breaks() {
     }
     let busy = transactions.iter().filter(|count| **count > 10.0).count();
     assert!(busy >= 2, "{transactions:?}");
-    assert!(conflicts > 0, "nobody met another");
+    assert!(conflicts > 0, "no two clients conflicted");
 }
 
 #[test]
@@ -162,7 +162,8 @@ fn knobs_of_a_test_hold_for_that_test_and_lose_against_those_asked_for() {
         metrics(&outcome, "Cycle.Retries.too_old")
     };
     let counts = too_old(&Settings::default());
-    // With a window of ten microseconds even setting up fails, for ever: the test times out and has no metrics.
+    // With a window of ten microseconds even setting up keeps failing: the test times out and has
+    // no metrics.
     assert_eq!(counts, [0.0, 0.0], "before and after");
     let asked = (
         "max_write_transaction_life_versions".to_owned(),

@@ -1,16 +1,17 @@
 //! The attribute `#[shaketable::test]`.
 //!
 //! It only rearranges tokens: the function stays as it was written, inside a test that hands it to
-//! `shaketable::Simulation`. So it needs no parser of the language, and what is wrong with the
-//! function is said by the compiler, at the place where it stands.
+//! `shaketable::Simulation`. So it needs no parser of the language, and the compiler reports what
+//! is wrong with the function at the function's own place.
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 /// Makes an `async fn` a test that runs in the embedded simulation.
 ///
-/// The function takes nothing, the database, or the database and the context; it returns nothing or a
-/// `Result`. What the attribute says are calls of the methods of `shaketable::Simulation`: `seeds = 0..200`, `clients = 5`,
-/// `without_regressions`. A crate that renames its dependency says `crate = its_name`.
+/// The function takes nothing, the database, or the database and the context; it returns nothing or
+/// a `Result`. The attribute's arguments are calls of the methods of `shaketable::Simulation`:
+/// `seeds = 0..200`, `clients = 5`, `without_regressions`. A crate that renames its dependency adds
+/// `crate = its_name`.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     match expand(arguments, item) {
@@ -147,7 +148,7 @@ impl Function {
     }
 }
 
-/// Splits at the commas that stand outside every bracket, also of generic arguments.
+/// Splits at the commas outside all brackets, including those of generic arguments.
 fn split_at_commas(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
     let mut parts = vec![Vec::new()];
     let mut depth = 0_i32;

@@ -1,25 +1,36 @@
 //! Assertions that count, for use anywhere in the code under test.
 //!
-//! `assert!` says that something is wrong. It does not say that a test ever came near the place where it could be wrong:
-//! a retry that never happens, a page that is never split. [`sometimes!`](crate::sometimes) and [`reachable!`](crate::reachable) do.
-//! Over a sweep, each assertion is listed with how often it held; `shaketable run --require-sometimes`, and
-//! [`Simulation::require_sometimes`](crate::Simulation::require_sometimes), fail where one never did.
+//! `assert!` shows that something is wrong. It does not show whether a test ever came near the
+//! place where it could be wrong: a retry that never happens, a page that is never split.
+//! [`sometimes!`](crate::sometimes) and [`reachable!`](crate::reachable) do. Over a sweep, each
+//! assertion is listed with how often it held; `shaketable run --require-sometimes`, and
+//! [`Simulation::require_sometimes`](crate::Simulation::require_sometimes), fail where one never
+//! did.
 //!
-//! No context is passed around: the macros find the client whose code is running. Outside a simulation they do nothing. Without
-//! the feature `assertions`, which is on by default, they are not even compiled, nor are their conditions evaluated: a layer that depends
-//! on `shaketable` for them alone says `default-features = false`, and the workload that tests it switches them on for both.
+//! No context is passed around: the macros find the client whose code is running. Outside a
+//! simulation they do nothing. Without the feature `assertions`, which is on by default, they are
+//! not even compiled, nor are their conditions evaluated: a layer that depends on `shaketable` for
+//! them alone sets `default-features = false`, and the workload that tests it switches them on for
+//! both.
 //!
-//! In the trace, on either host, every assertion is an event `WorkloadAssertion` for each phase in which it was evaluated, with `Kind`, `Message`,
-//! `Site`, `Held` and `Broken` (how often the condition was true, and false, since the last such event); a violated one is an error
+//! In the trace, on either host, every assertion is an event `WorkloadAssertion` for each phase in
+//! which it was evaluated, with `Kind`, `Message`, `Site`, `Held` and `Broken` (how often the
+//! condition was true, and false, since the last such event); a violated one is an error
 //! `WorkloadAssertionFailed` with the details, the first time it happens.
 
 /// Asserts that a condition holds whenever this line is reached.
 ///
-/// The first violation fails the run, with the details, and the code goes on: what happens next is worth seeing, too.
+/// The first violation fails the run, with the details, and the code goes on: what happens next is
+/// worth seeing, too.
 ///
 /// ```
 /// # let (balance, account) = (3_i64, "savings");
-/// shaketable::always!(balance >= 0, "no account is overdrawn", "Account" => account, "Balance" => balance);
+/// shaketable::always!(
+///     balance >= 0,
+///     "no account is overdrawn",
+///     "Account" => account,
+///     "Balance" => balance,
+/// );
 /// ```
 #[cfg(feature = "assertions")]
 #[macro_export]

@@ -1,11 +1,14 @@
 //! Events and spans of the crate `tracing`, in the simulation's trace.
 //!
-//! The first workload of a library makes this the program's subscriber, unless there is one already. It hears only what happens inside a
-//! simulation, so it is harmless in a test program that does other things as well. A simulation has one thread: spans are kept per thread.
+//! The first workload of a library makes this the program's subscriber, unless there is one
+//! already. It records only what happens inside a simulation, so it is harmless in a test program
+//! that does other things as well. A simulation has one thread: spans are kept per thread.
 //!
-//! An event becomes `WorkloadLog` with `Level`, `Target`, `Client`, `Span` (the path, outermost first, with fields), `Message`, and the event's own
-//! fields. `SHAKETABLE_LOG` chooses the level: `off`, `error`, `warn`, `info` (the default), `debug`, `trace`. An `error!` does not fail the run: code that is being
-//! shaken has good reasons to complain. To fail, panic, return an error, or use `always!`.
+//! An event becomes `WorkloadLog` with `Level`, `Target`, `Client`, `Span` (the path, outermost
+//! first, with fields), `Message`, and the event's own fields. `SHAKETABLE_LOG` chooses the level:
+//! `off`, `error`, `warn`, `info` (the default), `debug`, `trace`. An `error!` does not fail the
+//! run: code that is being shaken has good reasons to complain. To fail, panic, return an error, or
+//! use `always!`.
 
 use crate::context::{Severity, WorkloadContext};
 use crate::executor::queue::is_attached;
@@ -33,7 +36,8 @@ pub(crate) fn install() {
                 LevelFilter::INFO
             }),
         };
-        // Fails where the program has a subscriber of its own, which then is what the author wants.
+        // Fails if the program has a subscriber of its own, and then that one is what the author
+        // wants.
         let _ = dispatcher::set_global_default(Dispatch::new(Bridge { level }));
     });
 }

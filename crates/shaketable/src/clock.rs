@@ -1,11 +1,11 @@
-//! A clock that a layer can take without knowing whether it is simulated.
+//! A clock that a layer can use without knowing whether it is simulated.
 
 use crate::context::WorkloadContext;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Monotonic and wall time: of the simulation, or of the machine in production.
 ///
-/// Layer code that leases, expires or stamps takes a `Clock` and is the same in both:
+/// Layer code with leases, expiry times or timestamps takes a `Clock` and is the same in both:
 ///
 /// ```
 /// use shaketable::Clock;
@@ -35,7 +35,8 @@ enum Source {
     Simulated(WorkloadContext),
 }
 
-/// The moment at which every simulation begins: 2026-01-01T00:00:00Z, as in the trace files of the embedded host.
+/// The moment at which every simulation begins: 2026-01-01T00:00:00Z, as in the trace files of the
+/// embedded host.
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 impl Clock {
@@ -58,7 +59,8 @@ impl Clock {
     /// The simulation's clock inside a workload, the machine's elsewhere.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let clock = shaketable::Clock::current();
     /// let before = clock.elapsed();
     /// shaketable::sleep(std::time::Duration::from_secs(3600)).await;
@@ -76,7 +78,8 @@ impl Clock {
     /// Monotonic time: since the simulation began, or since this clock was made.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let clock = context.clock();
     /// let before = clock.elapsed();
     /// shaketable::sleep(std::time::Duration::from_secs(60)).await;
@@ -93,7 +96,8 @@ impl Clock {
     /// The time of day. A simulation begins on 2026-01-01, at midnight UTC.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let new_year = std::time::Duration::from_secs(1_767_225_600);
     /// let today = context.clock().wall();
     /// assert!(today > std::time::SystemTime::UNIX_EPOCH + new_year);

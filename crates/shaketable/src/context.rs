@@ -1,9 +1,9 @@
 //! What a workload asks its host: time, randomness, options, traces.
 //!
-//! A [`WorkloadContext`] can be cloned, kept and sent anywhere, but it cannot dangle. The host's side
-//! of it dies when the host frees the workload, and it belongs to the simulation's one thread; a
-//! copy used later, or elsewhere, says so on stderr and answers with something harmless instead of
-//! reaching into freed memory.
+//! A [`WorkloadContext`] can be cloned, kept and sent anywhere, but it cannot dangle. The host's
+//! side of it dies when the host frees the workload, and it belongs to the simulation's one thread;
+//! a copy used later, or on another thread, complains on stderr and returns a harmless value
+//! instead of reaching into freed memory.
 
 use crate::clock::Clock;
 use crate::details;
@@ -11,7 +11,7 @@ use crate::draw;
 use crate::executor::HomeThread;
 use crate::executor::scope::Scope;
 use crate::host::HostContext;
-use crate::phase::Stage;
+use crate::phase::PhaseObserver;
 use crate::rng::Rng;
 use crate::stderr::complain;
 use crate::trace_event::{c_string, compose};
@@ -31,7 +31,8 @@ use std::time::Duration;
 /// A workload's view of the simulation: one client of one workload block of the test file.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// let me = format!("client {} of {}", context.client_id(), context.client_count());
 /// let later = context.clone(); // to be kept wherever it is needed
 /// assert_eq!(me, "client 0 of 1");
@@ -53,8 +54,8 @@ struct Shared {
     is_buggified: bool,
 }
 
-// SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used after
-// `thread` said that this is the simulation's thread.
+// SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used only
+// after `thread` has confirmed that this is the simulation's thread.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -70,7 +71,7 @@ unsafe impl Sync for Shared {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Severity {
-    /// Written only where somebody asked for it.
+    /// Written only where it was asked for.
     Debug = abi::FDB_SEVERITY_DEBUG as u32,
     /// An ordinary event.
     Info = abi::FDB_SEVERITY_INFO as u32,
@@ -87,7 +88,8 @@ pub enum Severity {
 /// ```
 /// # use shaketable::{OptionError, WorkloadContext};
 /// fn accounts(context: &WorkloadContext) -> Result<u32, OptionError> {
-///     // option `accounts` of the test file: expected u32, found `many`: invalid digit found in string
+///     // option `accounts` of the test file: expected u32, found `many`: invalid digit found in
+///     // string
 ///     Ok(context.try_get_option("accounts")?.unwrap_or(100))
 /// }
 /// ```
@@ -115,24 +117,29 @@ impl WorkloadContext {
     /// The context of the phase (or factory) that is running on this thread, if one is.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// fn note(what: &str) {
-    ///     // Deep inside the layer, where nobody passed a context.
+    ///     // Deep inside the layer, where no context was passed.
     ///     if let Some(context) = shaketable::WorkloadContext::current() {
-    ///         context.trace(shaketable::Severity::Info, "Noted", shaketable::details!["What" => what]);
+    ///         let details = shaketable::details!["What" => what];
+    ///         context.trace(shaketable::Severity::Info, "Noted", details);
     ///     }
     /// }
     /// note("a page was split");
     /// # });
     /// ```
     pub fn current() -> Option<Self> {
-        Scope::current()?.observer::<Stage>()?.context().cloned()
+        Scope::current()?
+            .observer::<PhaseObserver>()?
+            .context()
+            .cloned()
     }
 
     /// Whether the host still knows this workload.
     ///
-    /// After the host freed it every copy of its context is dead: calls do nothing, answer zero or
-    /// `None`, and say on stderr that they were too late.
+    /// After the host has freed it, every copy of its context is dead: calls do nothing, return
+    /// zero or `None`, and complain on stderr that they came too late.
     pub fn is_alive(&self) -> bool {
         self.0.alive.load(Ordering::Relaxed)
     }
@@ -180,11 +187,12 @@ impl WorkloadContext {
 
     /// Declares the simulated process that is running.
     ///
-    /// Of no use to a workload that keeps to one thread: the server stops a process that comes back
-    /// from a call as somebody else.
+    /// Of no use to a workload that keeps to one thread: the server stops a process that returns
+    /// from a call as a different process.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let process = context.get_process_id();
     /// // … a call of something that changes it …
     /// context.set_process_id(process);
@@ -200,7 +208,8 @@ impl WorkloadContext {
     /// The simulated time in seconds, since the simulation began.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let before = context.now();
     /// shaketable::sleep(std::time::Duration::from_millis(1500)).await;
     /// assert!((context.now() - before - 1.5).abs() < 1e-6);
@@ -213,7 +222,8 @@ impl WorkloadContext {
     /// The next number of the simulation's random generator: the same in every run of a seed.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let account = context.rnd() % 100;
     /// assert!(account < 100);
     /// # });
@@ -222,10 +232,11 @@ impl WorkloadContext {
         self.host("rnd").map_or(0, |host| host.rnd())
     }
 
-    /// The simulation's random generator for whatever takes one: see [`Rng`].
+    /// The simulation's random generator, for code that takes one: see [`Rng`].
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// use rand::RngExt;
     ///
     /// let account = context.rng().random_range(0..100);
@@ -236,19 +247,22 @@ impl WorkloadContext {
         Rng::new(self.clone())
     }
 
-    /// The simulation's clock for whatever takes one: see [`Clock`].
+    /// The simulation's clock, for code that takes one: see [`Clock`].
     pub fn clock(&self) -> Clock {
         Clock::simulated(self.clone())
     }
 
     /// Picks some of these operations for this seed, at least one; the same on all clients.
     ///
-    /// A test that does everything all the time seldom goes far in any one direction: where half of all operations empty a queue, it
-    /// is never long. So each seed leaves out some of them, each with a chance of one half. Whether an operation is picked is decided by the seed and
-    /// its text, and draws no random number. The choice is traced as `WorkloadSwarm`, with `Picked` and `LeftOut`, by client 0.
+    /// A test that does everything all the time seldom goes far in any one direction: where half of
+    /// all operations empty a queue, it is never long. So each seed leaves out some of them, each
+    /// with a chance of one half. Whether an operation is picked is decided by the seed and its
+    /// text, and draws no random number. The choice is traced as `WorkloadSwarm`, with `Picked` and
+    /// `LeftOut`, by client 0.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let operations = context.swarm(["push", "pop", "peek", "clear"]);
     /// for _ in 0..100 {
     ///     match operations[context.rnd() as usize % operations.len()] {
@@ -284,9 +298,10 @@ impl WorkloadContext {
 
     /// An option of the test file.
     ///
-    /// Reading an option consumes it: the second read gives `None`. So does an option that is absent
-    /// or empty. A text that is no `T` is an error event with the option's name, which fails the
-    /// run, and `None`; to decide yourself, see [`try_get_option`](Self::try_get_option).
+    /// Reading an option consumes it: the second read returns `None`. So does an option that is
+    /// absent or empty. A text that does not parse as a `T` is an error event with the option's
+    /// name, which fails the run, and returns `None`; to handle it yourself, see
+    /// [`try_get_option`](Self::try_get_option).
     ///
     /// Read options in the factory: the server checks before `setup` that none is left over.
     ///
@@ -324,7 +339,8 @@ impl WorkloadContext {
         value
     }
 
-    /// Like [`get_option`](Self::get_option), with a text that is no `T` as an error.
+    /// Like [`get_option`](Self::get_option), but returns an error for a text that does not parse
+    /// as a `T`.
     ///
     /// ```
     /// # use shaketable::WorkloadContext;
@@ -358,7 +374,8 @@ impl WorkloadContext {
     /// This client's number, from 0.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).clients(3).test(async |db, context| -> shaketable::PhaseResult {
+    /// # shaketable::Simulation::new().seeds(1).clients(3)
+    /// #     .test(async |db, context| -> shaketable::PhaseResult {
     /// if context.client_id() == 0 {
     ///     // One client fills the database for all.
     ///     db.run(|trx, _| async move {
@@ -389,7 +406,8 @@ impl WorkloadContext {
     /// A random number that all clients of the test share.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// // All clients agree on the account that is closed in this seed.
     /// let closed = context.shared_random_number() % 100;
     /// assert_eq!(closed, context.shared_random_number() % 100);
@@ -399,13 +417,14 @@ impl WorkloadContext {
         self.0.shared_random_number
     }
 
-    /// A future that is ready when so much simulated time has passed.
+    /// A future that is ready when this much simulated time has passed.
     ///
     /// Fails with 1101 (`operation_cancelled`) when the host has freed the workload, and with 2108
     /// (`unsupported_operation`) on a host without delays: FoundationDB before 7.4.6.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// use std::time::Duration;
     ///
     /// context.delay(Duration::from_secs(5)).await.expect("this host can delay");
@@ -437,7 +456,7 @@ impl WorkloadContext {
             client_id: host.client_id(),
             client_count: host.client_count(),
             shared_random_number: host.shared_random_number(),
-            // Read here, because an option that nobody reads is an error.
+            // Read here, because an option that is never read is an error.
             #[cfg(feature = "assertions")]
             is_buggified: host.get_option(c"shaketableBuggify") != "off",
             host,
@@ -507,7 +526,7 @@ const SWARM: u64 = 0x7377_6172_6d00;
 const OPERATION_CANCELLED: i32 = 1101;
 const UNSUPPORTED_OPERATION: i32 = 2108;
 
-/// A delay that runs, or the code why it cannot.
+/// A running delay, or the error code that says why there is none.
 pub(crate) enum Delay {
     Running(FdbFuture<()>),
     Refused(i32),

@@ -1,9 +1,10 @@
 //! Decisions that a seed makes without a draw from its random generator.
 //!
-//! `rnd()` is one stream: a draw more shifts all that follow. What must not shift anything, such as whether a place in the code
-//! is buggified, is computed from the number that all clients share and a name instead.
+//! `rnd()` is one stream: one more draw shifts all that follow. What must not shift anything, such
+//! as whether a place in the code is buggified, is computed from the number that all clients share
+//! and a name instead.
 
-/// A number that depends on the seed and these words alone.
+/// A number that depends only on the seed and these words.
 pub(crate) fn number(shared_random_number: i64, name: &str, words: &[u64]) -> u64 {
     let mut state = mix(shared_random_number as u64);
     for chunk in name.as_bytes().chunks(8) {

@@ -1,14 +1,14 @@
 //! A workload as the host sees it: a pointer and a table of functions.
 //!
-//! Nothing that a workload does crosses this border except through a return: panics are caught here
-//! or in the executor, and become events. Whatever the order of the host's calls, no two pieces of
+//! Nothing that a workload does reaches the host except through a return: panics are caught here or
+//! in the executor, and become events. Whatever the order of the host's calls, no two pieces of
 //! workload code ever hold the workload at once: a phase that runs has it alone.
 
 use crate::executor::scope::Scope;
 use crate::executor::{Failure, fdb_spawn, poll_pending_tasks};
 use crate::host::{HostMetrics, HostPromise};
 use crate::metrics::Metrics;
-use crate::phase::{Broken, Client, End, Phase, Stage, StageName};
+use crate::phase::{Broken, Client, Phase, PhaseEnd, PhaseObserver, PhaseTask};
 use crate::stderr::complain;
 use crate::workload::{PhaseResult, RustWorkload, SimDatabase, Workload};
 use crate::{WorkloadContext, details};
@@ -28,7 +28,9 @@ use std::sync::Arc;
 /// A workload in the form that a [factory](crate::RustWorkloadFactory) returns.
 ///
 /// ```
-/// # use shaketable::{PhaseResult, RustWorkloadFactory, SimDatabase, Workload, WorkloadContext, WrappedWorkload};
+/// # use shaketable::{
+/// #     PhaseResult, RustWorkloadFactory, SimDatabase, Workload, WorkloadContext, WrappedWorkload,
+/// # };
 /// # struct Transfers;
 /// # impl Workload for Transfers {
 /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
@@ -59,7 +61,7 @@ impl WrappedWorkload {
         let client = current_client();
         client.error(
             "WorkloadUnknown",
-            StageName::Factory,
+            Phase::Factory,
             details![
                 "WorkloadName" => format!("`{name}`"),
                 "Message" => "the library has no workload of the name that the test file gives as \
@@ -92,7 +94,7 @@ where
 
 /// A workload whose every phase fails; what went wrong was reported before.
 pub(crate) fn failed(client: Rc<Client>) -> WrappedWorkload {
-    client.interrupt(StageName::Factory);
+    client.interrupt(Phase::Factory);
     raw(Instance {
         client,
         workload: UnsafeCell::new(ManuallyDrop::new(Nothing)),
@@ -101,19 +103,15 @@ pub(crate) fn failed(client: Rc<Client>) -> WrappedWorkload {
 }
 
 /// Runs workload code outside a phase. A panic becomes an event, and `None`.
-pub(crate) fn guard<T>(
-    client: &Rc<Client>,
-    stage: StageName,
-    body: impl FnOnce() -> T,
-) -> Option<T> {
-    let scope = Stage::scope(client, stage);
+pub(crate) fn guard<T>(client: &Rc<Client>, phase: Phase, body: impl FnOnce() -> T) -> Option<T> {
+    let scope = PhaseObserver::scope(client, phase);
     let result = scope.enter(|| catch_unwind(AssertUnwindSafe(body)));
     poll_pending_tasks();
-    client.stop_left_overs(&scope, stage);
+    client.stop_left_overs(&scope, phase);
     match result {
         Ok(value) => Some(value),
         Err(payload) => {
-            client.report_failure(stage, &Failure::panic(payload));
+            client.report_failure(phase, &Failure::panic(payload));
             None
         }
     }
@@ -122,7 +120,7 @@ pub(crate) fn guard<T>(
 /// The client whose factory is running; outside a factory one that reports to stderr.
 fn current_client() -> Rc<Client> {
     Scope::current()
-        .and_then(|scope| Some(scope.observer::<Stage>()?.client().clone()))
+        .and_then(|scope| Some(scope.observer::<PhaseObserver>()?.client().clone()))
         .unwrap_or_else(|| Client::new(WorkloadContext::current()))
 }
 
@@ -133,7 +131,7 @@ struct Instance<W> {
     client: Rc<Client>,
     /// Used by the running phase, or else by the call from the host that is being served.
     workload: UnsafeCell<ManuallyDrop<W>>,
-    /// What the workload answered before its check began.
+    /// What the workload returned before its check began.
     check_timeout_seconds: Cell<f64>,
 }
 
@@ -163,7 +161,7 @@ unsafe extern "C" fn setup<W: Workload>(
     promise: FDBPromise,
 ) {
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W>(inner, StageName::Setup, database, promise) }
+    unsafe { run_phase::<W>(inner, Phase::Setup, database, promise) }
 }
 
 unsafe extern "C" fn start<W: Workload>(
@@ -172,7 +170,7 @@ unsafe extern "C" fn start<W: Workload>(
     promise: FDBPromise,
 ) {
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W>(inner, StageName::Start, database, promise) }
+    unsafe { run_phase::<W>(inner, Phase::Start, database, promise) }
 }
 
 unsafe extern "C" fn check<W: Workload>(
@@ -186,15 +184,16 @@ unsafe extern "C" fn check<W: Workload>(
         ask_check_timeout::<W>(instance);
     }
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W>(inner, StageName::Check, database, promise) }
+    unsafe { run_phase::<W>(inner, Phase::Check, database, promise) }
 }
 
 /// # Safety
 ///
-/// `inner` is null or comes from [`raw`] for the same `W` and is not freed; `promise` is the host's.
+/// `inner` is null or comes from [`raw`] for the same `W` and is not freed; `promise` is the
+/// host's.
 unsafe fn run_phase<W: Workload>(
     inner: *mut OpaqueWorkload,
-    stage: StageName,
+    phase: Phase,
     database: *mut FDBDatabase,
     promise: FDBPromise,
 ) {
@@ -204,59 +203,59 @@ unsafe fn run_phase<W: Workload>(
     let promise = match unsafe { HostPromise::new(promise) } {
         Ok(promise) => promise,
         Err(why) => {
-            // Nothing can be answered without a promise: the host will wait for ever.
+            // Without a promise there is no way to reply: the host will wait forever.
             let complaint = format!("the host passed a broken promise: {why}");
             return match instance {
-                Some(instance) => instance.host_error(stage, &complaint),
-                None => complain!("{}: {complaint}", stage.as_str()),
+                Some(instance) => instance.host_error(phase, &complaint),
+                None => complain!("{}: {complaint}", phase.as_str()),
             };
         }
     };
     let Some(instance) = instance else {
-        complain!("the host called {} of a null workload", stage.as_str());
+        complain!("the host called {} of a null workload", phase.as_str());
         return promise.send(false);
     };
     let client = &instance.client;
     if let Some(Broken::Interrupted(earlier) | Broken::KeptDatabase(earlier)) = client.broken() {
         client.error(
             "WorkloadPhaseSkipped",
-            stage,
+            phase,
             details!["Because" => format!("{} failed in a way that leaves the workload unusable", earlier.as_str())],
         );
         return promise.send(false);
     }
     if client.is_running() {
         instance.host_error(
-            stage,
+            phase,
             "the host began a phase before the last one had ended",
         );
         return promise.send(false);
     }
     let Some(database) = NonNull::new(database) else {
-        instance.host_error(stage, "the host passed a null database (useDB = false?)");
+        instance.host_error(phase, "the host passed a null database (useDB = false?)");
         return promise.send(false);
     };
-    // SAFETY: the host's database lives until the promise is kept, and `End` takes it back.
+    // SAFETY: the host's database lives until the promise is kept, and `PhaseEnd` takes it back.
     let database = Arc::new(unsafe { Database::new_from_pointer(database.cast()) });
-    let scope = Stage::scope(client, stage);
+    let scope = PhaseObserver::scope(client, phase);
     client.begin(&scope);
-    let end = End::new(
+    let end = PhaseEnd::new(
         client.clone(),
         scope.clone(),
-        stage,
+        phase,
         database.clone(),
         promise,
     );
-    // SAFETY: no phase runs, so nobody else uses the workload; it is freed after its phase ended.
+    // SAFETY: no phase runs, so nothing else uses the workload; it is freed after its phase ended.
     let workload: &'static mut W = unsafe { &mut *instance.workload.get() };
     let body = async move {
-        match stage {
-            StageName::Setup => workload.setup(database).await,
-            StageName::Start => workload.start(database).await,
+        match phase {
+            Phase::Setup => workload.setup(database).await,
+            Phase::Start => workload.start(database).await,
             _ => workload.check(database).await,
         }
     };
-    scope.enter(|| fdb_spawn(Phase::new(body, end)));
+    scope.enter(|| fdb_spawn(PhaseTask::new(body, end)));
 }
 
 unsafe extern "C" fn get_metrics<W: Workload>(inner: *mut OpaqueWorkload, out: FDBMetrics) {
@@ -264,7 +263,7 @@ unsafe extern "C" fn get_metrics<W: Workload>(inner: *mut OpaqueWorkload, out: F
     let Some(instance) = (unsafe { instance::<W>(inner) }) else {
         return complain!("the host called get_metrics of a null workload");
     };
-    if !instance.is_at_rest(StageName::Metrics) {
+    if !instance.is_at_rest(Phase::Metrics) {
         return;
     }
     // SAFETY: the host passes its list, which is open until this call returns.
@@ -272,12 +271,12 @@ unsafe extern "C" fn get_metrics<W: Workload>(inner: *mut OpaqueWorkload, out: F
         Ok(metrics) => metrics,
         Err(why) => {
             let complaint = format!("the host passed a broken list of metrics: {why}");
-            return instance.host_error(StageName::Metrics, &complaint);
+            return instance.host_error(Phase::Metrics, &complaint);
         }
     };
-    // SAFETY: no phase runs, so nobody else uses the workload.
+    // SAFETY: no phase runs, so nothing else uses the workload.
     let workload = unsafe { &*instance.workload.get() };
-    guard(&instance.client, StageName::Metrics, || {
+    guard(&instance.client, Phase::Metrics, || {
         workload.get_metrics(Metrics::new(metrics.clone()));
     });
     metrics.close();
@@ -298,16 +297,16 @@ fn ask_check_timeout<W: Workload>(instance: &Instance<W>) {
     if instance.client.is_running() || instance.client.broken().is_some() {
         return;
     }
-    // SAFETY: no phase runs, so nobody else uses the workload.
+    // SAFETY: no phase runs, so nothing else uses the workload.
     let workload = unsafe { &*instance.workload.get() };
-    let answer = guard(&instance.client, StageName::CheckTimeout, || {
+    let answer = guard(&instance.client, Phase::CheckTimeout, || {
         workload.get_check_timeout()
     });
     match answer {
         Some(seconds) if seconds > 0.0 => instance.check_timeout_seconds.set(seconds),
         Some(seconds) => instance.client.error(
             "WorkloadCheckTimeoutInvalid",
-            StageName::CheckTimeout,
+            Phase::CheckTimeout,
             details!["Seconds" => seconds, "Expected" => "a positive number of seconds"],
         ),
         None => {}
@@ -324,7 +323,7 @@ unsafe extern "C" fn free<W>(inner: *mut OpaqueWorkload) {
     let is_at_rest = client.stop_phase();
     let kept_database = matches!(client.broken(), Some(Broken::KeptDatabase(_)));
     if is_at_rest && !kept_database {
-        guard(&client, StageName::Free, || {
+        guard(&client, Phase::Free, || {
             drop(ManuallyDrop::into_inner(instance.workload.into_inner()));
         });
     } else {
@@ -339,23 +338,24 @@ unsafe extern "C" fn free<W>(inner: *mut OpaqueWorkload) {
 
 impl<W> Instance<W> {
     /// Whether workload code other than a phase may run now; complains if not.
-    fn is_at_rest(&self, stage: StageName) -> bool {
+    fn is_at_rest(&self, phase: Phase) -> bool {
         if self.client.is_running() {
-            self.host_error(stage, "the host called while a phase was running");
+            self.host_error(phase, "the host called while a phase was running");
             return false;
         }
         self.client.broken().is_none()
     }
 
-    fn host_error(&self, stage: StageName, complaint: &str) {
+    fn host_error(&self, phase: Phase, complaint: &str) {
         self.client
-            .error("WorkloadHostError", stage, details!["Message" => complaint]);
+            .error("WorkloadHostError", phase, details!["Message" => complaint]);
     }
 }
 
 /// # Safety
 ///
-/// `inner` is null or comes from [`raw`] for the same `W`, and is not freed while the answer is used.
+/// `inner` is null or comes from [`raw`] for the same `W`, and is not freed while the returned
+/// reference is used.
 unsafe fn instance<'a, W>(inner: *mut OpaqueWorkload) -> Option<&'a Instance<W>> {
     // SAFETY: by the caller's promise.
     unsafe { inner.cast::<Instance<W>>().as_ref() }

@@ -1,9 +1,9 @@
 //! Write FoundationDB simulation workloads in async Rust.
 //!
-//! A *workload* is a shared library that a simulator loads: FoundationDB's own `fdbserver -r
-//! simulation`, or Shaketable's embedded one. It runs on every client of a test, fills a database,
-//! works on it while the cluster underneath fails in every way a cluster fails, and then checks what
-//! is left.
+//! A *workload* is a shared library that a simulator loads: FoundationDB's own
+//! `fdbserver -r simulation`, or Shaketable's embedded one. It runs on every client of a test,
+//! fills a database, works on it while the cluster underneath fails in every way a cluster fails,
+//! and then checks what is left.
 //!
 //! ```standalone_crate
 //! use shaketable::{
@@ -48,12 +48,12 @@
 //! # What to know
 //!
 //! * Phases return a [`PhaseResult`] and can use `?`: see [`Workload`].
-//! * [`spawn`], [`sleep`], [`timeout`] and [`yield_now`] are what they are elsewhere, in simulated
-//!   time; `select!` and `join!` of the `futures` crate work as they are. Threads do not.
+//! * [`spawn`], [`sleep`], [`timeout`] and [`yield_now`] do what they do elsewhere, in simulated
+//!   time; `select!` and `join!` of the `futures` crate work unchanged. Threads do not work.
 //! * A panic is an error event, and the end of the phase.
 //! * The crate is a drop-in for `foundationdb-simulation` 0.3:
-//!   `foundationdb-simulation = { package = "shaketable", … }` compiles what compiled with that one,
-//!   whose trait is [`RustWorkload`].
+//!   `foundationdb-simulation = { package = "shaketable", … }` compiles what compiled with that
+//!   one, whose trait is [`RustWorkload`].
 //!
 //! # Features
 //!
@@ -61,13 +61,15 @@
 //! adds the C++ ABI to a `fdb-7_4` library; `fdb-7_1` and `fdb-7_3` have it always, because their
 //! servers speak nothing else.
 //!
-//! `assertions`, on by default, compiles [`always!`], [`sometimes!`], [`reachable!`], [`unreachable!`](crate::unreachable!) and
-//! [`buggify!`], which cost nothing without it.
+//! `assertions`, on by default, compiles [`always!`], [`sometimes!`], [`reachable!`],
+//! [`unreachable!`](crate::unreachable!) and [`buggify!`], which cost nothing without it.
 //!
-//! `tracing` sends events and spans of the crate of that name to the simulation's trace, as `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
+//! `tracing` sends events and spans of the crate of that name to the simulation's trace, as
+//! `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
 //!
-//! `embedded` brings the embedded simulation into a test program: `Simulation` and `#[shaketable::test]`.
-//! It belongs into `[dev-dependencies]`; a workload library that a simulator loads must be built without it.
+//! `embedded` brings the embedded simulation into a test program: `Simulation` and
+//! `#[shaketable::test]`. It belongs in `[dev-dependencies]`; a workload library that a simulator
+//! loads must be built without it.
 
 #[cfg(not(any(feature = "fdb-7_1", feature = "fdb-7_3", feature = "fdb-7_4")))]
 compile_error!(
@@ -160,7 +162,7 @@ pub use workload::{
 
 #[doc(hidden)]
 pub mod internals {
-    //! What the `register_…!` macros expand to; nothing for people.
+    //! What the `register_…!` macros expand to; not for direct use.
 
     pub use crate::executor::poll_pending_tasks;
     pub use crate::register::{create, create_cpp, make_single};

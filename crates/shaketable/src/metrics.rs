@@ -8,7 +8,7 @@ use crate::trace_event::c_string;
 
 /// Where [`get_metrics`](crate::Workload::get_metrics) puts its numbers.
 ///
-/// Open while `get_metrics` runs; pushed to later, it says so and does nothing.
+/// Open while `get_metrics` runs; a later push only complains on stderr.
 ///
 /// ```
 /// # use shaketable::{Metric, Metrics};
@@ -105,7 +105,7 @@ impl Metrics {
 }
 
 impl<'a> Metric<'a> {
-    /// A number of which the sum over all clients is of interest.
+    /// A number that is summed over all clients.
     ///
     /// # Panics
     ///
@@ -122,7 +122,7 @@ impl<'a> Metric<'a> {
         Metric::new(key, val, false)
     }
 
-    /// A number of which the mean over all clients is of interest.
+    /// A number that is averaged over all clients.
     ///
     /// # Panics
     ///

@@ -1,10 +1,10 @@
 //! One phase, from the host's call to the verdict.
 //!
-//! A phase ends in exactly one place, [`End`], whatever ends it: the workload's code returned, gave an
-//! error, panicked, spun, got stuck without a waker, or the host freed the workload in between. The
-//! order there matters and is fixed: left-over tasks are dropped (they hold handles), the database
-//! handle is taken back, what went wrong is traced, and last of all the promise is kept, because the
-//! host may go on from inside that call.
+//! A phase ends in exactly one place, [`PhaseEnd`], whatever ends it: the workload's code returned,
+//! gave an error, panicked, spun, got stuck without a waker, or the host freed the workload in
+//! between. The order there matters and is fixed: left-over tasks are dropped (they hold handles),
+//! the database handle is taken back, what went wrong is traced, and last of all the promise is
+//! kept, because the host may go on from inside that call.
 
 use crate::context::{Severity, WorkloadContext};
 use crate::details;
@@ -22,9 +22,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Where in its life a workload is; also the name that reports use.
+/// The part of a workload's life that is running; also the name that reports use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StageName {
+pub(crate) enum Phase {
     Factory,
     Setup,
     Start,
@@ -34,27 +34,27 @@ pub(crate) enum StageName {
     Free,
 }
 
-impl StageName {
+impl Phase {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            StageName::Factory => "factory",
-            StageName::Setup => "setup",
-            StageName::Start => "start",
-            StageName::Check => "check",
-            StageName::Metrics => "get_metrics",
-            StageName::CheckTimeout => "get_check_timeout",
-            StageName::Free => "free",
+            Phase::Factory => "factory",
+            Phase::Setup => "setup",
+            Phase::Start => "start",
+            Phase::Check => "check",
+            Phase::Metrics => "get_metrics",
+            Phase::CheckTimeout => "get_check_timeout",
+            Phase::Free => "free",
         }
     }
 }
 
-/// Answers for everything that runs in one stage of one client.
-pub(crate) struct Stage {
+/// Receives what goes wrong in the tasks of one phase of one client.
+pub(crate) struct PhaseObserver {
     client: Rc<Client>,
-    name: StageName,
+    phase: Phase,
 }
 
-/// What the stages of one client share.
+/// What the phases of one client share.
 pub(crate) struct Client {
     /// None when a workload was wrapped outside a factory.
     context: Option<WorkloadContext>,
@@ -69,18 +69,18 @@ pub(crate) struct Client {
 /// Why a client takes no further part in the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Its code was interrupted half-way: a panic, a spin, nobody to wake it.
-    Interrupted(StageName),
+    /// Its code was interrupted half-way: a panic, a spin, nothing to wake it.
+    Interrupted(Phase),
     /// It kept a database that the host has freed; none of its code may run again.
-    KeptDatabase(StageName),
+    KeptDatabase(Phase),
 }
 
-impl Stage {
+impl PhaseObserver {
     /// A scope for code of this client.
-    pub(crate) fn scope(client: &Rc<Client>, name: StageName) -> Rc<Scope> {
-        Scope::new(Stage {
+    pub(crate) fn scope(client: &Rc<Client>, phase: Phase) -> Rc<Scope> {
+        Scope::new(PhaseObserver {
             client: client.clone(),
-            name,
+            phase,
         })
     }
 
@@ -93,12 +93,12 @@ impl Stage {
     }
 }
 
-impl Observer for Stage {
+impl Observer for PhaseObserver {
     fn task_failed(&self, scope: &Scope, failure: &Failure, joined: bool) {
-        self.client.report_failure(self.name, failure);
+        self.client.report_failure(self.phase, failure);
         let is_fatal = !matches!(failure, Failure::ForeignWake(_));
         if is_fatal && !joined {
-            self.client.interrupt(self.name);
+            self.client.interrupt(self.phase);
             scope.stop_all();
         }
     }
@@ -132,7 +132,7 @@ impl Client {
         *self.running.borrow_mut() = Some(scope.clone());
     }
 
-    /// The host frees the workload: drops the phase under way, if there is one. Answers whether
+    /// The host frees the workload: drops the phase under way, if there is one. Returns whether
     /// nothing of it is left.
     pub(crate) fn stop_phase(&self) -> bool {
         self.freed.set(true);
@@ -144,13 +144,13 @@ impl Client {
     }
 
     /// Drops the tasks that outlive the code that spawned them.
-    pub(crate) fn stop_left_overs(&self, scope: &Scope, stage: StageName) {
+    pub(crate) fn stop_left_overs(&self, scope: &Scope, phase: Phase) {
         let tasks = scope.stop_all();
         if tasks > 0 && self.broken().is_none() {
             self.event(
                 Severity::Warn,
                 "WorkloadTasksDropped",
-                stage,
+                phase,
                 details![
                     "Tasks" => tasks,
                     "Message" => "the phase ended while tasks it had spawned were still running; \
@@ -168,10 +168,10 @@ impl Client {
         }
     }
 
-    /// No further phase may run: the code of `stage` was interrupted.
-    pub(crate) fn interrupt(&self, stage: StageName) {
+    /// No further phase may run: the code of `phase` was interrupted.
+    pub(crate) fn interrupt(&self, phase: Phase) {
         if self.broken.get().is_none() {
-            self.broken.set(Some(Broken::Interrupted(stage)));
+            self.broken.set(Some(Broken::Interrupted(phase)));
         }
     }
 
@@ -179,17 +179,17 @@ impl Client {
     pub(crate) fn error<S2: AsRef<str>, S3: AsRef<str>>(
         &self,
         name: &str,
-        stage: StageName,
+        phase: Phase,
         details: &[(S2, S3)],
     ) {
-        self.event(Severity::Error, name, stage, details);
+        self.event(Severity::Error, name, phase, details);
     }
 
     fn event<S2: AsRef<str>, S3: AsRef<str>>(
         &self,
         severity: Severity,
         name: &str,
-        stage: StageName,
+        phase: Phase,
         details: &[(S2, S3)],
     ) {
         let Some(context) = &self.context else {
@@ -197,11 +197,11 @@ impl Client {
                 .iter()
                 .map(|(k, v)| format!(" {}={}", k.as_ref(), v.as_ref()));
             let details: String = details.collect();
-            complain!("{name} Phase={}{details}", stage.as_str());
+            complain!("{name} Phase={}{details}", phase.as_str());
             return;
         };
         let client = context.client_id().to_string();
-        let mut all = vec![("Phase", stage.as_str()), ("Client", &client)];
+        let mut all = vec![("Phase", phase.as_str()), ("Client", &client)];
         all.extend(
             details
                 .iter()
@@ -211,7 +211,7 @@ impl Client {
     }
 
     /// An event for what happened to a task.
-    pub(crate) fn report_failure(&self, stage: StageName, failure: &Failure) {
+    pub(crate) fn report_failure(&self, phase: Phase, failure: &Failure) {
         match failure {
             Failure::Panic(report) => {
                 let mut details = vec![("Message".to_owned(), report.message().to_owned())];
@@ -221,42 +221,42 @@ impl Client {
                 let frames = report.backtrace().lines().take(BACKTRACE_FRAMES_MAX);
                 let frames = frames.enumerate();
                 details.extend(frames.map(|(i, frame)| (format!("Frame{i}"), frame.to_owned())));
-                self.error("WorkloadPanic", stage, &details);
+                self.error("WorkloadPanic", phase, &details);
             }
             Failure::Spinning(_) | Failure::Endless(_) => self.error(
                 "WorkloadTaskSpinning",
-                stage,
+                phase,
                 details!["Message" => failure],
             ),
             Failure::ForeignWake(_) => {
-                self.error("WorkloadForeignWake", stage, details!["Message" => failure]);
+                self.error("WorkloadForeignWake", phase, details!["Message" => failure]);
             }
         }
     }
 }
 
-/// Deeper than this no reader follows.
+/// A longer backtrace helps no reader.
 const BACKTRACE_FRAMES_MAX: usize = 16;
 
 /// A phase as a task: the workload's code, and the end that follows it.
 ///
 /// They stand side by side, and not one inside the other, because a panic drops what the code holds
 /// while it unwinds; the end must come later, when the panic is caught and reported.
-pub(crate) struct Phase {
+pub(crate) struct PhaseTask {
     body: Option<Pin<Box<dyn Future<Output = PhaseResult>>>>,
-    end: Option<End>,
+    end: Option<PhaseEnd>,
 }
 
-impl Phase {
-    pub(crate) fn new(body: impl Future<Output = PhaseResult> + 'static, end: End) -> Self {
-        Phase {
+impl PhaseTask {
+    pub(crate) fn new(body: impl Future<Output = PhaseResult> + 'static, end: PhaseEnd) -> Self {
+        PhaseTask {
             body: Some(Box::pin(body)),
             end: Some(end),
         }
     }
 }
 
-impl Future for Phase {
+impl Future for PhaseTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -276,27 +276,27 @@ impl Future for Phase {
 }
 
 /// The end of a phase; dropping it *is* the end.
-pub(crate) struct End {
+pub(crate) struct PhaseEnd {
     client: Rc<Client>,
     scope: Rc<Scope>,
-    stage: StageName,
+    phase: Phase,
     database: Option<SimDatabase>,
     promise: Option<HostPromise>,
     result: Option<PhaseResult>,
 }
 
-impl End {
+impl PhaseEnd {
     pub(crate) fn new(
         client: Rc<Client>,
         scope: Rc<Scope>,
-        stage: StageName,
+        phase: Phase,
         database: SimDatabase,
         promise: HostPromise,
     ) -> Self {
-        End {
+        PhaseEnd {
             client,
             scope,
-            stage,
+            phase,
             database: Some(database),
             promise: Some(promise),
             result: None,
@@ -308,7 +308,7 @@ impl End {
         self.result = Some(result);
     }
 
-    /// The workload's code did not come to its own end, and nothing was said about it yet.
+    /// The workload's code did not come to its own end, and nothing was reported about it yet.
     fn report_loose_end(&self) {
         if self.client.broken().is_some() {
             return;
@@ -325,11 +325,11 @@ impl End {
             )
         };
         self.client
-            .error(name, self.stage, details!["Message" => message]);
-        self.client.interrupt(self.stage);
+            .error(name, self.phase, details!["Message" => message]);
+        self.client.interrupt(self.phase);
     }
 
-    /// Takes the database back from the workload. Answers whether all of it came back.
+    /// Takes the database back from the workload. Returns whether every handle came back.
     fn take_database_back(&mut self) -> bool {
         let Some(database) = self.database.take() else {
             return true;
@@ -342,15 +342,15 @@ impl End {
             }
             Err(kept) => {
                 let handles = Arc::strong_count(&kept) - 1;
-                // One reference stays for ever, so that the last of the others cannot free what the
-                // host frees.
+                // One reference is never given up, so that the last of the others cannot free what
+                // the host frees.
                 mem::forget(kept);
                 self.client
                     .broken
-                    .set(Some(Broken::KeptDatabase(self.stage)));
+                    .set(Some(Broken::KeptDatabase(self.phase)));
                 self.client.error(
                     "WorkloadDatabaseKept",
-                    self.stage,
+                    self.phase,
                     details![
                         "Handles" => handles,
                         "Message" => "the database of a phase dies with the phase, but handles on \
@@ -365,16 +365,16 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for PhaseEnd {
     fn drop(&mut self) {
         self.client.running.borrow_mut().take();
-        self.client.stop_left_overs(&self.scope, self.stage);
+        self.client.stop_left_overs(&self.scope, self.phase);
         let all_back = self.take_database_back();
         let verdict = match self.result.take() {
             Some(Ok(())) => all_back,
             Some(Err(error)) => {
                 self.client
-                    .error("WorkloadPhaseFailed", self.stage, &causes(&*error));
+                    .error("WorkloadPhaseFailed", self.phase, &causes(&*error));
                 false
             }
             None => {
@@ -405,5 +405,5 @@ fn causes(error: &(dyn Error + 'static)) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A chain of causes that is longer than this is a circle.
+/// A chain of causes longer than this is a cycle.
 const CAUSES_MAX: usize = 32;

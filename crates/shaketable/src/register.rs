@@ -5,7 +5,7 @@ use crate::details;
 use crate::executor::{attach, poll_pending_tasks};
 use crate::host::{HostContext, text_from_host};
 use crate::instance::{WrappedWorkload, failed, guard};
-use crate::phase::{Client, StageName};
+use crate::phase::{Client, Phase};
 use crate::stderr::complain;
 use crate::workload::SingleRustWorkload;
 use foundationdb::api::FdbApiBuilder;
@@ -53,15 +53,15 @@ pub unsafe fn create(
     let client = Client::new(Some(context.clone()));
     let Some(name) = name else {
         let complaint = details!["Message" => "the host passed a null workload name"];
-        client.error("WorkloadHostError", StageName::Factory, complaint);
+        client.error("WorkloadHostError", Phase::Factory, complaint);
         return failed(client);
     };
     if let Err(why) = prepare_foundationdb(api_version) {
         let complaint = details!["Message" => why];
-        client.error("WorkloadLibraryUnusable", StageName::Factory, complaint);
+        client.error("WorkloadLibraryUnusable", Phase::Factory, complaint);
         return failed(client);
     }
-    guard(&client, StageName::Factory, || make(name, context)).unwrap_or_else(|| failed(client))
+    guard(&client, Phase::Factory, || make(name, context)).unwrap_or_else(|| failed(client))
 }
 
 /// Selects the API version and hands FoundationDB the executor, once per library.
@@ -69,7 +69,7 @@ fn prepare_foundationdb(api_version: u32) -> Result<(), &'static str> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
     let prepared = PREPARED.get_or_init(|| {
         let version = i32::try_from(api_version).unwrap_or(i32::MAX);
-        // Panics when somebody else in this process selected a version: then one is selected.
+        // Panics when a version is selected in this process already, which is just as good.
         let selected = std::panic::catch_unwind(|| {
             FdbApiBuilder::default()
                 .set_runtime_version(version)
@@ -112,8 +112,8 @@ fn is_registered(hook: fn()) -> bool {
 
 const API_VERSION_ALREADY_SET: i32 = 2201;
 
-/// Says that the host speaks another ABI, and ends the process: nothing the host reads from us would
-/// make sense to it, and what it would do next is a crash.
+/// Reports that the host speaks another ABI, and ends the process: the host could make no sense of
+/// anything it reads from us, and would crash next.
 fn refuse_host() -> ! {
     complain!(
         "this workload library speaks the C ABI of FoundationDB 7.4.6 and later, but the \

@@ -5,11 +5,13 @@ use std::convert::Infallible;
 
 /// Numbers of the simulation's random generator: the same in every run of a seed.
 ///
-/// Made by [`WorkloadContext::rng`]. It implements the traits of `rand_core` 0.10, 0.9 and 0.6, which are those of `rand` 0.10, 0.9
-/// and 0.8, so it can be passed to whatever takes a generator. All handles draw from one stream, that of the client.
+/// Made by [`WorkloadContext::rng`]. It implements the traits of `rand_core` 0.10, 0.9 and 0.6,
+/// which are those of `rand` 0.10, 0.9 and 0.8, so it can be passed to whatever takes a generator.
+/// All handles draw from one stream, that of the client.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// use rand::RngExt;
 ///
 /// let mut rng = context.rng();

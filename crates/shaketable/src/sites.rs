@@ -1,10 +1,12 @@
 //! Places in the code under test that are counted: assertions and buggified places.
 //!
-//! A place is a `static` beside the code, found without any context. What happens there is counted for the simulation's thread,
-//! and written to the trace when a phase ends and when the workload is freed, so that the counts reach the report on
-//! either host. On a thread without a simulation nothing is counted.
+//! A place is a `static` beside the code, found without any context. What happens there is counted
+//! for the simulation's thread, and written to the trace when a phase ends and when the workload is
+//! freed, so that the counts reach the report on either host. On a thread without a simulation
+//! nothing is counted.
 //!
-//! On Linux all places of a program stand in one section of it, so that those that are never reached are known, too.
+//! On Linux all places of a program stand in one section of it, so that those that are never
+//! reached are known, too.
 
 use crate::context::{Severity, WorkloadContext};
 use crate::executor::queue::is_attached;
@@ -72,7 +74,7 @@ impl Site {
         }
     }
 
-    /// Counts, and answers whether this is the first violation, to be told with its details.
+    /// Counts, and returns whether this is the first violation, which is reported with its details.
     #[doc(hidden)]
     pub fn count(&'static self, held: bool) -> bool {
         if !is_attached() {
@@ -83,7 +85,7 @@ impl Site {
         must_hold && !held && count.violations() == 1
     }
 
-    /// Tells the first violation.
+    /// Reports the first violation.
     #[doc(hidden)]
     #[cold]
     pub fn fail<K: AsRef<str>, V: AsRef<str>>(&'static self, details: &[(K, V)]) {
@@ -104,7 +106,7 @@ impl Site {
         context.trace(Severity::Error, "WorkloadAssertionFailed", &all);
     }
 
-    /// Whether the buggified place does its mischief this time.
+    /// Whether the buggified place fires this time.
     #[doc(hidden)]
     pub fn fires(&'static self, probability: f64) -> bool {
         if !is_attached() {
@@ -175,13 +177,14 @@ impl Count {
 }
 
 thread_local! {
-    /// By address, because that is quick; whoever tells them sorts them by place.
+    /// By address, because that is quick; they are sorted by place when they are written.
     static COUNTS: RefCell<BTreeMap<usize, (&'static Site, Count)>> =
         const { RefCell::new(BTreeMap::new()) };
     static LISTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Writes what was counted since the last call to the trace; the first time with all places that were not reached yet.
+/// Writes what was counted since the last call to the trace; the first time with all places that
+/// were not reached yet.
 pub(crate) fn tell(context: &WorkloadContext) {
     let mut news: Vec<(&'static Site, u64, u64)> = COUNTS.with_borrow_mut(|counts| {
         let changed = counts.values_mut().filter_map(|(site, count)| {
@@ -247,8 +250,9 @@ mod catalogue {
     pub(super) fn all() -> &'static [&'static Site] {
         // Without a reference the linker could leave the section out, and its ends with it.
         std::hint::black_box(&NOTHING);
-        // SAFETY: the linker defines both for a section whose name is an identifier; between them stand references to
-        // `static`s and nothing else, because `__site!` alone writes there, in this version of the crate.
+        // SAFETY: the linker defines both for a section whose name is an identifier; between them
+        // stand references to `static`s and nothing else, because `__site!` alone writes there, in
+        // this version of the crate.
         unsafe {
             let start = (&raw const START).cast::<&'static Site>();
             let stop = (&raw const STOP).cast::<&'static Site>();
@@ -259,7 +263,7 @@ mod catalogue {
 
 #[cfg(not(target_os = "linux"))]
 mod catalogue {
-    //! Where nobody lists the places, those that were reached are known.
+    //! Without a list of all places, only those that were reached are known.
 
     use super::Site;
 

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Waits until so much simulated time has passed, from the call on.
+/// Waits for this much simulated time, counted from the call.
 ///
 /// A sleep of zero still lets the simulator take a turn.
 ///
@@ -17,7 +17,8 @@ use std::time::Duration;
 /// before 7.4.6.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// use std::time::Duration;
 ///
 /// let before = context.now();
@@ -35,10 +36,12 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// The future of [`sleep`].
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// use std::time::Duration;
 ///
-/// let sleeps: Vec<shaketable::Sleep> = (1..=3).map(|n| shaketable::sleep(Duration::from_secs(n))).collect();
+/// let seconds = (1..=3).map(Duration::from_secs);
+/// let sleeps: Vec<shaketable::Sleep> = seconds.map(shaketable::sleep).collect();
 /// let before = context.now();
 /// for sleep in sleeps {
 ///     sleep.await; // all three began together
@@ -72,16 +75,17 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Awaits `future` for so much simulated time at most, from the call on.
+/// Awaits `future` for at most this much simulated time, counted from the call.
 ///
-/// A future that is ready just as the time is over counts as in time.
+/// A future that becomes ready just as the time is over counts as in time.
 ///
 /// # Panics
 ///
 /// As [`sleep`] does.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |db, _context| -> shaketable::PhaseResult {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |db, _context| -> shaketable::PhaseResult {
 /// use std::time::Duration;
 ///
 /// let trx = db.create_trx()?;
@@ -114,7 +118,8 @@ pub fn timeout<F: Future>(
 /// The time of a [`timeout`] is over.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// use std::time::Duration;
 ///
 /// let never = std::future::pending::<()>();
@@ -136,7 +141,8 @@ impl std::error::Error for Elapsed {}
 /// Lets every other task that is ready run first. No simulated time passes.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// let other = shaketable::spawn(async { shaketable::yield_now().await });
 /// while !other.is_finished() {
 ///     shaketable::yield_now().await;

@@ -1,11 +1,11 @@
 //! Trace events that a host can always write.
 //!
 //! FoundationDB's trace log has sharp edges: an empty event name is a failed assertion, a NUL byte
-//! ends a C string early, a value over 495 bytes is cut, and an event over 4000 bytes is thrown away
-//! and fails the run as `TraceEventOverflow`. None of that may be the end of a test, so what a
-//! workload says is first brought into a form that passes: nothing is refused, long values are cut
-//! where the server would cut them, and an event with too many details is split into several of the
-//! same name, each with a detail `Part`.
+//! ends a C string early, a value over 495 bytes is cut, and an event over 4000 bytes is thrown
+//! away and fails the run as `TraceEventOverflow`. None of that may be the end of a test, so what a
+//! workload traces is first brought into a form that passes: nothing is refused, long values are
+//! cut where the server would cut them, and an event with too many details is split into several of
+//! the same name, each with a detail `Part`.
 //!
 //! Details keep the habits of the published crate: the first letter of a key is capitalised, and a
 //! detail with an empty key or an empty value is left out.
@@ -23,7 +23,7 @@ pub(crate) struct TraceEvent {
 const VALUE_BYTES_MAX: usize = 495;
 /// One byte more than the server keeps, so that its dots show that something is missing.
 const VALUE_BYTES_SENT: usize = VALUE_BYTES_MAX + 1;
-/// Nobody reads longer keys, and the server does not cut them.
+/// Longer keys are not worth reading, and the server does not cut them.
 const KEY_BYTES_MAX: usize = 100;
 /// The same for names.
 const NAME_BYTES_MAX: usize = 200;
@@ -93,7 +93,7 @@ pub(crate) fn c_string(bytes: &[u8]) -> CString {
             byte => safe.push(byte),
         }
     }
-    // Without NUL bytes this cannot fail; an empty string would still be a sound answer.
+    // Without NUL bytes this cannot fail; an empty string would still be a sound result.
     CString::new(safe).unwrap_or_default()
 }
 

@@ -79,10 +79,11 @@ where
     }
 }
 
-/// A workload: three phases, of which only `start` has to be there, a few numbers, a time limit.
+/// A workload: three phases, of which only `start` is required, a few metrics, a time limit.
 ///
 /// Every client of a test has its own workload. All clients finish a phase before any starts the
-/// next one. Phases can use `?`; an error fails the run, with its chain of causes in the trace, and so does a panic.
+/// next one. Phases can use `?`; an error fails the run, with its chain of causes in the trace, and
+/// so does a panic.
 ///
 /// ```
 /// use shaketable::{PhaseResult, SimDatabase, Workload};
@@ -109,8 +110,9 @@ where
 /// }
 /// ```
 ///
-/// [`SingleRustWorkload`] says how it is made, where it is registered or run by its type. Each workload is a [`RustWorkload`], too: that is the
-/// trait of the crate `foundationdb-simulation`, whose phases return nothing.
+/// [`SingleRustWorkload`] constructs it when it is registered or run by its type. Each workload is
+/// a [`RustWorkload`], too: that is the trait of the crate `foundationdb-simulation`, whose phases
+/// return nothing.
 #[allow(async_fn_in_trait)]
 pub trait Workload: Sized + 'static {
     /// First phase: fills the database.
@@ -133,16 +135,17 @@ pub trait Workload: Sized + 'static {
         drop(out);
     }
 
-    /// How many simulated seconds the check may take: 3000, unless the workload says otherwise.
+    /// How many simulated seconds the check may take: 3000 by default.
     fn get_check_timeout(&self) -> f64 {
         instance::CHECK_TIMEOUT_SECONDS_DEFAULT
     }
 }
 
-/// A workload in the words of the crate `foundationdb-simulation`: phases return nothing, and fail by a panic or an
-/// [error event](crate::Severity::Error).
+/// A workload as the crate `foundationdb-simulation` defines it: phases return nothing, and fail by
+/// a panic or an [error event](crate::Severity::Error).
 ///
-/// What was written for that crate compiles as it is. New workloads are more comfortable as a [`Workload`], which is one of these, too.
+/// What was written for that crate compiles unchanged. New workloads are easier to write as a
+/// [`Workload`], which is one of these, too.
 ///
 /// ```
 /// use shaketable::{Metrics, RustWorkload, SimDatabase};
@@ -180,7 +183,7 @@ pub trait RustWorkload: Sized + 'static {
     /// How many simulated seconds the check may take.
     fn get_check_timeout(&self) -> f64;
 
-    /// Makes the workload what a [factory](RustWorkloadFactory) returns.
+    /// Turns the workload into what a [factory](RustWorkloadFactory) returns.
     fn wrap(self) -> WrappedWorkload {
         instance::wrap(NeverFails(self))
     }
@@ -281,12 +284,12 @@ pub trait RustWorkloadFactory {
 
     /// Makes the workload of one client. `name` is the test file's `workloadName`, or empty.
     ///
-    /// For a name that is not known return [`WrappedWorkload::unknown`]; a panic is reported, too,
-    /// and fails the run just as well.
+    /// For an unknown name return [`WrappedWorkload::unknown`]; a panic is reported, too, and also
+    /// fails the run.
     fn create(name: String, context: WorkloadContext) -> WrappedWorkload;
 }
 
-/// How a workload is made that is [registered](crate::register_workload) or run by its type.
+/// The constructor of a workload that is [registered](crate::register_workload) or run by its type.
 ///
 /// ```
 /// use shaketable::{PhaseResult, SimDatabase, SingleRustWorkload, Workload, WorkloadContext};
@@ -305,7 +308,7 @@ pub trait RustWorkloadFactory {
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "nothing says how a workload `{Self}` is made",
+    message = "the workload `{Self}` has no constructor",
     label = "implement `SingleRustWorkload` for it",
     note = "that is, beside `impl Workload for {Self}`: `impl SingleRustWorkload for {Self} {{ fn new(name: String, context: WorkloadContext) -> Self {{ … }} }}`"
 )]

@@ -141,7 +141,7 @@ fn outside_a_simulation_nothing_happens() {
     assert!(!buggify!("outside"));
 }
 
-/// Evaluates five places a hundred times each, and writes down what fired.
+/// Evaluates five places a hundred times each, and records what fired.
 async fn mischief(_db: SimDatabase, _context: WorkloadContext) -> PhaseResult {
     let mut fired = [0; 5];
     for _ in 0..100 {

@@ -12,7 +12,7 @@ fn simulation() -> Simulation {
         .without_regressions()
 }
 
-/// What a closure answers for one seed.
+/// What a closure returns for one seed.
 fn ask<T: ToString + 'static>(seed: u32, question: fn(WorkloadContext) -> T) -> String {
     let failed = simulation()
         .seeds(seed)

@@ -1,8 +1,8 @@
 //! What the examples in the documentation owe a reader.
 //!
-//! Every public type, trait, function and macro has one that is compiled; methods have one where it shows more than
-//! their signature does. And no example is empty: each does something with what it makes. Whether an item has
-//! documentation at all is the compiler's to say (`missing_docs`).
+//! Every public type, trait, function and macro has one that is compiled; methods have one where it
+//! shows more than their signature does. And no example is empty: each does something with what it
+//! makes. Whether an item has documentation at all is checked by the compiler (`missing_docs`).
 
 use std::fs;
 use std::path::Path;
@@ -155,7 +155,7 @@ fn examples(attributes: &[Attribute]) -> Vec<String> {
     });
     let text: Vec<String> = lines.collect();
     let text = text.join("\n");
-    // Every second piece is between two fences, and its first line says what it is.
+    // Every second piece is between two fences, and its first line names its language.
     let blocks = text.split("```").skip(1).step_by(2);
     let compiled = blocks.filter_map(|block| {
         let (kind, code) = block.split_once('\n')?;

@@ -1,6 +1,7 @@
 //! The embedded simulation from the outside: what a test of a layer does with it.
 //!
-//! `the_environment…` run this very program again with variables set, because a variable belongs to the whole process.
+//! `the_environment…` run this program again with variables set, because a variable belongs to the
+//! whole process.
 
 use shaketable::foundationdb::options::MutationType;
 use shaketable::{
@@ -151,7 +152,7 @@ fn a_workload_of_the_published_crate_runs_in_the_same_way_and_fails_by_a_panic()
     simulation("hello").expect("it was said");
     let failed = simulation("good-bye").expect_err("nobody said that");
     assert!(failed.reason().contains("left == right"), "{failed}");
-    // Whoever unwraps it reads the same.
+    // `unwrap` shows the same text.
     assert_eq!(format!("{failed:?}"), failed.to_string());
 }
 

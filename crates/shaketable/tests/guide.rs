@@ -1,4 +1,5 @@
-//! The code of `docs/guide`, compiled and run. The last test makes sure that the guide shows exactly this code.
+//! The code of `docs/guide`, compiled and run. The last test makes sure that the guide shows
+//! exactly this code.
 
 mod tickets {
     use foundationdb::options::MutationType;
@@ -401,7 +402,7 @@ mod reference {
     }
 }
 
-/// What a test that fails says.
+/// The message of a test that fails.
 fn failure_of(test: fn()) -> String {
     let failure = std::panic::catch_unwind(test).expect_err("some seed fails");
     *failure.downcast().expect("a panic with a text")

@@ -1,7 +1,8 @@
-//! The suite of a layer that knows nothing of Shaketable: `#[tokio::test]`, `Database::default()`, real time, threads.
+//! The suite of a layer that knows nothing of Shaketable: `#[tokio::test]`, `Database::default()`,
+//! real time, threads.
 //!
-//! It runs on the embedded FoundationDB because it is linked: the first line below is all that was added. Everything after it
-//! is as one writes it against a cluster.
+//! It runs on the embedded FoundationDB because it is linked: the first line below is all that was
+//! added. Everything after it is as one writes it against a cluster.
 
 use shaketable as _;
 
@@ -11,7 +12,7 @@ use foundationdb::{Database, FdbBindingError, RangeOption};
 use std::sync::LazyLock;
 
 static NETWORK: LazyLock<foundationdb::api::NetworkAutoStop> = LazyLock::new(|| {
-    // SAFETY: dropped never, and started once.
+    // SAFETY: never dropped, and started once.
     unsafe { foundationdb::boot() }
 });
 

@@ -1,14 +1,14 @@
 //! A counter that is incremented while the cluster fails, and then checked.
 //!
-//! Every client adds 1 to the same key, `count` times. The addition is atomic, so clients do not get
-//! in each other's way; the difficulty is error 1021, `commit_unknown_result`: the cluster failed
-//! while it was committing, and the addition may or may not have happened. Adding again counts twice,
-//! giving up counts too little.
+//! Every client adds 1 to the same key, `count` times. The addition is atomic, so clients do not
+//! get in each other's way; the difficulty is error 1021, `commit_unknown_result`: the cluster
+//! failed while it was committing, and the addition may or may not have happened. Adding again
+//! counts twice, giving up counts too little.
 //!
 //! The remedy is the usual one: every increment also writes a log entry under a key of its own. A
 //! transaction that may already have been committed looks for that entry first.
 //!
-//! To see what happens without it, say `log = false` in the test file.
+//! To see what happens without it, set `log = false` in the test file.
 
 use shaketable::foundationdb::options::MutationType;
 use shaketable::foundationdb::tuple::Subspace;
@@ -26,7 +26,7 @@ struct Atomic {
     log: bool,
     /// How often a transaction was tried again.
     retries: u64,
-    /// How often nobody could say whether a transaction had been committed.
+    /// How often it was unknown whether a transaction had been committed.
     maybe_committed: u64,
     /// How often the log showed that it had been.
     recognised: u64,

@@ -1,10 +1,10 @@
 //! Money moves between accounts while the cluster fails; none is made, none is lost.
 //!
-//! Every client transfers random amounts between random accounts and, now and then, audits the bank: it
-//! reads all accounts in one transaction and adds them up. The sum is the same at every moment, because a
-//! transaction is seen whole or not at all, and because a transfer moves money: it takes from one what it
-//! gives to another, so making it twice after an unknown result (1021) breaks nothing. That this happens at
-//! all in a sweep is asserted, too.
+//! Every client transfers random amounts between random accounts and, now and then, audits the
+//! bank: it reads all accounts in one transaction and adds them up. The sum is the same at every
+//! moment, because a transaction is seen whole or not at all, and because a transfer moves money:
+//! it takes from one what it gives to another, so making it twice after an unknown result (1021)
+//! breaks nothing. That this happens at all in a sweep is asserted, too.
 
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
@@ -113,7 +113,7 @@ impl Bank {
     }
 }
 
-/// Moves money if there is enough of it; says whether there was.
+/// Moves money if there is enough of it; returns whether there was.
 async fn transfer(
     trx: &RetryableTransaction,
     from: u32,

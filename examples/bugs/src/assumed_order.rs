@@ -1,8 +1,9 @@
 //! A sequence number is chosen before the commit that makes it visible.
 //!
-//! An item's place in the feed is the read version of the transaction that wrote it, which looks like a clock that everybody
-//! shares. But a transaction that began early may commit late: its item appears *behind* readers that have gone past. The fix is a
-//! versionstamp, which is chosen by the commit itself.
+//! An item's place in the feed is the read version of the transaction that wrote it, which looks
+//! like a clock that all clients share. But a transaction that began early may commit late: its
+//! item appears *behind* readers that have gone past. The fix is a versionstamp, which is chosen by
+//! the commit itself.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::RangeOption;

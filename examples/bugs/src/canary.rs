@@ -94,7 +94,7 @@ pub async fn read_all(
     Ok(found)
 }
 
-/// Checks a counter that every client has incremented once a round.
+/// Checks a counter that every client has incremented once per round.
 pub async fn check_counter(client: &Client, db: &SimDatabase, key: &[u8]) -> PhaseResult {
     let expected = i64::from(client.rounds) * i64::from(client.count());
     let found = db

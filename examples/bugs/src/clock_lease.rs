@@ -1,8 +1,9 @@
 //! A lease is trusted because the clock says so.
 //!
-//! Whoever holds the lease may write until its deadline, and looks at the clock before writing. Between the look and the
-//! commit time passes: the lease runs out, another client takes it and writes, and then the first write arrives. The fix makes the
-//! term of the lease a fencing token that the write checks in its own transaction.
+//! The holder of the lease may write until its deadline, and looks at the clock before writing.
+//! Between the look and the commit time passes: the lease runs out, another client takes it and
+//! writes, and then the first write arrives. The fix makes the term of the lease a fencing token
+//! that the write checks in its own transaction.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::options::MutationType;
@@ -67,7 +68,7 @@ impl Layer for Lease {
     }
 }
 
-/// Takes the lease if nobody has it; its term and deadline.
+/// Takes the lease if it is free; returns its term and deadline.
 async fn take(
     trx: &RetryableTransaction,
     client: &Client,

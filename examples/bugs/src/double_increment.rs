@@ -1,7 +1,8 @@
 //! An increment is made again after an unknown result.
 //!
-//! `Database::run` retries a transaction whose result is unknown (1021). If the first attempt did commit, the increment
-//! happens twice. The fix leaves a receipt in the same transaction, and every attempt looks for it first.
+//! `Database::run` retries a transaction whose result is unknown (1021). If the first attempt did
+//! commit, the increment happens twice. The fix leaves a receipt in the same transaction, and every
+//! attempt looks for it first.
 
 use crate::canary::{Client, Layer, check_counter};
 use shaketable::foundationdb::options::MutationType;

@@ -1,9 +1,10 @@
 //! The doubt whether a transaction has committed is forgotten one attempt later.
 //!
-//! `Database::run` tells its closure whether the attempt *before this one* may have committed. A layer that looks for its
-//! receipt only then misses this: the first attempt ends in an unknown result (1021) and has committed; the second, which looks, meets an
-//! error of its own before it has seen the receipt; the third is told that nothing is in doubt, and increments again. The fix looks
-//! at every attempt.
+//! `Database::run` tells its closure whether the attempt *before this one* may have committed. A
+//! layer that looks for its receipt only then misses this: the first attempt ends in an unknown
+//! result (1021) and has committed; the second, which looks, meets an error of its own before it
+//! has seen the receipt; the third is told that nothing is in doubt, and increments again. The fix
+//! looks at every attempt.
 
 use crate::canary::{Client, Layer, check_counter};
 use shaketable::foundationdb::options::MutationType;

@@ -1,7 +1,8 @@
 //! The order of a `HashMap` becomes part of what is stored.
 //!
-//! A document is a map of fields, stored as bytes. Whether it changed is decided by comparing bytes, and the bytes follow the
-//! map's order, which is another one in every map. Equal documents look different. The fix stores the fields in their own order.
+//! A document is a map of fields, stored as bytes. Whether it changed is decided by comparing
+//! bytes, and the bytes follow the map's order, which is another one in every map. Equal documents
+//! look different. The fix stores the fields in their own order.
 
 use crate::canary::{Client, Layer};
 use shaketable::foundationdb::tuple::Subspace;

@@ -1,7 +1,7 @@
 //! A range read takes the first batch for the whole range.
 //!
-//! `get_range` returns as many rows as fit into a batch, and says with `more` that there are others. With little data in
-//! a unit test there never are. The fix asks again until there is no more.
+//! `get_range` returns as many rows as fit into a batch, and sets `more` if there are others. With
+//! little data in a unit test there never are. The fix asks again until there is no more.
 
 use crate::canary::{Client, Layer, decode, read_all};
 use shaketable::foundationdb::RangeOption;

@@ -1,7 +1,8 @@
 //! A watch is set in another transaction than the read it guards.
 //!
-//! The value is read; then, in a new transaction, a watch is set. A change in between is seen by neither, and the copy
-//! stays old until the next change. The fix reads and watches in one transaction.
+//! The value is read; then, in a new transaction, a watch is set. A change in between is seen by
+//! neither, and the copy stays old until the next change. The fix reads and watches in one
+//! transaction.
 
 use crate::canary::{Client, Layer, number};
 use shaketable::foundationdb::tuple::Subspace;

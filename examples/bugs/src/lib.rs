@@ -1,8 +1,9 @@
 //! Bugs that people really write on FoundationDB, each beside its fix.
 //!
-//! One file a bug. The layer in it has two ways to do the same thing: as it is often written, and right; the option
-//! `fixed` of the test file chooses. A sweep over the broken form finds a failing seed within 200 seeds, one over the
-//! fixed form passes 2,000: that is how we know that the simulation shakes hard enough, and not too hard.
+//! One file per bug. The layer in it has two ways to do the same thing: as it is often written, and
+//! right; the option `fixed` of the test file chooses. A sweep over the broken form finds a failing
+//! seed within 200 seeds, one over the fixed form passes 2,000: that is how we know that the
+//! simulation shakes hard enough, and not too hard.
 //!
 //! | workload | what goes wrong |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! A scan outlives the five seconds of a transaction and goes on in the next one.
 //!
-//! A long read meets `transaction_too_old` (1007), takes a new transaction and continues where it was: rows before and after
-//! that point are of different moments, and a sum over them is of none. The fix begins again, in one transaction that is short
-//! enough.
+//! A long read meets `transaction_too_old` (1007), takes a new transaction and continues where it
+//! was: rows before and after that point are of different moments, and a sum over them was never
+//! true at any one. The fix begins again, in one transaction that is short enough.
 
 use crate::canary::{Client, Layer, decode, number, read_all};
 use shaketable::foundationdb::tuple::Subspace;
@@ -75,7 +75,7 @@ async fn at_once(db: &SimDatabase) -> Result<i64, shaketable::PhaseError> {
     Ok(sum)
 }
 
-/// One account after the other, thinking in between.
+/// One account after the other, with a pause in between.
 async fn in_pieces(client: &Client, db: &SimDatabase) -> Result<i64, shaketable::PhaseError> {
     let mut trx = db.create_trx()?;
     let mut sum = 0;

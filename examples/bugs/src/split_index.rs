@@ -1,7 +1,7 @@
 //! A record and its index are written in two transactions.
 //!
-//! Between the two anything can happen: another client writes the same record, or reads one and not the other. The fix
-//! writes both in one transaction.
+//! Between the two anything can happen: another client writes the same record, or reads one and not
+//! the other. The fix writes both in one transaction.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::tuple::Subspace;
@@ -68,7 +68,7 @@ impl Layer for Index {
     }
 }
 
-/// Writes a record and gives back its old colour.
+/// Writes a record and returns its old colour.
 async fn write_record(
     trx: &RetryableTransaction,
     id: u32,

@@ -1,7 +1,7 @@
 //! A failed commit is logged and taken for done.
 //!
-//! A wrapper around `commit` that is "best effort" treats an error that wants a retry as the end of the matter. Without failures nobody
-//! notices. The fix retries as FoundationDB asks.
+//! A wrapper around `commit` that is "best effort" treats an error that wants a retry as the end of
+//! the matter. Without failures that goes unnoticed. The fix retries as FoundationDB asks.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::tuple::Subspace;

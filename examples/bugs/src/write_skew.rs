@@ -1,8 +1,9 @@
 //! A rule over two keys is checked with snapshot reads.
 //!
-//! Of two doctors at least one must be on call. Each may leave when the other is there. Snapshot reads are cheap because
-//! they conflict with nothing, and that is the bug: both look, both see the other, both leave. The fix reads the other one
-//! serializably, so that the second to commit conflicts and looks again.
+//! Of two doctors at least one must be on call. Each may leave when the other is there. Snapshot
+//! reads are cheap because they conflict with nothing, and that is the bug: both look, both see the
+//! other, both leave. The fix reads the other one serializably, so that the second to commit
+//! conflicts and looks again.
 
 use crate::canary::{Client, Layer};
 use shaketable::foundationdb::tuple::Subspace;

@@ -1,9 +1,9 @@
 //! A cache that watches its key and must end with the newest value.
 //!
-//! Client 0 writes a growing number; every other client keeps a copy and refreshes it when a watch fires.
-//! The rule that makes it right: the value is read and the watch is set in *one* transaction, so no change
-//! can slip in between. A watch may fire for nothing, and it may fail with the transaction that set it:
-//! both only mean that the cache reads again.
+//! Client 0 writes a growing number; every other client keeps a copy and refreshes it when a watch
+//! fires. The rule that makes it right: the value is read and the watch is set in *one*
+//! transaction, so no change can slip in between. A watch may fire for nothing, and it may fail
+//! with the transaction that set it: both only mean that the cache reads again.
 
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbError, RetryableTransaction};

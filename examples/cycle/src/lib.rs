@@ -1,8 +1,9 @@
 //! A ring of pointers whose links are swapped: it stays one ring.
 //!
-//! Node `i` points to another node, and all nodes form a single ring. A transaction picks a node `a → b → c → d`
-//! and turns it into `a → c → b → d`: three reads, three writes. Under serializable isolation the ring stays whole;
-//! a single lost update or torn read breaks it in two. It is the classic of FoundationDB's own tests.
+//! Node `i` points to another node, and all nodes form a single ring. A transaction picks a node
+//! `a → b → c → d` and turns it into `a → c → b → d`: three reads, three writes. Under serializable
+//! isolation the ring stays whole; a single lost update or torn read breaks it in two. It is the
+//! classic of FoundationDB's own tests.
 
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RetryableTransaction};

@@ -1,10 +1,11 @@
-//! Leaders with fencing tokens: at most one may write, whoever thinks it leads.
+//! Leaders with fencing tokens: at most one may write, even if several believe that they lead.
 //!
-//! A client becomes leader by writing its id and a *term*, one higher than the last, into the lease.
-//! Others leave the lease alone while its deadline has not passed. Deadlines are compared with the clock, and a
-//! clock proves nothing: a leader that was slow may believe in a lease that another has taken over. So the
-//! term is a fencing token: every write a leader makes reads the lease in the same transaction, and is refused if
-//! the term has moved on. The journal therefore holds terms that never go back, and one writer per term.
+//! A client becomes leader by writing its id and a *term*, one higher than the last, into the
+//! lease. Others leave the lease alone while its deadline has not passed. Deadlines are compared
+//! with the clock, and a clock proves nothing: a leader that was slow may believe in a lease that
+//! another has taken over. So the term is a fencing token: every write a leader makes reads the
+//! lease in the same transaction, and is refused if the term has moved on. The journal therefore
+//! holds terms that never go back, and one writer per term.
 
 use shaketable::foundationdb::options::MutationType;
 use shaketable::foundationdb::tuple::{Subspace, Versionstamp};
@@ -61,7 +62,7 @@ impl Workload for Election {
                 .await?;
             let Some(term) = term else { continue };
             self.elected += 1;
-            // A leader that dawdles: its lease may be gone by the time it writes.
+            // A slow leader: its lease may be gone by the time it writes.
             self.pause(2 * LEASE_MS).await;
             let written = db
                 .run(|trx, _| async move { write(&trx, me, term).await })
@@ -118,7 +119,7 @@ impl Election {
     }
 }
 
-/// Takes the lease if it is free, has run out, or is one's own; the new term if it did.
+/// Takes the lease if it is free, has run out, or is its own; returns the new term if it did.
 async fn campaign(
     trx: &RetryableTransaction,
     me: i32,

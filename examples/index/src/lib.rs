@@ -1,8 +1,9 @@
 //! Records with a secondary index that must never disagree with them.
 //!
-//! A record is `id → colour`; the index holds `(colour, id)`. Both are written in one transaction, after
-//! reading the old colour, so whoever reads one of them can trust the other. Clients set random records to
-//! random colours, delete some, and now and then read all records of one colour through the index.
+//! A record is `id → colour`; the index holds `(colour, id)`. Both are written in one transaction,
+//! after reading the old colour, so a reader of one can trust the other. Clients set random records
+//! to random colours, delete some, and now and then read all records of one colour through the
+//! index.
 
 use shaketable::foundationdb::tuple::Subspace;
 use shaketable::foundationdb::{FdbBindingError, RangeOption, RetryableTransaction};
@@ -120,7 +121,8 @@ async fn put(
     Ok(())
 }
 
-/// Reads all records of a colour through the index; every entry must lead to a record of that colour.
+/// Reads all records of a colour through the index; every entry must lead to a record of that
+/// colour.
 async fn look_up(trx: &RetryableTransaction, colour: &str) -> Result<u64, FdbBindingError> {
     let entries = read(trx, &index_space().subspace(&colour)).await?;
     for (key, _) in &entries {

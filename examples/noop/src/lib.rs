@@ -1,7 +1,7 @@
 //! The smallest workload: every call of the interface once, and no transaction.
 //!
-//! Useful to see that a library loads and that its phases are called, and as the first thing to copy.
-//! It is written with a factory, which looks at the name in the test file.
+//! Useful to see that a library loads and that its phases are called, and as the first thing to
+//! copy. It is written with a factory, which looks at the name in the test file.
 
 use shaketable::{
     Metric, Metrics, RustWorkload, RustWorkloadFactory, Severity, SimDatabase, WorkloadContext,

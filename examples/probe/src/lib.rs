@@ -1,8 +1,9 @@
 //! Measures what a client sees: latencies and errors of read-modify-writes.
 //!
-//! Each client, 150 times: a pause (uniform, 0.2 s in the mean), a read version, a `get` of one of 20 keys, a
-//! `set`, a `commit`, with retries. The metrics tell how long each step took and how often it failed, and with
-//! what. Run on fdbserver and on Shaketable it shows how alike the two are: `docs/fidelity.md` has the table.
+//! Each client, 150 times: a pause (uniform, 0.2 s in the mean), a read version, a `get` of one of
+//! 20 keys, a `set`, a `commit`, with retries. The metrics show how long each step took, how often
+//! it failed, and with which error. Run on fdbserver and on Shaketable it shows how alike the two
+//! are: `docs/fidelity.md` has the table.
 
 use shaketable::foundationdb::{FdbError, Transaction};
 use shaketable::{

@@ -1,13 +1,13 @@
 //! A first-in-first-out queue on versionstamped keys: every item is taken exactly once, in order.
 //!
-//! An item's key ends in the versionstamp of the transaction that pushed it, so the keys of the queue
-//! are in commit order and pushing never conflicts. A consumer reads the first item, removes it and
-//! writes down that it took it, in one transaction.
+//! An item's key ends in the versionstamp of the transaction that pushed it, so the keys of the
+//! queue are in commit order and pushing never conflicts. A consumer reads the first item, removes
+//! it and records that it took it, in one transaction.
 //!
-//! An unknown result (1021) is the difficulty on both sides. A push that is made again would leave two
-//! items, so a producer first looks for a receipt that the first push would have left. A consumer that
-//! tries again may find another item at the head; that is fine, because what it took the first time is
-//! in its log.
+//! An unknown result (1021) is the difficulty on both sides. A push that is made again would leave
+//! two items, so a producer first looks for a receipt that the first push would have left. A
+//! consumer that tries again may find another item at the head; that is fine, because what it took
+//! the first time is in its log.
 
 use shaketable::foundationdb::options::MutationType;
 use shaketable::foundationdb::tuple::{Subspace, Versionstamp};
@@ -103,8 +103,9 @@ impl Workload for Queue {
     }
 }
 
-/// Puts an item at the end of the queue, once. It looks for a receipt at every attempt: `Database::run` says only of the
-/// attempt before this one whether it may have committed, not of those before that.
+/// Puts an item at the end of the queue, once. It looks for a receipt at every attempt:
+/// `Database::run` passes on only whether the attempt before this one may have committed, not
+/// whether earlier ones may have.
 async fn push(trx: &RetryableTransaction, client: i32, item: u32) -> Result<(), FdbBindingError> {
     let receipt = receipts_space().pack(&(client, item));
     if trx.get(&receipt, false).await?.is_some() {
@@ -117,7 +118,7 @@ async fn push(trx: &RetryableTransaction, client: i32, item: u32) -> Result<(), 
     Ok(())
 }
 
-/// Takes the first item, if there is one, and writes down that it was taken.
+/// Takes the first item, if there is one, and records that it was taken.
 async fn take(trx: &RetryableTransaction) -> Result<bool, FdbBindingError> {
     let head = RangeOption {
         limit: Some(1),

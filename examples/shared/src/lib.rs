@@ -1,8 +1,8 @@
 //! One FoundationDB future awaited by several tasks.
 //!
 //! A wake-up that polls at once deadlocks here: the shared future is still waking its waiters when
-//! the first of them polls it again. With an executor that queues wake-ups and polls afterwards every
-//! task gets the version.
+//! the first of them polls it again. With an executor that queues wake-ups and polls afterwards
+//! every task gets the version.
 
 use futures::FutureExt;
 use futures::future::join_all;

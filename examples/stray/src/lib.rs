@@ -1,9 +1,11 @@
-//! A layer whose dependencies ask the machine for time and chance.
+//! A layer whose dependencies ask the machine for time and random numbers.
 //!
-//! An honest layer takes its clock and its random numbers from outside. A real one depends on crates that do not: `rand::rng()`, `Uuid::new_v4()`,
-//! a `HashMap` whose order is different in each process, `SystemTime::now()`. Under fdbserver each of them makes a seed that failed once
-//! pass for ever after. Here they are answered from the seed and the simulated clock, so this workload, which does all of it and writes down
-//! what it got, gives the same bytes for the same seed: `shaketable check-determinism examples/stray/stray.toml`.
+//! An honest layer takes its clock and its random numbers from outside. A real one depends on
+//! crates that do not: `rand::rng()`, `Uuid::new_v4()`, a `HashMap` whose order is different in
+//! each process, `SystemTime::now()`. Under fdbserver each of them can make a seed that failed once
+//! pass from then on. Here their values come from the seed and the simulated clock, so this
+//! workload, which does all of it and stores what it got, writes the same bytes for the same seed:
+//! `shaketable check-determinism examples/stray/stray.toml`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -34,7 +36,7 @@ impl SingleRustWorkload for Stray {
 }
 
 impl Workload for Stray {
-    /// Takes orders under random identifiers, in whatever order a hash map gives them back.
+    /// Takes orders under random identifiers, in the order in which a hash map returns them.
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         let begin = Instant::now();
         let mut basket: HashMap<Uuid, u32> = HashMap::new();

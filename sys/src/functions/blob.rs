@@ -1,4 +1,5 @@
-//! Blob granules, since API version 710. Results come as an `FDBResult`, which is complete when it is returned.
+//! Blob granules, since API version 710. Results come as an `FDBResult`, which is complete when it
+//! is returned.
 
 #![cfg(since_710)]
 

@@ -1,4 +1,5 @@
-//! Databases: opening one, beginning a transaction, and the administration of the cluster behind it.
+//! Databases: opening one, beginning a transaction, and the administration of the cluster behind
+//! it.
 
 use crate::{FDBDatabase, FDBDatabaseOption, FDBTransaction, fdb_error_t};
 #[cfg(since_700)]

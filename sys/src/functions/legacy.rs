@@ -1,5 +1,5 @@
-//! What older API versions had and newer ones dropped. A library still exports these for programs that were built with an
-//! old header, which is why they are in the stub whatever the version.
+//! What older API versions had and newer ones dropped. A library still exports these for programs
+//! that were built with an old header, which is why they are in the stub whatever the version.
 
 #[cfg(any(not(since_620), all(since_700, not(since_710))))]
 use crate::FDBFuture;

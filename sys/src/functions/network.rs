@@ -1,4 +1,5 @@
-//! Errors, the choice of the API version, and the network: what belongs to the process and not to a database.
+//! Errors, the choice of the API version, and the network: what belongs to the process and not to a
+//! database.
 
 use crate::{FDBNetworkOption, fdb_bool_t, fdb_error_t};
 use std::os::raw::{c_char, c_int, c_void};
@@ -6,7 +7,7 @@ use std::os::raw::{c_char, c_int, c_void};
 unsafe extern "C" {
     /// The text of an error code, as a static string.
     pub fn fdb_get_error(code: fdb_error_t) -> *const c_char;
-    /// Answers one of the `FDBErrorPredicate` questions about an error code.
+    /// Returns whether one of the `FDBErrorPredicate` predicates holds for an error code.
     pub fn fdb_error_predicate(predicate: c_int, code: fdb_error_t) -> fdb_bool_t;
     /// Sets an option of the network; a null value means the option takes none.
     pub fn fdb_network_set_option(

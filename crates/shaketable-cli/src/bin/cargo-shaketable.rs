@@ -1,4 +1,5 @@
-//! The same program as a subcommand of cargo: `cargo shaketable …` calls it with its own name as first argument.
+//! The same program as a subcommand of cargo: `cargo shaketable …` calls it with its own name as
+//! first argument.
 
 shaketable_host::export_hermetic_symbols!();
 

@@ -1,8 +1,10 @@
 //! Building workload libraries with cargo.
 //!
-//! A test file names a library, not how to make it. If the file lies in a cargo package (or its workspace) that has a target of that name which
-//! makes a shared library, the library is built first and used from where cargo puts it. The crate `foundationdb-sys` as published wants libclang
-//! and libfdb_c; a package that has not replaced it gets the stand-in that this program carries, for this build only.
+//! A test file names a library, not how to build it. If the file is in a cargo package (or its
+//! workspace) that has a shared-library target of that name, the library is built first and used
+//! from where cargo puts it. The crate `foundationdb-sys` as published needs libclang and libfdb_c;
+//! a package that has not replaced it gets the stand-in that this program carries, for this build
+//! only.
 
 use crate::args::BuildArgs;
 use cargo_metadata::{CrateType, Message, Metadata, MetadataCommand, Package, Target, TargetKind};
@@ -30,7 +32,7 @@ pub enum BuildError {
     /// The package is not there.
     #[error("there is no package `{0}` in the workspace of {1}")]
     NoPackage(String, PathBuf),
-    /// The build failed; cargo has said why.
+    /// The build failed; cargo has printed why.
     #[error("the workload library `{0}` does not build: cargo has printed why")]
     Failed(String),
     /// The build made no library.
@@ -56,7 +58,8 @@ struct Product {
     library: String,
 }
 
-/// Builds what the test file's External workloads need, where a package makes it. Answers with paths by library name.
+/// Builds what the test file's External workloads need, where a package makes it. Returns paths by
+/// library name.
 pub fn build_for(
     file: &TestFile,
     args: &BuildArgs,
@@ -127,7 +130,7 @@ fn names_library(file: &Path, library: &str) -> bool {
 struct Workspace {
     metadata: Metadata,
     manifest: PathBuf,
-    /// The package the test file lies in.
+    /// The package that contains the test file.
     nearest: Option<String>,
 }
 
@@ -168,7 +171,7 @@ impl Workspace {
             .ok_or_else(|| BuildError::NoPackage(name.to_owned(), self.manifest.clone()))
     }
 
-    /// The package with the deepest folder that contains a path.
+    /// The package with the innermost folder that contains a path.
     fn package_of(&self, path: &Path) -> Option<&Package> {
         let folder = |package: &&Package| {
             package
@@ -183,7 +186,8 @@ impl Workspace {
             .max_by_key(|package| folder(package).map_or(0, |folder| folder.components().count()))
     }
 
-    /// The target that makes a library: of the named package, else of the nearest one, else of any in the workspace.
+    /// The target that makes a library: of the named package, else of the nearest one, else of any
+    /// in the workspace.
     fn product(&self, library: &str, args: &BuildArgs) -> Result<Option<Product>, BuildError> {
         if let Some(name) = &args.package {
             let package = self.package(name)?;

@@ -1,7 +1,8 @@
 //! The stand-in for `foundationdb-sys`, for packages that have not replaced it themselves.
 //!
-//! Its source travels inside this program. It is written below the target folder and named to cargo as a patch on the command line; since that
-//! would be noted in the package's lock file, the lock file is put back afterwards.
+//! Its source is embedded in this program. It is written below the target folder and passed to
+//! cargo as a patch on the command line; since cargo would record that in the package's lock file,
+//! the lock file is restored afterwards.
 
 use super::BuildError;
 use cargo_metadata::Metadata;
@@ -56,7 +57,7 @@ impl Drop for StandIn {
     fn drop(&mut self) {
         match self.lock.take() {
             Some((path, Some(before))) => {
-                // A lock file that stays changed is a nuisance, not a fault.
+                // A lock file that stays changed is a nuisance, not an error.
                 let _ = fs::write(path, before);
             }
             Some((path, None)) => {

@@ -1,4 +1,5 @@
-//! `check-determinism`: every seed twice, in processes whose memory lies elsewhere; the first difference is named.
+//! `check-determinism`: runs every seed twice, in processes with different memory layouts, and
+//! names the first difference.
 
 use crate::args::{CheckArgs, MessageFormat};
 use crate::exit_codes;
@@ -118,7 +119,7 @@ fn same(first: &Response, second: &Response) -> bool {
         && first.metrics == second.metrics
 }
 
-/// Runs the seed twice more with traces, and finds where they part.
+/// Runs the seed twice more with traces, and finds where they diverge.
 fn explain(
     pools: &mut [Pool; 2],
     session: &Session,

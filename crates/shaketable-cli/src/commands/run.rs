@@ -1,4 +1,4 @@
-//! `run`, `replay` and `stats`: sweeps, and what is told about them.
+//! `run`, `replay` and `stats`: sweeps and their reports.
 
 use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs};
 use crate::exit_codes;
@@ -21,7 +21,7 @@ const RECORDED_GROUPS_MAX: usize = 10;
 /// `run`.
 pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let single = args.sweep.seeds.unwrap_or(1) == 1 && args.sweep.duration.is_none();
-    // What a workload prints would stand between the messages.
+    // What a workload prints would mix with the messages.
     let capture = !single || args.output.message_format == MessageFormat::Json;
     let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
     let schedule = Schedule::new(&args.sweep, 1, session.files.len());
@@ -73,7 +73,7 @@ pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
 
 fn nothing(format: MessageFormat) -> u8 {
     if format == MessageFormat::Human {
-        eprintln!("nothing to run: no seed falls into this part");
+        eprintln!("nothing to run: this part of the seeds is empty");
     }
     exit_codes::NOTHING_RUN
 }
@@ -196,7 +196,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Says what the runs were waiting for that the user interrupted after a while.
+    /// Reports what the runs that the user interrupted after a while were waiting for.
     fn show_cut_short(&self, runs: &[Response]) {
         for run in runs {
             let file = &self.session.files[run.file];
@@ -253,7 +253,7 @@ impl<'a> Campaign<'a> {
             anstream::print!("{}", human::stats(summary));
         }
         if summary.runs() == 0 && code == exit_codes::NOTHING_RUN {
-            eprintln!("nothing was run: the time was over before the first seed");
+            eprintln!("nothing was run: time was up before the first seed");
         } else if !self.is_single() {
             anstream::print!("{}", human::summary(summary, elapsed, repro));
         }
@@ -284,8 +284,9 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// What the traces of each file are called: as the file, with its folder's name where two have the same,
-/// and with a number where that is not enough. Workers write side by side, each to a file of its own.
+/// What the traces of each file are called: as the file, with its folder's name where two have the
+/// same, and with a number where that is not enough. Workers write side by side, each to a file of
+/// its own.
 fn trace_names(files: &[PathBuf]) -> Vec<String> {
     let text = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let stems: Vec<String> = files.iter().map(|file| text(file.file_stem())).collect();
@@ -365,7 +366,7 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
-    /// Runs the first seed of each group again, to have its trace and what led to the failure.
+    /// Runs the first seed of each group again, to get its trace and what led to the failure.
     fn record_failures(&mut self, pool: &mut Pool) -> Result<(), SessionError> {
         let campaign = self.campaign;
         if !self.summary.groups.is_empty() {
@@ -384,7 +385,8 @@ impl Watcher<'_> {
                 recording: campaign.trace_of(*file, Seed(seeds[0])),
             };
             let signature = signature.clone();
-            // An interrupt that ended the sweep does not forbid to explain its failures; a second one does.
+            // After an interrupt that ended the sweep its failures are still explained; a second
+            // one prevents that.
             let Some(response) = run_one(pool, request, &std::sync::atomic::AtomicBool::new(false))
             else {
                 return Ok(());

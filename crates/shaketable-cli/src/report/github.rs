@@ -1,4 +1,5 @@
-//! The report for the summary page of a GitHub Actions job: Markdown, appended to the file that `GITHUB_STEP_SUMMARY` names.
+//! The report for the summary page of a GitHub Actions job: Markdown, appended to the file that
+//! `GITHUB_STEP_SUMMARY` names.
 
 use super::Summary;
 use crate::report::human::{plural, simulated};

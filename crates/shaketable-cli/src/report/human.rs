@@ -92,7 +92,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
     out
 }
 
-/// A run that the user interrupted: where it was, and who waited for what.
+/// A run that the user interrupted: how far it was, and what each client was waiting for.
 pub fn cut_short(run: &Response, file: &Path) -> String {
     let outcome = &run.outcome;
     let mut out = format!(
@@ -203,7 +203,7 @@ fn printed(out: &mut String, text: &str) {
     if lines.is_empty() {
         return;
     }
-    // The first lines say what went wrong, the last ones how it ended.
+    // The first lines show what went wrong, the last ones how it ended.
     let skipped = lines.len().saturating_sub(PRINTED_LINES_MAX);
     let first = if skipped > 0 {
         PRINTED_LINES_MAX / 2
@@ -356,7 +356,7 @@ pub fn stats(summary: &Summary) -> String {
     out
 }
 
-/// A text of which a line shows the beginning; the trace has the rest.
+/// The beginning of a text, as much as fits a line; the trace has the rest.
 fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 240;
     if text.chars().count() <= CHARACTERS_MAX {
@@ -365,7 +365,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(CHARACTERS_MAX).chain(['…']).collect()
 }
 
-/// Something counted.
+/// A count and its noun.
 pub fn plural(count: u64, what: &str) -> String {
     if count == 1 {
         format!("1 {what}")
@@ -374,7 +374,7 @@ pub fn plural(count: u64, what: &str) -> String {
     }
 }
 
-/// Simulated time in a unit that can be read.
+/// Simulated time in a readable unit.
 pub fn simulated(seconds: f64) -> String {
     if seconds >= 2.0 * 86_400.0 {
         format!("{:.1} days", seconds / 86_400.0)

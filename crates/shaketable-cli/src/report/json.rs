@@ -1,4 +1,4 @@
-//! The report for programs: one JSON object a line. `docs/running.md` describes every message.
+//! The report for programs: one JSON object per line. `docs/running.md` describes every message.
 
 use super::{Group, Summary};
 use crate::protocol::Response;
@@ -8,7 +8,7 @@ use shaketable_host::verdict::{Outcome, Wait};
 use std::path::Path;
 use std::time::Duration;
 
-/// A message; `type` says which.
+/// A message; `type` names its kind.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message<'a> {
@@ -55,7 +55,7 @@ pub enum Message<'a> {
     Failure {
         /// The test file.
         file: &'a Path,
-        /// How many runs failed so.
+        /// How many runs failed this way.
         count: u64,
         /// Their seeds, not more than eight.
         seeds: &'a [u32],
@@ -87,7 +87,7 @@ pub enum Message<'a> {
         simulated_seconds: f64,
         /// Real seconds from the first run to the last.
         elapsed_seconds: f64,
-        /// What no seed controls, and in how many runs it was done.
+        /// What workloads did that no seed controls, and in how many runs.
         uncontrolled: &'a std::collections::BTreeMap<String, u64>,
         /// Errors that reached workloads, by code; only of `stats`.
         errors: &'a std::collections::BTreeMap<i32, u64>,

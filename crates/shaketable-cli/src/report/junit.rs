@@ -1,4 +1,5 @@
-//! The report as JUnit XML: a suite for each test file, a case for each cause of failure, or one for the file if there is none.
+//! The report as JUnit XML: a suite for each test file, a case for each cause of failure, or one
+//! for the file if there is none.
 
 use super::Summary;
 use crate::report::repro::Repro;
@@ -63,7 +64,7 @@ mod tests {
             build: BuildArgs::default(),
         };
         let xml = report(&samples::summary(), &repro).unwrap();
-        // The library writes the moment and an identity of its own into the first element.
+        // The library writes the current time and an identifier of its own into the first element.
         let stable: Vec<&str> = xml
             .lines()
             .filter(|line| !line.contains("<testsuites"))

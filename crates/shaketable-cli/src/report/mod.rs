@@ -1,7 +1,7 @@
-//! What a sweep has shown, and how it is told.
+//! What a sweep has shown, and how it is reported.
 //!
-//! [`Summary`] collects: totals, and failures in groups of one cause each. The other files tell it: to people ([`human`]), to programs
-//! ([`json`]), to CI systems ([`junit`], [`github`]).
+//! [`Summary`] collects: totals, and failures in groups of one cause each. The other files report
+//! it: to people ([`human`]), to programs ([`json`]), to CI systems ([`junit`], [`github`]).
 
 pub mod github;
 pub mod human;
@@ -29,7 +29,7 @@ pub struct Summary {
     pub busy_seconds: f64,
     /// Failures of one cause each, in the order they were found.
     pub groups: Vec<Group>,
-    /// What no seed controls, and in how many runs it was done.
+    /// What workloads did that no seed controls, and in how many runs.
     pub uncontrolled: BTreeMap<String, u64>,
     /// Errors that reached workloads, by code; only if they were counted.
     pub errors: BTreeMap<i32, u64>,
@@ -60,7 +60,8 @@ pub struct Group {
 const SEEDS_MAX: usize = 8;
 
 impl Group {
-    /// Adds a run. Whatever order the workers finish in, the lowest seed is the example: a report does not depend on that order.
+    /// Adds a run. Whatever order the workers finish in, the lowest seed is the example: a report
+    /// does not depend on that order.
     fn add(&mut self, response: &Response) {
         let outcome = &response.outcome;
         self.count += 1;
@@ -153,7 +154,7 @@ impl Summary {
 
 #[cfg(test)]
 pub(crate) mod samples {
-    //! A sweep as the tests of reports tell it.
+    //! A sweep for the tests of reports.
 
     use super::*;
     use shaketable_host::trace::{Event, Severity};

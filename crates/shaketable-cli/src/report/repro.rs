@@ -7,9 +7,9 @@ use std::path::Path;
 /// How this program was called, and with what.
 #[derive(Debug, Clone)]
 pub struct Repro {
-    /// The words that call the program.
+    /// The command that calls the program.
     pub program: String,
-    /// What holds for every seed.
+    /// What is the same for every seed.
     pub settings: Settings,
     /// How the library is built.
     pub build: BuildArgs,
@@ -71,7 +71,7 @@ impl Repro {
     }
 }
 
-/// The words by which the user called this program.
+/// The command with which the user called this program.
 pub fn program_words() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name)

@@ -1,4 +1,5 @@
-//! A test file in a folder of its own, and the libraries it may name: workloads in C, C++ and Rust, compiled once for all tests.
+//! A test file in a folder of its own, and the libraries it may name: workloads in C, C++ and Rust,
+//! compiled once for all tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ pub fn libraries() -> &'static Path {
     FOLDER.get_or_init(|| {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("workloads");
         fs::create_dir_all(&folder).unwrap();
-        // What a library that needs libfdb_c.so is linked against, and does not find when it is loaded.
+        // What a library that needs libfdb_c.so is linked against, and does not find when it is
+        // loaded.
         let absent = folder.join("absent");
         fs::create_dir_all(&absent).unwrap();
         let status = Command::new("cc")
@@ -174,7 +176,8 @@ pub fn counting(name: &str, options: &str) -> Bench {
     bench
 }
 
-/// The library with which the crate `shaketable` is tested, one workload for each behaviour; built beside everything else.
+/// The library with which the crate `shaketable` is tested, one workload for each behaviour; built
+/// beside everything else.
 pub fn probe() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

@@ -105,7 +105,8 @@ fn hash_order_and_clocks_of_rust_come_from_the_seed() {
     );
 }
 
-/// The published crates `rand`, `uuid`, `fastrand` and two generations of `getrandom`, as a layer depends on them.
+/// The published crates `rand`, `uuid`, `fastrand` and two generations of `getrandom`, as a layer
+/// depends on them.
 #[test]
 fn crates_that_ask_the_machine_are_answered_from_the_seed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! Which library is loaded, how it is built, and what is said about one that cannot be used.
+//! Which library is loaded, how it is built, and the message about one that cannot be used.
 
 use crate::bench::{Bench, libraries, text};
 use std::fs;

@@ -1,6 +1,7 @@
 //! The program, run as a user runs it, on workloads that behave and misbehave.
 //!
-//! Most of the workloads use no database, so that what is tested here is the border between host and code under test and nothing else.
+//! Most of the workloads use no database, so that only the calls between host and code under test
+//! are tested here.
 
 mod bench;
 mod hermetic;

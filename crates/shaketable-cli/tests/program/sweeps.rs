@@ -143,8 +143,8 @@ fn seeds_are_run_until_the_time_is_over() {
     assert!(summary["passed"].as_u64() > Some(0), "{summary}");
 }
 
-/// Sweeps without end, interrupts when a message contains a text, and returns the messages and the exit
-/// status.
+/// Sweeps without end, interrupts when a message contains a text, and returns the messages and the
+/// exit status.
 fn interrupted_after(bench: &Bench, awaited: &str) -> (Vec<serde_json::Value>, Option<i32>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_shaketable"))
         .args("run bench.toml --seeds 100000000 --no-build --message-format json".split(' '))
@@ -184,8 +184,8 @@ fn an_interrupt_ends_a_sweep_with_a_summary() {
 
 #[test]
 fn a_failure_of_an_interrupted_sweep_is_explained_by_its_own_seed() {
-    // A client of this number is there in one seed out of five: the seeds under way when the interrupt
-    // comes, whose answers are still to arrive, mostly pass.
+    // A client of this number exists in one seed out of five: the seeds under way when the
+    // interrupt comes, whose responses are still to arrive, mostly pass.
     let options = "libraryName = 'misbehave'\nworkloadName = 'W'\nwhat = 'error'\nwhere = 'check'\nonClient = 7\n";
     let bench = Bench::new("interrupted-failing", options);
     let (messages, code) = interrupted_after(&bench, "\"passed\":false");

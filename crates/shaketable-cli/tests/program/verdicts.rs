@@ -1,4 +1,4 @@
-//! What a run is told to have been: passes, failures with their phase and client, crashes with their stack.
+//! The verdicts about runs: passes, failures with their phase and client, crashes with their stack.
 
 use crate::bench::{Bench, counting, libraries, probe, text};
 use std::fs;
@@ -256,7 +256,7 @@ fn a_delay_takes_its_time_a_negative_one_is_refused_and_buggify_prolongs_it() {
         seconds.filter(|seconds| *seconds > 1.0).count()
     };
     assert_eq!(prolonged("max_buggified_delay=0"), 0);
-    // Of the quarter that is meant, very few are prolonged by more than the clock can show.
+    // Of the quarter that is lengthened, very few grow by more than the clock can show.
     let some = prolonged("max_buggified_delay=50");
     assert!((1..20).contains(&some), "{some}");
 }

@@ -1,5 +1,5 @@
-// A workload in C++ behind the C interface, as somebody writes one who has a layer in C++: classes, exceptions, the clocks and containers of its
-// standard library.
+// A workload in C++ behind the C interface, as the author of a layer in C++ would write it: classes,
+// exceptions, the clocks and containers of the standard library.
 #include <chrono>
 #include <cstdint>
 #include <fstream>

@@ -1,7 +1,8 @@
 /*
- * A workload in C that uses the database: every client adds 1 to a key, again and again, and remembers each addition under a key of its own,
- * so that one that may have been committed is not made twice. Client 0 checks the sum. Linked against a library called libfdb_c.so, which need
- * not be there when it runs.
+ * A workload in C that uses the database: every client adds 1 to a key, again and again, and records
+ * each addition under a key of its own, so that one that may have been committed is not made twice.
+ * Client 0 checks the sum. Linked against a library called libfdb_c.so, which need not be there when
+ * it runs.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * A workload without a database that does, in a phase of its choice, whatever the test file asks for: every way in which
- * code under test can go wrong at the border to its host. Written against the External-workload ABI v1.
+ * A workload without a database that does, in a phase of its choice, what the test file asks for:
+ * every way in which code under test can misuse its host. For the External-workload ABI v1.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -101,7 +101,7 @@ static void refused(void *future, void *arg) {
     fdb_future_set_callback(self->context.vt->delay(self->context.inner, 1), delayed, self);
 }
 
-/* Does it; answers whether the phase still has to be ended. */
+/* Does it; returns whether the phase still has to be ended. */
 static bool misbehave(Self *self, Promise done) {
     const char *what = self->what;
     if (!strcmp(what, "segfault")) { *(volatile int *)8 = 1; }

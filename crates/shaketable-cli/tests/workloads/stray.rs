@@ -1,5 +1,6 @@
-//! A workload in plain Rust whose every answer comes from where a seed should not reach: hash order, the machine's clocks, the system's random
-//! numbers. Compiled by the tests as a `cdylib`, against the External-workload ABI written out by hand.
+//! A workload in plain Rust whose every value comes from where a seed should not reach: hash order,
+//! the machine's clocks, the system's random numbers. Compiled by the tests as a `cdylib`, against
+//! the External-workload ABI written out by hand.
 #![allow(non_snake_case)]
 
 use std::collections::HashMap;

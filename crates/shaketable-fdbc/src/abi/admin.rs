@@ -1,5 +1,5 @@
-//! Administration of a cluster, and the state that clients of several versions share: none of it makes sense for a cluster
-//! inside the process, so it is answered with 2108.
+//! Administration of a cluster, and the state that clients of several versions share: none of it
+//! makes sense for a cluster inside the process, so it fails with 2108.
 
 use super::failed;
 use crate::database::FDBDatabase;

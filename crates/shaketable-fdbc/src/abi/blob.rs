@@ -1,7 +1,9 @@
-//! Blob granules: FoundationDB keeps ranges as files in an object store, a miniature keeps nothing outside the process.
+//! Blob granules: FoundationDB keeps ranges as files in an object store, a miniature keeps nothing
+//! outside the process.
 //!
-//! Every operation is answered with 2108, through the future or through the `FDBResult` it returns. So a result only
-//! ever holds an error, and the getters for what such operations would have given have nothing to read.
+//! Every operation fails with 2108, through the future or through the `FDBResult` it returns. So a
+//! result only ever holds an error, and the getters for what such operations would have given have
+//! nothing to read.
 
 use super::tenant::FDBTenant;
 use super::{borrow, code, failed, take};
@@ -13,12 +15,13 @@ use shaketable_cluster::error::Error;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// What `FDBResult*` points to: the error that the operation was answered with.
+/// What `FDBResult*` points to: the error with which the operation failed.
 pub struct FDBResult {
     error: Error,
 }
 
-/// The functions through which a read would load its files. Passed by value, therefore laid out in full.
+/// The functions through which a read would load its files. Passed by value, therefore laid out in
+/// full.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FDBReadBlobGranuleContext {
@@ -40,7 +43,7 @@ fn refused_result() -> *mut FDBResult {
     Arc::into_raw(Arc::new(FDBResult { error })).cast_mut()
 }
 
-/// Functions that refuse. Each says what it would do, and what it refuses with.
+/// Functions that refuse. Each is declared with what it would do, and what it refuses with.
 macro_rules! refusals {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty = $answer:ident;)*) => {$(
         $(#[$doc])*
@@ -131,7 +134,8 @@ refusals! {
         tenant: *mut FDBTenant, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, compact: fdb_bool_t, version: i64,
     ) -> *mut FDBFuture = refused;
-    /// Would list the granules of a range. Headers before API version 730 have no limit; the call is the same.
+    /// Would list the granules of a range. Headers before API version 730 have no limit; the call
+    /// is the same.
     fn fdb_transaction_get_blob_granule_ranges(
         transaction: *mut FDBTransaction, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, range_limit: c_int,
@@ -146,12 +150,12 @@ refusals! {
         transaction: *mut FDBTransaction, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, begin_version: i64, read_version: i64, read_version_out: *mut i64,
     ) -> *mut FDBFuture = refused;
-    /// Would begin to read granules.
+    /// Would begin reading granules.
     fn fdb_transaction_read_blob_granules_start(
         transaction: *mut FDBTransaction, begin: *const u8, begin_length: c_int, end: *const u8,
         end_length: c_int, begin_version: i64, read_version: i64, read_version_out: *mut i64,
     ) -> *mut FDBFuture = refused;
-    /// Would finish to read granules.
+    /// Would finish reading granules.
     fn fdb_transaction_read_blob_granules_finish(
         transaction: *mut FDBTransaction, future: *mut FDBFuture, begin: *const u8,
         begin_length: c_int, end: *const u8, end_length: c_int, begin_version: i64,

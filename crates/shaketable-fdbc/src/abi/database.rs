@@ -62,7 +62,8 @@ unsafe fn create(cluster: ClusterName, out: *mut *mut FDBDatabase) -> fdb_error_
     }))
 }
 
-/// Gives the database back; its transactions live on. A database that a host has lent stays as it is.
+/// Gives the database back; its transactions live on. A database that a host has lent stays as it
+/// is.
 ///
 /// # Safety
 /// The contract of the header.

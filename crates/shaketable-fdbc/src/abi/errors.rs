@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::LazyLock;
 
-/// The texts of all codes as C strings, and under -1 the text of what is no code at all, under 2 that of an undefined one.
+/// The texts of all codes as C strings; -1 stands for what is not a code at all, 2 for an undefined
+/// code.
 static TEXTS: LazyLock<BTreeMap<fdb_error_t, CString>> = LazyLock::new(|| {
     error::all_codes()
         .chain([NO_CODE, UNDEFINED])
@@ -27,7 +28,7 @@ pub extern "C" fn fdb_get_error(code: fdb_error_t) -> *const c_char {
     TEXTS.get(&code).unwrap_or(&TEXTS[&UNDEFINED]).as_ptr()
 }
 
-/// Answers one of the three questions about an error code.
+/// Returns whether one of the three predicates holds for an error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdb_error_predicate(predicate: c_int, code: fdb_error_t) -> fdb_bool_t {
     fdb_bool_t::from(error::predicate(predicate, code))
@@ -41,7 +42,7 @@ mod tests {
     #[test]
     fn every_number_has_the_text_of_the_table() {
         for code in error::all_codes().chain([-7, 2, 29_999, 30_001]) {
-            // SAFETY: the function returns a string that ends with a zero byte and lives for ever.
+            // SAFETY: the function returns a static string that ends with a zero byte.
             let text = unsafe { CStr::from_ptr(fdb_get_error(code)) };
             assert_eq!(text.to_str(), Ok(error::message(code)));
         }

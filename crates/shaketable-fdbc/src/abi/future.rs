@@ -12,7 +12,7 @@ use crate::value::Value;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// Reads a value and writes what `pick` makes of it; the code is the function's answer.
+/// Reads a value and writes what `pick` makes of it; returns the error code of the function.
 ///
 /// # Safety
 /// The contract of the header.
@@ -93,14 +93,16 @@ pub unsafe extern "C" fn fdb_future_is_error(future: *mut FDBFuture) -> fdb_bool
 /// Calls back when the future is ready, inside this call if it is already.
 ///
 /// # Safety
-/// The contract of the header; the callback may be called on the network's thread with that parameter.
+/// The contract of the header; the callback may be called on the network's thread with that
+/// parameter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdb_future_set_callback(
     future: *mut FDBFuture,
     callback: FDBCallback,
     callback_parameter: *mut c_void,
 ) -> fdb_error_t {
-    // SAFETY: the contract of the header. The reference of our own keeps the future alive if the callback destroys it.
+    // SAFETY: the contract of the header. The reference of our own keeps the future alive if the
+    // callback destroys it.
     let future = unsafe { borrow(future) };
     Arc::clone(&future).set_callback(callback, callback_parameter);
     0
@@ -371,7 +373,8 @@ pub unsafe extern "C" fn fdb_future_get_keyrange_array(
     unsafe { get(future, |_| None::<()>, drop) }
 }
 
-/// Reads the cluster of `fdb_create_cluster`, before API version 610. The caller gets a reference of its own.
+/// Reads the cluster of `fdb_create_cluster`, before API version 610. The caller gets a reference
+/// of its own.
 ///
 /// # Safety
 /// The contract of the header.
@@ -392,7 +395,8 @@ pub unsafe extern "C" fn fdb_future_get_cluster(
     unsafe { get(future, pick, put) }
 }
 
-/// Opens the database of `fdb_cluster_create_database`, before API version 610. Each call gives a handle of its own.
+/// Opens the database of `fdb_cluster_create_database`, before API version 610. Each call gives a
+/// handle of its own.
 ///
 /// # Safety
 /// The contract of the header.

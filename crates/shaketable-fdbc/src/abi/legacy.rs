@@ -1,7 +1,7 @@
 //! Functions that the API has removed, for programs compiled with an old header.
 //!
-//! Before version 610 a database was opened through a cluster. FoundationDB aborts a program that calls these functions with
-//! a newer header; here they fail with 2108.
+//! Before version 610 a database was opened through a cluster. FoundationDB aborts a program that
+//! calls these functions with a newer header; here they fail with 2108.
 
 use super::database::string;
 use super::{borrow, failed, take};

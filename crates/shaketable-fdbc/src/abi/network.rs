@@ -22,7 +22,8 @@ pub extern "C" fn fdb_get_max_api_version() -> c_int {
     version::API_VERSION_MAX
 }
 
-/// Version, source id and protocol of the library. The protocol is that of FoundationDB 7.4; there is no source id.
+/// Version, source id and protocol of the library. The protocol is that of FoundationDB 7.4; there
+/// is no source id.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdb_get_client_version() -> *const c_char {
     c"7.4.6,0000000000000000000000000000000000000000,fdb00b074000000".as_ptr()

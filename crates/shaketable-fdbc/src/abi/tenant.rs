@@ -1,5 +1,5 @@
-//! The functions of tenants. The cluster's tenant mode is `disabled`, as FoundationDB's is unless it is configured
-//! otherwise: a tenant can be opened, and everything inside it fails with 2136.
+//! The functions of tenants. The cluster's tenant mode is `disabled`, as FoundationDB's is unless
+//! it is configured otherwise: a tenant can be opened, and everything inside it fails with 2136.
 
 use super::{borrow, failed, take, write};
 use crate::database::FDBDatabase;
@@ -16,7 +16,7 @@ pub struct FDBTenant {
     universe: Arc<Universe>,
 }
 
-/// Opens a tenant by name; whether there is one, its use will tell.
+/// Opens a tenant by name; if there is none, using it fails.
 ///
 /// # Safety
 /// The contract of the header.

@@ -1,4 +1,5 @@
-//! The functions of transactions: arguments are copied, what the header says is refused at once is refused, the rest is posted.
+//! The functions of transactions: arguments are copied, what the header refuses at once is refused,
+//! the rest is posted.
 
 use super::{borrow, bytes, failed, option_value, take, write};
 use crate::future::FDBFuture;
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn fdb_transaction_cancel(transaction: *mut FDBTransaction
     unsafe { borrow(transaction) }.apply(Transaction::cancel);
 }
 
-/// Makes the transaction as new.
+/// Makes the transaction as good as new.
 ///
 /// # Safety
 /// The contract of the header.
@@ -173,7 +174,8 @@ pub unsafe extern "C" fn fdb_transaction_get_addresses_for_key(
         .into_raw()
 }
 
-/// Reads the rows between two key selectors. Limits that make no sense are an error of the future, at once.
+/// Reads the rows between two key selectors. Limits that make no sense are an error of the future,
+/// at once.
 ///
 /// # Safety
 /// The contract of the header.
@@ -578,8 +580,8 @@ pub unsafe extern "C" fn fdb_transaction_get_range_split_points(
     }
 }
 
-/// Keys that cut a range into chunks of about that size: at most so many between its ends, which are always there. A
-/// negative limit is none.
+/// Keys that cut a range into chunks of about that size: at most `limit` of them between its ends,
+/// which are always there. A negative limit means no limit.
 ///
 /// # Safety
 /// The contract of the header.

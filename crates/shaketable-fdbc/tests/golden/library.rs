@@ -1,8 +1,9 @@
 //! The C functions behind safe wrappers: one process, one database, and one of two clocks.
 //!
-//! On the machine's clock the library runs as in any program, on a network thread. On a virtual clock it runs in
-//! a simulation of this thread's own, as under a host: time stands still while the player thinks and jumps when
-//! it waits, so a timeout of 40 milliseconds is over after 40 milliseconds however busy the machine is.
+//! On the machine's clock the library runs as in any program, on a network thread. On a virtual
+//! clock it runs in a simulation of this thread's own, as under a host: time stands still while the
+//! player thinks and jumps when it waits, so a timeout of 40 milliseconds is over after 40
+//! milliseconds however busy the machine is.
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_fdbc::*;
@@ -29,7 +30,7 @@ pub enum Clock {
 
 /// A cluster as an ordinary program would have it, in virtual time.
 struct Simulation {
-    border: RefCell<Border>,
+    c_api: RefCell<CApi>,
     cluster: Cluster,
     client: ProcessId,
     api_version: i32,
@@ -41,7 +42,8 @@ pub fn select_api_version(api_version: i32) {
 }
 
 impl Library {
-    /// Starts the network and opens the embedded database. Once per process, with a selected API version.
+    /// Starts the network and opens the embedded database. Once per process, with a selected API
+    /// version.
     pub fn on_the_machines_clock() -> Library {
         check(fdb_setup_network());
         #[expect(
@@ -68,7 +70,7 @@ impl Library {
         });
         kernel.boot(client);
         let simulation = Simulation {
-            border: RefCell::new(Border::new(&kernel)),
+            c_api: RefCell::new(CApi::new(&kernel)),
             cluster,
             client,
             api_version,
@@ -112,7 +114,7 @@ impl Simulation {
     fn lend_database(&self, clock: &Clock) -> Database {
         let database = self.cluster.open_database(self.client, self.api_version);
         Database {
-            handle: self.border.borrow_mut().lend_database(database),
+            handle: self.c_api.borrow_mut().lend_database(database),
             is_lent: true,
             clock: clock.clone(),
         }
@@ -125,7 +127,8 @@ impl Clock {
         self.wait(seconds, || false);
     }
 
-    /// Lets what was called take effect. On the machine's clock the network thread does that by itself.
+    /// Lets what was called take effect. On the machine's clock the network thread does that by
+    /// itself.
     pub fn settle(&self) {
         if let Clock::Virtual(kernel) = self {
             kernel.run_until(kernel.now()).expect(TIME_MOVES);
@@ -251,8 +254,8 @@ pub struct Transaction {
     clock: Clock,
 }
 
-// SAFETY of everything below: the transaction exists until it is dropped, and byte strings outlive the calls they are
-// passed to, which copy them.
+// SAFETY of everything below: the transaction exists until it is dropped, and byte strings outlive
+// the calls they are passed to, which copy them.
 impl Transaction {
     pub fn set_option(&self, code: i32, value: Option<&[u8]>) -> i32 {
         let (pointer, length) =
@@ -502,7 +505,7 @@ impl Future {
         let (mut key, mut length) = (ptr::null(), 0);
         // SAFETY: the future exists, and the places for the result are ours.
         check(unsafe { fdb_future_get_key(self.handle, &mut key, &mut length) });
-        // SAFETY: the future holds so many bytes there until it is dropped.
+        // SAFETY: the future holds this many bytes there until it is dropped.
         unsafe { copied(key, length) }
     }
 
@@ -510,7 +513,7 @@ impl Future {
         let (mut present, mut value, mut length) = (0, ptr::null(), 0);
         // SAFETY: the future exists, and the places for the result are ours.
         check(unsafe { fdb_future_get_value(self.handle, &mut present, &mut value, &mut length) });
-        // SAFETY: the future holds so many bytes there until it is dropped.
+        // SAFETY: the future holds this many bytes there until it is dropped.
         (present != 0).then(|| unsafe { copied(value, length) })
     }
 
@@ -521,7 +524,7 @@ impl Future {
         check(unsafe {
             fdb_future_get_keyvalue_array(self.handle, &mut array, &mut count, &mut more)
         });
-        // SAFETY: the future holds so many rows there until it is dropped.
+        // SAFETY: the future holds this many rows there until it is dropped.
         (unsafe { copied_rows(array, count) }, more)
     }
 
@@ -533,7 +536,8 @@ impl Future {
             fdb_future_get_mappedkeyvalue_array(self.handle, &mut array, &mut count, &mut more)
         });
         let row = |index| {
-            // SAFETY: the future holds `count` rows there until it is dropped, and every pointer in them is good.
+            // SAFETY: the future holds `count` rows there until it is dropped, and every pointer in
+            // them is good.
             unsafe {
                 let row: FDBMappedKeyValue = *array.add(index);
                 (

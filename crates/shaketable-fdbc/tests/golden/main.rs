@@ -1,14 +1,16 @@
 //! Replays what a real FoundationDB answered, through the C functions of this crate.
 //!
-//! `conformance/golden/recorded` holds scenarios with the answers of FoundationDB 7.4. Each test here stands for one kind
-//! of scenario at one API version, and passes when every answer is the same.
+//! `conformance/golden/recorded` holds scenarios with the answers of FoundationDB 7.4. Each test
+//! here stands for one kind of scenario at one API version, and passes when every answer is the
+//! same.
 //!
-//! A process can select its API version once, and its scenarios share one database. So the tests play nothing
-//! themselves: each starts this program again, several times at once, with some of the files to play in each.
+//! A process can select its API version once, and its scenarios share one database. So the tests
+//! play nothing themselves: each starts this program again, several times at once, with some of the
+//! files to play in each.
 //!
-//! Scenarios with timeouts and watches say what must have happened after some milliseconds, and are played on a
-//! virtual clock. All others only wait for answers: they are played on a network thread and the machine's clock,
-//! where an answer may be late but not wrong.
+//! Scenarios with timeouts and watches say what must have happened after some milliseconds, and are
+//! played on a virtual clock. All others only wait for answers: they are played on a network thread
+//! and the machine's clock, where an answer may be late but not wrong.
 
 mod library;
 mod player;
@@ -22,7 +24,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
-/// Set in the environment of a child: the API version to select. Its arguments are the files to play.
+/// Set in the environment of a child: the API version to select. Its arguments are the files to
+/// play.
 const PLAY_AT_API_VERSION: &str = "SHAKETABLE_GOLDEN_API_VERSION";
 /// Scenarios whose answers depend on how much time has passed.
 const TIMED: [&str; 2] = ["defaults", "watches"];

@@ -1,7 +1,8 @@
 //! Plays the steps of a recorded scenario and answers in the words of the recording.
 //!
-//! One step is one call, except where a step's name says otherwise. Versions are replaced by words and stamps by their
-//! length, since they differ from run to run; everything else is compared as it is.
+//! One step is one call, except where a step's name says otherwise. Versions are replaced by words
+//! and stamps by their length, since they differ from run to run; everything else is compared as it
+//! is.
 
 use crate::library::{
     Database, Future, Library, RangeOptions, Rows, Selector, Transaction, is_retryable,
@@ -10,10 +11,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// How long an answer may take before it counts as pending, in seconds. On the machine's clock it may come this
-/// late; it never comes too early.
+/// How long an answer may take before it counts as pending, in seconds. On the machine's clock it
+/// may come this late; it never comes too early.
 const PATIENCE: f64 = 60.0;
-/// The same where FoundationDB had no answer either: nothing is gained by waiting long for what must not come.
+/// The same where FoundationDB had no answer either: nothing is gained by waiting long for what
+/// must not come.
 const PATIENCE_IN_VAIN: f64 = 1.0;
 
 /// The state of one scenario.
@@ -266,7 +268,8 @@ impl Player<'_> {
         })
     }
 
-    /// The rows that hold the last stamp, with a word in its place. Older stamps would differ from run to run.
+    /// The rows that hold the last stamp, with a word in its place. Older stamps would differ from
+    /// run to run.
     fn dump_stamped(&self) -> Value {
         let Some(stamp) = &self.stamp else {
             return json!({ "skipped": true });
@@ -321,7 +324,7 @@ impl Step {
             .unwrap_or_else(|| panic!("{field}: expected seconds in {}", self.0))
     }
 
-    /// Hex, or `00*10001`: that byte so many times.
+    /// Hex, or `00*10001`: that byte, this many times.
     fn bytes(&self, field: &str) -> Vec<u8> {
         let text = self.text(field);
         let (digits, times) = text.split_once('*').map_or((text, 1), |(digits, times)| {

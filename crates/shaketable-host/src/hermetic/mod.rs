@@ -1,13 +1,16 @@
-//! Time and chance for code that asks the operating system instead of the context.
+//! Time and randomness for code that asks the operating system instead of the context.
 //!
-//! Somewhere in a workload's dependencies is a `HashMap`, an `Instant::now()`, a `Uuid::new_v4()`. In fdbserver each of them
-//! makes a seed irreproducible. Here they are answered from the seed and the simulated clock: a program that says
-//! [`export_hermetic_symbols!`](crate::export_hermetic_symbols) defines the functions of the C library that all of these end in ([`symbols`]), and the
-//! loader binds every library's calls to them. While no simulation runs on the calling thread they do what the C library does.
+//! Somewhere in a workload's dependencies is a `HashMap`, an `Instant::now()`, a `Uuid::new_v4()`.
+//! In fdbserver each of them makes a seed irreproducible. Here they get their values from the seed
+//! and the simulated clock: a program that calls
+//! [`export_hermetic_symbols!`](crate::export_hermetic_symbols) defines the functions of the C
+//! library that all of these end in ([`symbols`]), and the loader binds every library's calls to
+//! them. While no simulation runs on the calling thread they do what the C library does.
 //!
-//! What cannot be made reproducible is allowed and remembered: a thread, a socket, a file, another program. A `sleep` would stop the only
-//! thread there is; it returns at once and is remembered too. What no function of the C library is asked for cannot be noticed: a random number
-//! that the processor makes, memory's addresses, a system call made by hand.
+//! What cannot be made reproducible is allowed and remembered: a thread, a socket, a file, another
+//! program. A `sleep` would stop the only thread there is; it returns at once and is remembered
+//! too. What does not go through a function of the C library cannot be noticed: a random number
+//! made by the processor, addresses in memory, a system call made by hand.
 
 pub mod symbols;
 
@@ -20,20 +23,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const LOADING_SEED: u64 = 0;
 
 thread_local! {
-    /// Whether a simulation runs on this thread. All three are plain words without destructors, because a thread may ask for the time
-    /// at any moment of its life.
+    /// Whether a simulation runs on this thread. All three are plain words without destructors,
+    /// because a thread may ask for the time at any moment of its life.
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
     static NOW_NANOS: Cell<u64> = const { Cell::new(0) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
 }
 
-/// While this lives, the calling thread's questions are answered from a seed.
+/// While this lives, the calling thread gets time and randomness from a seed.
 pub struct Guard {
     outer: (bool, u64, u64),
 }
 
 impl Guard {
-    /// Starts answering.
+    /// Makes the calling thread hermetic.
     pub fn enter(seed: u64) -> Guard {
         let outer = (
             ACTIVE.replace(true),
@@ -136,7 +139,7 @@ impl UncontrolledAct {
 static PROGRAM: SharedText<PATH_BYTES> = SharedText::empty();
 const PATH_BYTES: usize = 4096;
 
-/// Finds out where this program lies, before anything is simulated.
+/// Finds the path of this program, before anything is simulated.
 pub(crate) fn know_program() {
     if PROGRAM.read().is_empty()
         && let Ok(path) = std::env::current_exe()
@@ -145,8 +148,8 @@ pub(crate) fn know_program() {
     }
 }
 
-/// Whether a file belongs to the machinery that shows a backtrace, and is opened when code panics: the program, its libraries, what
-/// they were compiled from, and what the operating system says about the process.
+/// Whether a file belongs to the machinery that shows a backtrace, and is opened when code panics:
+/// the program, its libraries, their sources, and the operating system's files about the process.
 fn is_for_backtraces(path: &[u8]) -> bool {
     let contains = |part: &[u8]| path.windows(part.len()).any(|window| window == part);
     path == PROGRAM.read()

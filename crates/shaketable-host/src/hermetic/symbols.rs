@@ -1,7 +1,7 @@
-//! The functions of the C library that decide about time and chance, or lead out of a simulation.
+//! The functions of the C library that provide time and randomness, or lead out of a simulation.
 //!
-//! Each has the contract of the C function whose name it has, and is called in its place by every library of a program that says
-//! [`export_hermetic_symbols!`](crate::export_hermetic_symbols).
+//! Each has the contract of the C function whose name it has, and is called in its place by every
+//! library of a program that calls [`export_hermetic_symbols!`](crate::export_hermetic_symbols).
 
 use super::{
     ACTIVE, FILES, PROGRAMS, SLEEPS, SOCKETS, THREADS, is_for_backtraces, next_random, simulated,
@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[doc(hidden)]
 pub use libc;
 
-/// Defines the functions of the C library that decide about time and chance, for a whole program and all it loads.
+/// Defines the functions of the C library that provide time and randomness, for a whole program and
+/// everything it loads.
 ///
-/// To be said once, in the root of a binary that is linked with `-rdynamic`.
+/// Call it once, in the root of a binary that is linked with `-rdynamic`.
 #[macro_export]
 macro_rules! export_hermetic_symbols {
     () => {
         mod hermetic_symbols {
-            //! The C library's functions for time and chance, as this program defines them.
+            //! The C library's functions for time and randomness, as this program defines them.
 
             use ::core::ffi::{c_char, c_int, c_long, c_uint, c_void};
             use $crate::hermetic::symbols::{self, Start, libc};
@@ -77,13 +78,14 @@ macro_rules! hermetic_symbols {
 /// The function a thread begins with.
 pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// The C library's own function of a name that this program defines as well; answers with `$otherwise` where there is none.
+/// The C library's own function of a name that this program defines as well; returns `$otherwise`
+/// where there is none.
 macro_rules! original {
     ($name:literal as fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), otherwise $otherwise:expr) => {{
         static CACHE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
         let mut found = CACHE.load(Ordering::Acquire);
         if found.is_null() {
-            // SAFETY: a NUL-terminated name; the answer is only remembered here.
+            // SAFETY: a NUL-terminated name; the address is only stored here.
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, $name.as_ptr()) };
             CACHE.store(found, Ordering::Release);
         }
@@ -125,7 +127,7 @@ pub unsafe fn getentropy(buffer: *mut c_void, length: usize) -> c_int {
 
 /// # Safety
 ///
-/// As the C function, which nobody can misuse.
+/// As the C function, which cannot be misused.
 pub unsafe fn arc4random() -> u32 {
     let mut bytes = [0; 4];
     // SAFETY: a local of that length.
@@ -137,7 +139,8 @@ pub unsafe fn arc4random() -> u32 {
 ///
 /// As the C function: `buffer` has room for `length` bytes.
 pub unsafe fn arc4random_buf(buffer: *mut c_void, length: usize) {
-    // SAFETY: the caller's promise. Once the machine has gathered its entropy the call cannot fail for up to 256 bytes.
+    // SAFETY: the caller's promise. Once the machine has gathered its entropy the call cannot fail
+    // for up to 256 bytes.
     unsafe {
         for offset in (0..length).step_by(256) {
             getrandom(buffer.byte_add(offset), (length - offset).min(256), 0);
@@ -147,9 +150,9 @@ pub unsafe fn arc4random_buf(buffer: *mut c_void, length: usize) {
 
 /// # Safety
 ///
-/// As the C function, which nobody can misuse.
+/// As the C function, which cannot be misused.
 pub unsafe fn arc4random_uniform(bound: u32) -> u32 {
-    // SAFETY: nobody can misuse it.
+    // SAFETY: it cannot be misused.
     let random = unsafe { arc4random() };
     ((u64::from(random) * u64::from(bound)) >> 32) as u32
 }
@@ -229,7 +232,7 @@ pub unsafe fn time(out: *mut libc::time_t) -> libc::time_t {
 
 /// # Safety
 ///
-/// As the C function, which nobody can misuse.
+/// As the C function, which cannot be misused.
 pub unsafe fn getpid() -> libc::pid_t {
     if ACTIVE.get() {
         1
@@ -239,7 +242,7 @@ pub unsafe fn getpid() -> libc::pid_t {
     }
 }
 
-/// Some crates ask the kernel by number; what can be answered here is.
+/// Some crates make system calls by number; those that are known here are handled.
 ///
 /// # Safety
 ///
@@ -296,7 +299,7 @@ pub unsafe fn nanosleep(wish: *const libc::timespec, rest: *mut libc::timespec) 
 
 /// # Safety
 ///
-/// As the C function, which nobody can misuse.
+/// As the C function, which cannot be misused.
 pub unsafe fn sleep(seconds: c_uint) -> c_uint {
     let wish = libc::timespec {
         tv_sec: seconds.into(),
@@ -315,13 +318,13 @@ pub unsafe fn sleep(seconds: c_uint) -> c_uint {
 
 /// # Safety
 ///
-/// As the C function, which nobody can misuse.
+/// As the C function, which cannot be misused.
 pub unsafe fn usleep(micros: c_uint) -> c_int {
     let wish = libc::timespec {
         tv_sec: (micros / 1_000_000).into(),
         tv_nsec: (micros % 1_000_000 * 1000).into(),
     };
-    // SAFETY: a local, and nobody who wants the rest.
+    // SAFETY: a local, and a null pointer for the rest.
     unsafe { nanosleep(&raw const wish, null_mut()) }
 }
 
@@ -347,7 +350,7 @@ pub unsafe fn clock_nanosleep(
 
 /// # Safety
 ///
-/// As the C function, which nobody can misuse.
+/// As the C function, which cannot be misused.
 pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     SOCKETS.note(None);
     // SAFETY: the system call takes numbers.
@@ -387,7 +390,8 @@ unsafe fn note_file(path: *const c_char) {
     }
 }
 
-/// The mode counts only where the flags say that a file may be made; elsewhere it is whatever stands in its place.
+/// The mode counts only where the flags say that a file may be made; elsewhere it is whatever
+/// stands in its place.
 ///
 /// # Safety
 ///

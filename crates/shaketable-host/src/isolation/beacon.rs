@@ -1,9 +1,9 @@
-//! The beacon: a page of memory in which a process that simulates says where it is, and its parent
-//! reads it.
+//! The beacon: a page of memory in which a simulating process records where it is, for its parent
+//! to read.
 //!
-//! A crash leaves no time for words. So the simulation writes down which phase of which client it is
-//! about to enter, before it enters, and each failure as soon as it is known. Code that must stop the
-//! process leaves the reason here.
+//! A crash leaves no time to report. So the simulation records which phase of which client it is
+//! about to enter, before it enters, and each failure as soon as it is known. Code that must stop
+//! the process leaves the reason here.
 
 use crate::shared_text::SharedText;
 use crate::verdict::{Failure, Phase};
@@ -30,7 +30,7 @@ pub(crate) struct Beacon {
 
 /// Room for the last words of a process.
 const MESSAGE_BYTES: usize = 512;
-/// Deeper than this no reader follows a stack.
+/// A deeper stack helps no reader.
 pub(super) const FRAMES_MAX: usize = 64;
 /// Room for what had failed before.
 const FAILURES_BYTES: usize = 16 * 1024;
@@ -40,7 +40,7 @@ pub(super) const REFUSED: i32 = 113;
 static LOCAL: Beacon = Beacon::dark();
 static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
 
-/// A copy of what the beacon said.
+/// A copy of what the beacon held.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Position {
     /// The number of the test in the file.
@@ -74,7 +74,8 @@ impl Beacon {
         if shared.is_null() {
             return &LOCAL;
         }
-        // SAFETY: the pointer is null or a page that `share` mapped and initialised, and that is never unmapped.
+        // SAFETY: the pointer is null or a page that `share` mapped and initialised, and that is
+        // never unmapped.
         unsafe { &*shared }
     }
 
@@ -84,7 +85,8 @@ impl Beacon {
             return Ok(());
         }
         let size = NonZeroUsize::new(size_of::<Beacon>()).expect("a beacon has a size");
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice cannot overlap anything.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice cannot overlap
+        // anything.
         let page = unsafe {
             nix::sys::mman::mmap_anonymous(
                 None,
@@ -100,7 +102,7 @@ impl Beacon {
         Ok(())
     }
 
-    /// Says what runs now.
+    /// Records what runs now.
     pub(crate) fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
         let beacon = Beacon::current();
         beacon.test.store(test as u32, Ordering::Relaxed);
@@ -110,18 +112,18 @@ impl Beacon {
         beacon.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// Says on which client it is.
+    /// Records which client it runs on.
     pub(super) fn set_client(&self, client: u32) {
         self.client.store(client as i32, Ordering::Relaxed);
     }
 
-    /// Says what simulated time it is. Called at every step, so that it leaves arithmetic to the reader.
+    /// Records the simulated time. Called at every step, so it leaves arithmetic to the reader.
     pub(crate) fn set_time(now: Time) {
         let beacon = Beacon::current();
         beacon.time_nanos.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// What was said last.
+    /// What was recorded last.
     pub(super) fn position() -> Position {
         let beacon = Beacon::current();
         let phase = beacon.phase.load(Ordering::Relaxed) as usize;
@@ -172,8 +174,8 @@ impl Beacon {
         String::from_utf8_lossy(&self.message.read()).into_owned()
     }
 
-    /// Writes down what has failed, in case the process does not live to report it. What there is no
-    /// room for is left out.
+    /// Records what has failed, in case the process does not live to report it. What does not fit
+    /// is left out.
     pub(crate) fn note_failure(failure: &Failure) {
         if let Ok(mut line) = serde_json::to_vec(failure) {
             line.push(b'\n');
@@ -191,7 +193,7 @@ impl Beacon {
     }
 }
 
-/// Stops the process because the code under test did something that cannot be survived, and says what.
+/// Stops the process because the code under test did something fatal, and records what it was.
 pub(crate) fn refuse(message: &str) -> ! {
     if SHARED.load(Ordering::Acquire).is_null() {
         eprintln!("shaketable: {message}");

@@ -27,8 +27,8 @@ pub(super) enum Death {
     Hung,
 }
 
-/// The outcome of a seed whose process died. What had failed before comes first: it is more likely to
-/// be the cause than the end is.
+/// The outcome of a seed whose process died. What had failed before comes first: it is more likely
+/// to be the cause than the end is.
 pub(super) fn outcome(
     death: &Death,
     plan: &Plan,

@@ -1,4 +1,5 @@
-//! Forks: a child simulates a seed and reports through a pipe, the parent waits for one or the other.
+//! Forks: a child simulates a seed and reports through a pipe, the parent waits for one or the
+//! other.
 
 #![expect(
     clippy::disallowed_methods,
@@ -46,19 +47,19 @@ pub(super) struct Child {
 /// How long a child that was asked to end may take to report.
 const TIME_TO_REPORT: Duration = Duration::from_secs(1);
 
-/// The last byte of a report, which tells a whole one from one cut short.
+/// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
 
 impl Child {
-    /// Forks; the child runs `work`, reports what it returns and ends. The beacon must be shared, and
-    /// the process must have one thread.
+    /// Forks; the child runs `work`, reports what it returns and ends. The beacon must be shared,
+    /// and the process must have one thread.
     pub(super) fn fork(work: impl FnOnce() -> Vec<u8>) -> io::Result<Child> {
         Beacon::reset();
         last_words::forget_being_asked();
         let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
         let ground = Ground::take();
-        // SAFETY: this process has one thread (the worker of the program keeps to that), so that the
-        // child finds no lock taken and may do anything.
+        // SAFETY: this process has one thread (the worker of the program keeps to that), so that
+        // the child finds no lock taken and may do anything.
         match unsafe { nix::unistd::fork() }? {
             ForkResult::Parent { child } => Ok(Child {
                 pid: child,
@@ -73,15 +74,15 @@ impl Child {
                 let mut report = work();
                 report.push(END_OF_REPORT);
                 let _ = io::Write::write_all(&mut File::from(writer), &report);
-                // SAFETY: ends the process at once: destructors and exit handlers belong to the parent,
-                // or to the code under test, whose life in this process is over.
+                // SAFETY: ends the process at once: destructors and exit handlers belong to the
+                // parent, or to the code under test, whose life in this process is over.
                 unsafe { libc::_exit(0) }
             }
         }
     }
 
-    /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards, also
-    /// when it cannot be told how it ended.
+    /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards,
+    /// even when it is unknown how it ended.
     pub(super) fn wait(mut self, limit: Duration) -> io::Result<ChildEnd> {
         let mut collected = self.collect(limit);
         let late = matches!(collected, Ok(Collected::TooLate));
@@ -164,7 +165,7 @@ impl Child {
         }
     }
 
-    /// Ends the child: first with a signal that lets it say where it is, then for good.
+    /// Ends the child: first with a signal that lets it report where it is, then for good.
     fn stop(&self) {
         const GRACE_MILLIS: u16 = 200;
         let _ = kill(self.pid, Signal::SIGTERM);

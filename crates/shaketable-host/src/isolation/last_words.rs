@@ -1,9 +1,10 @@
-//! The last words of a process that crashes, exits or is stopped: on which client that happened, and
-//! where in the code.
+//! The last words of a process that crashes, exits or is stopped: on which client that happened,
+//! and where in the code.
 //!
-//! A handler runs wherever the process was interrupted, so it only looks and writes: the client and the
-//! addresses on the stack go to the [`Beacon`]. Then the signal takes its course. The parent, which has
-//! loaded the same code at the same place, finds names and lines for the addresses ([`stack`]).
+//! A handler runs wherever the process was interrupted, so it only looks and writes: the client and
+//! the addresses on the stack go to the [`Beacon`]. Then the signal takes its course. The parent,
+//! which has loaded the same code at the same place, finds names and lines for the addresses
+//! ([`stack`]).
 
 use super::beacon::{Beacon, FRAMES_MAX};
 use nix::sys::signal::Signal;
@@ -19,7 +20,7 @@ pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     STACK_TOP.store((&raw const here).addr(), Ordering::Release);
     // The first call loads a library, which a handler must not.
     note_frames(&mut [std::ptr::null_mut(); 1]);
-    // A stack of its own, because the reason may be that there is none left.
+    // A stack of its own, because the reason may be that the other one is used up.
     let stack: &'static mut [u8] = vec![0; STACK_BYTES].leak();
     let stack = libc::stack_t {
         ss_sp: stack.as_mut_ptr().cast(),
@@ -58,7 +59,7 @@ pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// The signal by which a simulation is asked to end by itself, and to say who waits for what.
+/// The signal that asks a simulation to end by itself, and to report what each client waits for.
 pub(super) const ASK_TO_END: Signal = Signal::SIGUSR1;
 
 static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
@@ -81,7 +82,8 @@ static PROBE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static STACK_TOP: AtomicUsize = AtomicUsize::new(0);
 /// The stack of the handlers.
 const STACK_BYTES: usize = 128 * 1024;
-/// The room of the stack that the operating system gives a program, and around its end what counts as running over it.
+/// The room of the stack that the operating system gives a program, and around its end what counts
+/// as running over it.
 const MAIN_STACK_BYTES: usize = 8 << 20;
 const NEAR_BYTES: usize = 1 << 20;
 
@@ -100,7 +102,8 @@ fn say_client() {
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     say_client();
     if signal == libc::SIGSEGV && !info.is_null() {
-        // SAFETY: not null, hence what the operating system says about the fault; a fault has an address.
+        // SAFETY: not null, hence the operating system's description of the fault; a fault has an
+        // address.
         let address = unsafe { (*info).si_addr() }.addr();
         let end = STACK_TOP
             .load(Ordering::Acquire)
@@ -110,7 +113,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_voi
         }
     }
     note_frames(&mut [std::ptr::null_mut(); FRAMES_MAX]);
-    // SAFETY: the handler was reset when it was entered: this ends the process as the signal would have.
+    // SAFETY: the handler was reset when it was entered: this ends the process as the signal would
+    // have.
     unsafe { libc::raise(signal) };
 }
 
@@ -118,15 +122,15 @@ extern "C" fn on_exit() {
     say_client();
 }
 
-/// Writes the addresses on the stack down.
+/// Records the addresses on the stack.
 fn note_frames(frames: &mut [*mut c_void]) {
-    // SAFETY: the room is as long as the number says.
+    // SAFETY: the buffer has the given length.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) };
     Beacon::current().leave_frames(&frames[..count as usize]);
 }
 
-/// Where the code under test was when the process ended, innermost first: what is the host's own is left out, and so is the way from
-/// the signal to its handler. Empty if that is not known.
+/// Where the code under test was when the process ended, innermost first: what is the host's own is
+/// left out, and so is the way from the signal to its handler. Empty if that is not known.
 pub(super) fn stack() -> Vec<String> {
     let frames = Beacon::current().frames();
     let modules: Vec<String> = frames.iter().map(|address| module(*address)).collect();
@@ -153,7 +157,8 @@ const STACK_LINES_MAX: usize = 12;
 fn module(address: usize) -> String {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     let address = std::ptr::without_provenance(address);
-    // SAFETY: the function looks an address up and follows none; it fills what it is given or says that it did not.
+    // SAFETY: the function looks an address up and does not follow it; it fills what it is given,
+    // or returns that it did not.
     let (found, info) = unsafe { (libc::dladdr(address, info.as_mut_ptr()), info.assume_init()) };
     if found == 0 || info.dli_fname.is_null() {
         return String::new();
@@ -170,7 +175,8 @@ fn is_c_library(module: &str) -> bool {
 /// An address as name and place, as far as they are known.
 fn describe(address: usize, module: &str) -> String {
     let mut text = String::new();
-    // A return address lies behind the call; one before it is inside, for the faulting instruction as well.
+    // A return address lies behind the call; one before it is inside, for the faulting instruction
+    // as well.
     let inside = std::ptr::without_provenance_mut::<c_void>(address - 1);
     backtrace::resolve(inside, |symbol| {
         if !text.is_empty() {

@@ -1,15 +1,16 @@
 //! A process of its own for each seed, and a verdict whatever happens to it.
 //!
 //! Code under test may crash, loop without end or call `exit`. So a seed is simulated in a fork
-//! (`fork.rs`): the parent has loaded the library already, and the child starts with everything in place.
-//! The child reports its [`Outcome`] through a pipe. When it dies without a report, the parent reads
-//! where it was from a page of memory that both share (`beacon.rs`), where its signal handlers have left
-//! their last words too (`last_words.rs`), and makes an outcome of that (`death.rs`).
+//! (`fork.rs`): the parent has loaded the library already, and the child starts with everything in
+//! place. The child reports its [`Outcome`] through a pipe. When it dies without a report, the
+//! parent reads where it was from a page of memory that both share (`beacon.rs`), where its signal
+//! handlers have left their last words too (`last_words.rs`), and makes an outcome of that
+//! (`death.rs`).
 //!
 //! What this promises: [`Isolation::run_seed`] returns an outcome for every seed, and nothing that
 //! the code under test does to its process reaches the next seed. It is the only place where the
-//! verdict about a process is built. What it refuses: to be used in a process with several threads,
-//! of whose locks a fork would inherit those that are held, and never see them released.
+//! verdict about a process is built. It must not be used in a process with several threads: a fork
+//! would inherit locks that are held, and never see them released.
 
 pub(crate) mod beacon;
 mod death;
@@ -28,7 +29,7 @@ use nix::sys::signal::{SigHandler, Signal};
 use std::io;
 use std::time::Duration;
 
-/// What a seed's process may take of the machine's memory; fdbserver's own limit.
+/// How much memory a seed's process may use; fdbserver's own limit.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
 /// A process that is ready to fork for seeds.
@@ -45,8 +46,8 @@ impl Isolation {
         last_words::install(crate::tester::current_client)?;
         Beacon::share()?;
         heap::prepare_ground()?;
-        // What the processor can do is found out once here, and not again in every fork: virtual
-        // machines take long to answer.
+        // The processor's features are detected once here, and not again in every fork: on virtual
+        // machines that takes long.
         #[cfg(target_arch = "x86_64")]
         let _ = std::is_x86_feature_detected!("avx2");
         Ok(Isolation { time_limit })
@@ -62,7 +63,7 @@ impl Isolation {
     ) -> Outcome {
         let child = Child::fork(|| {
             let outcome = crate::simulate(plan, settings, seed, recording);
-            // An empty report is one that cannot be read, and told as that.
+            // An empty report cannot be read, and is reported as such.
             serde_json::to_vec(&outcome).unwrap_or_default()
         });
         let fault = |message: String| Outcome::simulator_fault(seed, message);
@@ -88,8 +89,8 @@ impl Isolation {
     }
 }
 
-/// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's death
-/// is not survived.
+/// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's
+/// death is not survived.
 fn live_under_parent() -> io::Result<()> {
     // SAFETY: ignoring a signal runs nothing.
     unsafe { nix::sys::signal::signal(Signal::SIGINT, SigHandler::SigIgn) }?;
@@ -97,7 +98,8 @@ fn live_under_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps crashes of code under test from writing core files, and its memory from taking the machine's.
+/// Keeps crashes of code under test from writing core files, and its memory from taking the
+/// machine's.
 fn limit_resources(memory_bytes: u64) -> io::Result<()> {
     use nix::sys::resource::{Resource, setrlimit};
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;

@@ -1,8 +1,8 @@
 //! The context: what a workload may ask its host.
 //!
-//! Each function of the table checks and copies what C handed over and calls the safe trait [`Host`]. A call from a
-//! thread that the workload started cannot be answered from a simulation that lives on one thread: it ends the process, with
-//! a message.
+//! Each function of the table checks and copies what C handed over and calls the safe trait
+//! [`Host`]. A simulation lives on one thread and cannot serve a call from a thread that the
+//! workload started: such a call ends the process, with a message.
 
 use crate::trace::Severity;
 use shaketable_abi::v1::{
@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString, c_char, c_double, c_int};
 use std::rc::Rc;
 use std::thread::ThreadId;
 
-/// The host's answers to one workload instance.
+/// What the host does for one workload instance.
 pub trait Host {
     /// A trace event.
     fn trace(&self, severity: Severity, name: &str, details: Vec<(String, String)>);
@@ -32,7 +32,7 @@ pub trait Host {
     fn client_count(&self) -> u32;
     /// A number all clients of the test share.
     fn shared_random_number(&self) -> i64;
-    /// A future that is ready after so many simulated seconds; owned by the workload.
+    /// A future that is ready after this many simulated seconds; owned by the workload.
     fn delay(&self, seconds: f64) -> *mut FDBFuture;
     /// The workload did something it must not do.
     fn misuse(&self, what: String);
@@ -52,7 +52,8 @@ impl ContextState {
         })
     }
 
-    /// The structure a factory receives. It refers to `self`, which must stay where it is while the workload lives.
+    /// The structure a factory receives. It refers to `self`, which must stay where it is while the
+    /// workload lives.
     pub(super) fn as_abi(&self) -> FDBWorkloadContext {
         FDBWorkloadContext {
             api_version: FDB_WORKLOAD_API_VERSION,
@@ -85,7 +86,8 @@ static STRING_TABLE: FDBStringVt = FDBStringVt {
 ///
 /// `inner` is the pointer of a context whose workload has not been freed.
 unsafe fn host<'a>(inner: *mut OpaqueWorkloadContext, call: &str) -> &'a dyn Host {
-    // SAFETY: by the caller's promise the pointer is the one `as_abi` gave away, and the box is alive.
+    // SAFETY: by the caller's promise the pointer is the one `as_abi` gave away, and the box is
+    // alive.
     let inner = unsafe { &*inner.cast::<ContextState>() };
     if std::thread::current().id() != inner.thread {
         crate::isolation::beacon::refuse(&format!(
@@ -95,7 +97,8 @@ unsafe fn host<'a>(inner: *mut OpaqueWorkloadContext, call: &str) -> &'a dyn Hos
     &*inner.host
 }
 
-/// A text that C handed over, or `None` for a null pointer. Bytes that are not UTF-8 are shown as such.
+/// A text that C handed over, or `None` for a null pointer. Bytes that are not UTF-8 are shown as
+/// such.
 ///
 /// # Safety
 ///
@@ -142,7 +145,7 @@ unsafe extern "C" fn trace(
     match Severity::from_abi(severity) {
         Some(severity) => host.trace(severity, &name, pairs),
         None => host.misuse(format!(
-            "traced `{name}` with severity {severity}, which is none"
+            "traced `{name}` with severity {severity}, which does not exist"
         )),
     }
 }
@@ -200,7 +203,8 @@ unsafe extern "C" fn get_option(
 
 unsafe extern "C" fn free_string(inner: *const c_char) {
     if !inner.is_null() {
-        // SAFETY: the ABI: a string of `get_option`, freed once; that is where `into_raw` was called.
+        // SAFETY: the ABI: a string of `get_option`, freed once; that is where `into_raw` was
+        // called.
         drop(unsafe { CString::from_raw(inner.cast_mut()) });
     }
 }

@@ -1,9 +1,10 @@
 //! One workload on one client: created by the library's factory, driven through its table.
 //!
-//! A library of the older ABI (FoundationDB 7.4.0 to 7.4.5) exports the same factory and cannot be told apart by looking at the file.
-//! So the call is arranged to survive meeting one: the context is passed inside a wider structure whose further words are, to such
-//! a library, the functions it will call, and each of them says what is wrong and ends the process; and there is room for the larger
-//! structure it returns.
+//! A library of the older ABI (FoundationDB 7.4.0 to 7.4.5) exports the same factory, and the file
+//! does not show the difference. So the call is arranged to survive meeting one: the context is
+//! passed inside a wider structure whose further words are, to such a library, the functions it
+//! will call, and each of them reports what is wrong and ends the process; and there is room for
+//! the larger structure it returns.
 
 use super::Library;
 use super::context::{ContextState, Host};
@@ -15,11 +16,12 @@ use shaketable_abi::v1::{
 };
 use shaketable_abi::{FDBDatabase, FDBMetric, HIGHEST_PLAUSIBLE_API_VERSION};
 use shaketable_cluster::client::Database;
-use shaketable_fdbc::Border;
+use shaketable_fdbc::CApi;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::rc::Rc;
 
-/// A workload instance. Dropping it does not free it: [`Workload::free`] does, as a phase of its own.
+/// A workload instance. Dropping it does not free it: [`Workload::free`] does, as a phase of its
+/// own.
 pub struct Workload {
     raw: FDBWorkload,
     table: FDBWorkloadVt,
@@ -53,14 +55,14 @@ pub enum CreateError {
 pub struct LentDatabase(*mut FDBDatabase);
 
 impl LentDatabase {
-    /// A fresh handle. It is valid as long as the [`Border`], which the host keeps until no code of a
+    /// A fresh handle. It is valid as long as the [`CApi`], which the host keeps until no code of a
     /// workload can run any more.
-    pub fn new(c_api: &mut Border, database: Database) -> LentDatabase {
+    pub fn new(c_api: &mut CApi, database: Database) -> LentDatabase {
         LentDatabase(c_api.lend_database(database).cast())
     }
 
     /// The phase it was lent for is over.
-    pub fn take_back(self, c_api: &Border) {
+    pub fn take_back(self, c_api: &CApi) {
         c_api.take_back(self.0.cast());
     }
 
@@ -69,7 +71,7 @@ impl LentDatabase {
         std::ptr::addr_eq(self.0, handle)
     }
 
-    /// No database, for a test that says `useDB = false`.
+    /// No database, for a test with `useDB = false`.
     pub fn none() -> LentDatabase {
         LentDatabase(std::ptr::null_mut())
     }
@@ -101,10 +103,12 @@ impl Workload {
             context: context.as_abi(),
             traps: [older_abi; 7],
         };
-        // SAFETY: both function types pass and return their structures in memory, by the same rules, and the wider structures begin
-        // with the narrower ones; a v1 library sees exactly what its own type says.
+        // SAFETY: both function types pass and return their structures in memory, by the same
+        // rules, and the wider structures begin with the narrower ones; a v1 library sees exactly
+        // what its own type says.
         let factory: WideFactory = unsafe { std::mem::transmute(library.factory) };
-        // SAFETY: the ABI; the name and the context live through the call, and the context until the workload is freed.
+        // SAFETY: the ABI; the name and the context live through the call, and the context until
+        // the workload is freed.
         let returned = unsafe { factory(c_name.as_ptr(), wide) };
         let raw = returned.workload;
         if raw.api_version < 0 || raw.api_version > HIGHEST_PLAUSIBLE_API_VERSION {
@@ -116,7 +120,8 @@ impl Workload {
         if !raw.vt.is_aligned() {
             return Err(CreateError::OlderAbi);
         }
-        // SAFETY: not null, aligned, and returned by a library whose first word says v1: a table that lives as long as the process.
+        // SAFETY: not null, aligned, and returned by a library whose first word identifies v1: a
+        // table that lives as long as the process.
         let table = unsafe { *raw.vt };
         for (function, present) in [
             ("free", table.free.is_some()),
@@ -137,7 +142,7 @@ impl Workload {
         })
     }
 
-    /// Begins a phase; `promise` says when it has ended.
+    /// Begins a phase; `promise` is resolved when it has ended.
     pub fn begin(&self, phase: Phase, database: LentDatabase, promise: FDBPromise) {
         let function = match phase {
             Phase::Setup => self.table.setup,
@@ -146,7 +151,8 @@ impl Workload {
             _ => None,
         };
         let function = function.expect("setup, start or check, which were seen to be there");
-        // SAFETY: the ABI: a live workload, a database that lives until the promise resolves, a promise that lives until the run is over.
+        // SAFETY: the ABI: a live workload, a database that lives until the promise resolves, a
+        // promise that lives until the run is over.
         unsafe { function(self.raw.inner, database.0, promise) }
     }
 
@@ -179,8 +185,8 @@ impl Workload {
     }
 }
 
-/// How large the structures of the older ABI are: a context is nine functions and a pointer, a workload
-/// six functions and a pointer.
+/// How large the structures of the older ABI are: a context is nine functions and a pointer, a
+/// workload six functions and a pointer.
 const OLDER_CONTEXT_BYTES: usize = 10 * size_of::<usize>();
 const OLDER_WORKLOAD_BYTES: usize = 7 * size_of::<usize>();
 const _: () = assert!(size_of::<WideContext>() >= OLDER_CONTEXT_BYTES);
@@ -209,7 +215,7 @@ static METRICS_TABLE: FDBMetricsVt = FDBMetricsVt {
     push: Some(push),
 };
 
-/// A list is not grown on a workload's word alone.
+/// The most that a list is grown by what a workload announces.
 const RESERVE_MAX: usize = 4096;
 
 unsafe extern "C" fn reserve(inner: *mut OpaqueMetrics, n: c_int) {

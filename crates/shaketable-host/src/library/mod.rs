@@ -1,10 +1,10 @@
 //! Workload libraries: loading one, creating its workloads, calling their phases.
 //!
-//! A workload is machine code from outside. What can be checked before it is called is checked here:
-//! that the file is a library, that it has the factory, that what the factory returns can be a
-//! workload. Everything it hands over is copied before the call returns. What cannot be checked, a
-//! wild pointer or an endless loop, ends the process; that is why a seed runs in a process of its own
-//! ([`isolation`](crate::isolation)).
+//! A workload is machine code from outside. What can be checked before it is called is checked
+//! here: that the file is a library, that it has the factory, that what the factory returns can be
+//! a workload. Everything it hands over is copied before the call returns. What cannot be checked,
+//! a wild pointer or an endless loop, ends the process; that is why a seed runs in a process of its
+//! own ([`isolation`](crate::isolation)).
 //!
 //! * [`Library`] is a factory: loaded from a file as fdbserver does, or given by a program that is
 //!   its own host.
@@ -48,7 +48,7 @@ pub enum LoadError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// The loader's words.
+        /// The loader's message.
         reason: String,
         /// What to do.
         help: &'static str,
@@ -84,8 +84,9 @@ impl Library {
         let absolute = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
         // Constructors of the library may look at the clock or draw random numbers.
         let quiet = hermetic::Guard::enter(hermetic::LOADING_SEED);
-        // SAFETY: loading runs the library's constructors, which is what the user asked for by naming it; like all of its
-        // code they are trusted no further than the process in which the seeds run.
+        // SAFETY: loading runs the library's constructors, which is what the user asked for by
+        // naming it; like all of its code they are trusted no further than the process in which the
+        // seeds run.
         let library = unsafe {
             libloading::os::unix::Library::open(
                 Some(&absolute),
@@ -94,8 +95,8 @@ impl Library {
         };
         drop(quiet);
         let library = library.map_err(|error| refused(loader_words(&error)))?;
-        // SAFETY: the symbol's type is fixed by the External-workload ABI; which generation of it the library speaks is
-        // examined when it has returned its first workload.
+        // SAFETY: the symbol's type is fixed by the External-workload ABI; which generation of it
+        // the library speaks is examined when it has returned its first workload.
         let factory = unsafe { library.get::<Factory>(FACTORY_SYMBOL) }.map(|symbol| *symbol);
         let factory = factory.map_err(|_| {
             // SAFETY: the symbol is not used, only its presence counts.
@@ -117,7 +118,7 @@ impl Library {
         })
     }
 
-    /// A factory in this very program.
+    /// A factory in this program itself.
     ///
     /// # Safety
     ///
@@ -144,9 +145,9 @@ fn loader_words(error: &libloading::Error) -> String {
 
 fn help_for(reason: &str) -> &'static str {
     if reason.contains("invalid ELF header") || reason.contains("file too short") {
-        "the file is no shared library of this system: build the workload as a `cdylib` on this machine"
+        "the file is not a shared library for this system: build the workload as a `cdylib` on this machine"
     } else if reason.contains("undefined symbol: fdb_") {
-        "it uses a function of libfdb_c that is not played here: run this test file with fdbserver"
+        "it uses a function of libfdb_c that is not implemented here: run this test file with fdbserver"
     } else if reason.contains("undefined symbol") {
         "the library is not complete: link it with whatever defines the symbol"
     } else if reason.contains("cannot open shared object file") {

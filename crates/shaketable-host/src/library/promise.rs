@@ -1,7 +1,8 @@
 //! The promise that ends a phase.
 //!
-//! The workload owns it: it sends a verdict, once, and frees it, once, in that order or without sending. Whatever else it does
-//! is noticed instead of being undefined: a promise stays in memory until the run is over ([`Promises`]), and remembers.
+//! The workload owns it: it sends a verdict, once, and frees it, once, in that order or without
+//! sending. Anything else it does is noticed instead of being undefined: a promise stays in memory
+//! until the run is over ([`Promises`]), and remembers.
 
 use shaketable_abi::v1::{FDBPromise, FDBPromiseVt, OpaquePromise};
 use std::cell::{Cell, RefCell};
@@ -76,20 +77,20 @@ impl Promises {
         (promise, Resolved(state))
     }
 
-    /// Whether something was done to a promise that must not be.
+    /// Whether a promise was used against the rules.
     pub fn is_misused(&self) -> bool {
         !self.misused.borrow().is_empty()
     }
 
-    /// What was done to promises that must not be; empties the list.
+    /// The uses of promises against the rules; empties the list.
     pub fn take_misuses(&self) -> Vec<Misuse> {
         std::mem::take(&mut self.misused.borrow_mut())
     }
 }
 
 impl PromiseState {
-    /// Whether the call comes from the simulation's thread. From another one nothing may be touched: the process
-    /// is stopped with a message, because the alternative is a data race.
+    /// Whether the call comes from the simulation's thread. From another one nothing may be
+    /// touched: the process is stopped with a message, because the alternative is a data race.
     fn check_thread(&self, call: &str) {
         if std::thread::current().id() != self.thread {
             crate::isolation::beacon::refuse(&format!(
@@ -133,7 +134,8 @@ static TABLE: FDBPromiseVt = FDBPromiseVt {
 };
 
 unsafe extern "C" fn send(inner: *mut OpaquePromise, value: bool) {
-    // SAFETY: `inner` is what `make` put there; the state lives until the run is over, also after `free`.
+    // SAFETY: `inner` is what `make` put there; the state lives until the run is over, also after
+    // `free`.
     let state = unsafe { &*inner.cast::<PromiseState>() };
     state.check_thread("send");
     if state.freed.get() {

@@ -1,8 +1,9 @@
 //! Satisfies `NEEDED libfdb_c.so` without a libfdb_c.
 //!
-//! The loader looks for a library that a workload needs first among those already loaded, by the name they carry inside.
-//! So an empty shared object that carries the name `libfdb_c.so` is loaded once, from memory. Symbols are looked up in the
-//! program first, which exports all of `fdb_*`; and a real libfdb_c on the machine stays out of the process.
+//! The loader looks for a library that a workload needs first among those already loaded, by the
+//! name they carry inside. So an empty shared object that carries the name `libfdb_c.so` is loaded
+//! once, from memory. Symbols are looked up in the program first, which exports all of `fdb_*`; and
+//! a real libfdb_c on the machine stays out of the process.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! The host's answers to one workload on one client.
+//! What the host does for one workload on one client.
 
 use super::run::Run;
 use super::testbed::{Client, Testbed};
@@ -18,7 +18,8 @@ pub(super) struct ClientHost {
     pub(super) workload: usize,
     pub(super) options: Options,
     pub(super) shared_random_number: i64,
-    /// One stream for each client, so that a draw more on one leaves the others as they were.
+    /// One stream for each client, so that one more draw on a client leaves the others as they
+    /// were.
     pub(super) random: Stream,
 }
 
@@ -59,7 +60,7 @@ impl Host for ClientHost {
 
     fn option(&self, name: &str, default: &str) -> String {
         let default = match name {
-            // FoundationDB's interface has no way to ask; the crate `shaketable` asks so.
+            // FoundationDB's interface has no way to ask; the crate `shaketable` uses this option.
             "shaketableBuggify" if self.run.given.buggify => "on",
             "shaketableBuggify" => "off",
             _ => default,
@@ -93,7 +94,8 @@ impl Host for ClientHost {
     }
 }
 
-/// What an error event of the crate `shaketable` means; any other is an error somebody traced.
+/// What an error event of the crate `shaketable` means; any other is an error that the workload
+/// traced.
 fn kind_of(event: &str, phase: Phase) -> FailureKind {
     match event {
         "WorkloadPhaseFailed" if phase == Phase::Check => FailureKind::CheckFailed,
@@ -107,7 +109,8 @@ fn kind_of(event: &str, phase: Phase) -> FailureKind {
     }
 }
 
-/// The event in one line: its name, and what it says. Of the crate's own events the name says nothing that the kind does not.
+/// The event in one line: its name and its details. The name is left out for the crate's own
+/// events, where the kind of failure already says the same.
 pub(super) fn message_of(event: &Event) -> String {
     let said = |key: &str| event.get(key).map(first_line);
     let others = |said: &str| {
@@ -128,7 +131,7 @@ pub(super) fn message_of(event: &Event) -> String {
         ("WorkloadPanic", _, Some(message), Some(place)) => {
             return format!("{message} (at {place})");
         }
-        // The author's own words, or a name, stand in the other details.
+        // The author's own message, or a name, is in the other details.
         ("WorkloadAssertionFailed" | "WorkloadUnknown", _, Some(message), _) => {
             return format!("{message} ({})", others("Message"));
         }
@@ -143,7 +146,7 @@ pub(super) fn message_of(event: &Event) -> String {
     }
 }
 
-/// Details that the failure says already, or that belong into the trace.
+/// Details that the failure already shows, or that belong in the trace.
 fn is_noise(key: &str) -> bool {
     key.starts_with("Frame")
         || matches!(

@@ -28,7 +28,7 @@ pub(super) struct ClientWorkloads {
 pub(super) enum ClientWorkload {
     /// One from a library.
     External(Rc<RefCell<Workload>>),
-    /// The one that needs none.
+    /// The built-in one, which needs no library.
     Cycle(Rc<Cycle>),
 }
 
@@ -175,7 +175,7 @@ fn create_cycle(
     let cluster = cluster.map(|(cluster, _)| cluster);
     let random = run.kernel.stream(&name);
     Cycle::new(run, client, number, cluster, options, random)
-        .ok_or_else(|| fail("it needs a database, and the test says `useDB = false`".to_owned()))
+        .ok_or_else(|| fail("it needs a database, and the test sets `useDB = false`".to_owned()))
 }
 
 /// The end of a workload's phase.
@@ -184,11 +184,11 @@ type Ended = Pin<Box<dyn Future<Output = Resolution>>>;
 /// How a phase ended on a client, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PhaseEnd {
-    /// Every workload answered true.
+    /// Every workload sent `true`.
     Passed,
-    /// A workload answered false.
+    /// A workload sent `false`.
     Failed,
-    /// A workload gave no answer and never will: nothing after it would mean anything.
+    /// A workload has sent nothing and never will: nothing after it would mean anything.
     Broken,
 }
 

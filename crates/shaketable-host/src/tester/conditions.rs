@@ -15,12 +15,12 @@ pub(super) struct Conditions {
     pub(super) buggify: bool,
     pub(super) stress: bool,
     pub(super) fault_injection: bool,
-    /// Knobs that were asked for beside the file, and win over those in it.
+    /// Knobs that were set outside the file, and override those in it.
     pub(super) asked_knobs: Vec<Knob>,
     pub(super) client_count: u32,
     /// Simulated seconds the whole run may take.
     pub(super) limit_seconds: f64,
-    /// Simulated seconds in which a client may get nothing done, if that is limited.
+    /// Simulated seconds that a client may go without progress, if that is limited.
     pub(super) stalled_after_seconds: Option<f64>,
 }
 

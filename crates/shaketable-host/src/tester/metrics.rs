@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 /// The format of a metric whose workload chose none.
 const DEFAULT_FORMAT: &str = "%.3g";
 
-/// A metric's value in the format its workload chose. A format that is none is shown instead of the value, as C would.
+/// A metric's value in the format its workload chose. An invalid format is shown instead of the
+/// value, as C would.
 pub(super) fn formatted(metric: &Reported, value: f64) -> String {
     let format = metric.format.as_deref().unwrap_or(DEFAULT_FORMAT);
     printf::format_one(format, value).unwrap_or_else(|_| format.to_owned())
 }
 
-/// Combines the metrics of all clients by name: the sum, or the mean over the reports if the first of that name is averaged.
+/// Combines the metrics of all clients by name: the sum, or the mean over the reports if the first
+/// of that name is averaged.
 pub(super) fn combine<'a>(clients: impl IntoIterator<Item = &'a [Reported]>) -> Vec<Metric> {
     let mut by_name: BTreeMap<&str, Vec<&Reported>> = BTreeMap::new();
     for metric in clients.into_iter().flatten() {

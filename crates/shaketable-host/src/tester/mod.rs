@@ -1,18 +1,19 @@
 //! The tester: one run of a test file with one seed.
 //!
-//! [`simulate`] builds a universe from the seed, boots a cluster in it, walks the clients through the
-//! phases of each test ([`phases`]), and drives time until that is done, or until it is clear that it
-//! never will be. The order of calls, the barriers between phases and the waits are those of fdbserver.
+//! [`simulate`] builds a universe from the seed, boots a cluster in it, walks the clients through
+//! the phases of each test ([`phases`]), and drives time until that is done, or until it is clear
+//! that it never will be. The order of calls, the barriers between phases and the waits are those
+//! of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
 //! * [`conditions`]: what holds for a run from beginning to end; [`progress`]: where it is.
 //! * [`phases`]: the order of calls; [`client_workloads`]: the workloads of one client.
-//! * [`cycle`]: the one workload that is played without a library.
-//! * [`client_host`]: the host's answers to one workload on one client.
+//! * [`cycle`]: the one workload that needs no library.
+//! * [`client_host`]: what the host does for one workload on one client.
 //! * [`testbed`]: the cluster, and the databases that are lent to workloads.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
-//! * [`waits`]: who waits for what, and whether the clients get on.
+//! * [`waits`]: what each client waits for, and whether the clients make progress.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
 mod client_host;
@@ -70,8 +71,8 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             testbed.collect_breaches(&run);
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
-            // The order matters: the code under test may still be called while tasks and futures are
-            // dropped.
+            // The order matters: the code under test may still be called while tasks and futures
+            // are dropped.
             drop(tests);
             testbed.close();
         }
@@ -82,7 +83,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
         run.fail_host(format!("cannot write the trace: {error}"));
     }
     let mut outcome = run.outcome(&recorder, recording);
-    // Lines are looked up in files, which is no act of the code under test.
+    // Looking up lines opens files, which must not count as done by the code under test.
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();
     let instances = run.instances.take();
@@ -103,7 +104,8 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
             run.fail_spinning(&spinning);
             return;
         }
-        // Mostly a message arrives at a server and no task runs: then nothing has changed for workloads.
+        // Mostly a message arrives at a server and no task runs: then nothing has changed for
+        // workloads.
         let tasks_ran = kernel.events() != before;
         if tasks_ran {
             run.collect_misuse();

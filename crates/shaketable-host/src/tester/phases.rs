@@ -1,8 +1,10 @@
 //! Walks all clients through the phases of each test, with a barrier after each.
 //!
-//! The order is fdbserver's: every workload of a test is created on every client, and all of their options must be read by then;
-//! all clients are set up; all are started; when the last has finished, three seconds pass; all are checked; metrics are fetched;
-//! all are freed. Within a client the workloads of a test are called in the order of the file, in one go, and then run side by side.
+//! The order is fdbserver's: every workload of a test is created on every client, and all of their
+//! options must be read by then; all clients are set up; all are started; when the last has
+//! finished, three seconds pass; all are checked; metrics are fetched; all are freed. Within a
+//! client the workloads of a test are called in the order of the file, in one go, and then run side
+//! by side.
 
 use super::client_workloads::{self, ClientWorkloads, PhaseEnd};
 use super::metrics;
@@ -18,16 +20,16 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
-/// What a tester waits after it was asked for its workloads.
+/// How long a tester waits after it was asked for its workloads.
 const CREATE_DELAY_SECONDS: f64 = 1.0;
-/// What passes between the last start and the first check.
+/// The time between the last start and the first check.
 const CHECK_DELAY_SECONDS: f64 = 3.0;
 
 /// For how long after the first test began faults are allowed.
 const FAULTS_SECONDS: f64 = 450.0;
 /// How long clearing the database may take.
 const CLEAR_LIMIT_SECONDS: f64 = 1000.0;
-/// What passes after the database was cleared.
+/// The time that passes after the database was cleared.
 const CLEARED_DELAY_SECONDS: f64 = 1.0;
 
 /// Runs all tests of the file.
@@ -68,7 +70,8 @@ pub(super) async fn run_tests(run: Rc<Run>, testbed: Testbed) {
     run.print(format!("{passed} tests passed; {failed} tests failed."));
 }
 
-/// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a chance to settle.
+/// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a
+/// chance to settle.
 fn enable_faults(run: &Run, testbed: &Testbed) {
     let Some((cluster, _)) = &testbed.cluster else {
         return;
@@ -176,8 +179,8 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// The test takes too long: all of its clients have failed. If it was the last one the run ends;
-    /// before another the workloads are taken away, whatever they are doing.
+    /// The test takes too long: all of its clients have failed. If it was the last one the run
+    /// ends; before another the workloads are taken away, whatever they are doing.
     fn time_out(&self) -> Result<ClientCounts, EndRun> {
         let run = self.run;
         let seconds = run.spec(self.number).timeout_seconds;
@@ -200,7 +203,7 @@ impl<'a> Test<'a> {
         })
     }
 
-    /// Watches that the database answers, if the test asks for it.
+    /// Watches that transactions get through, if the test asks for it.
     fn start_ping(&self) -> Option<Task<()>> {
         let seconds = self.run.spec(self.number).database_ping_delay_seconds;
         let (run, testbed) = (self.run.clone(), self.testbed.clone());
@@ -338,7 +341,8 @@ impl<'a> Test<'a> {
             faults.extend(added);
         }
         if !run.given.fault_injection {
-            // What fdbserver's switch switches off; clogs, rollbacks and kills of single roles are no "faults" in its sense.
+            // What fdbserver's switch turns off; clogs, rollbacks and kills of single roles are not
+            // "faults" in its sense.
             faults.retain(|fault| !matches!(fault, FaultWorkload::Attrition(_)));
             for name in &mut drawn.faults {
                 if name.starts_with("Attrition") {
@@ -350,8 +354,8 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// The random stream of a fault workload. It is numbered among those of its own name alone: leaving out
-    /// another one changes nothing about it.
+    /// The random stream of a fault workload. It is numbered only among those of its own name:
+    /// leaving out another one does not change it.
     fn stream_of(&self, purpose: &str, name: &str, before: &[FaultWorkload]) -> Stream {
         let same = before.iter().filter(|fault| fault.name() == name).count();
         let kernel = &self.run.kernel;
@@ -411,7 +415,8 @@ impl<'a> Test<'a> {
         found.expect("every client has its workloads").clone()
     }
 
-    /// Does something on every client, each after the time a message takes to reach it, and waits for all.
+    /// Does something on every client, each after the time a message takes to reach it, and waits
+    /// for all.
     async fn on_every_client<T: 'static, F: Future<Output = T> + 'static>(
         &self,
         action: impl Fn(Rc<Client>) -> F,

@@ -73,7 +73,7 @@ impl Recorded {
             .on(machine, "TS")
             .detail("ErrorCode", error.0)
             .detail("Error", error.name());
-        // Conflicts are everyday life; what makes a commit doubtful is not.
+        // Conflicts are common; a commit of unknown fate is worth noting.
         if error.is_maybe_committed() {
             counts.remember(event.clone());
         }
@@ -129,8 +129,8 @@ impl Recorder for Tracer {
     }
 }
 
-/// The trace event for something that happened, in FoundationDB's names where it has one, and whether it is a fault.
-/// Single messages are left out: a trace is for people.
+/// The trace event for something that happened, in FoundationDB's names where it has one, and
+/// whether it is a fault. Single messages are left out: a trace is for people.
 fn describe(run: &Run, time: Time, event: &Event) -> Option<(TraceEvent, bool)> {
     let info = |kind: &str| TraceEvent::new(Severity::Info, time.as_secs(), kind);
     let seconds = |until: &Time| printf::g(until.since(time));

@@ -26,7 +26,8 @@ pub(super) struct Run {
     pub(super) progress: Progress,
     pub(super) findings: Findings,
     pub(super) promises: Promises,
-    /// Every workload there was. What their contexts point to must outlive the last call of their code.
+    /// Every workload there was. What their contexts point to must outlive the last call of their
+    /// code.
     pub(super) instances: RefCell<Vec<Rc<RefCell<Workload>>>>,
     /// The clients, by their process.
     clients: RefCell<BTreeMap<ProcessId, u32>>,
@@ -47,12 +48,12 @@ pub(super) struct Findings {
 }
 
 /// The run ends here, because nothing after it would mean anything: as in fdbserver after a broken
-/// promise, a check that takes too long, or a workload that cannot be created. The failure that says
-/// why has been noted.
+/// promise, a check that takes too long, or a workload that cannot be created. The failure with the
+/// reason has been noted.
 #[derive(Debug)]
 pub(super) struct EndRun;
 
-/// More failures than this say nothing new.
+/// More failures than this add nothing new.
 const FAILURES_MAX: usize = 32;
 impl Run {
     pub(super) fn new(plan: &Plan, settings: &Settings, seed: u32, kernel: &Kernel) -> Rc<Run> {
@@ -94,14 +95,14 @@ impl Run {
         self.clients.borrow_mut().insert(process, client);
     }
 
-    /// Says which test and phase the run is in.
+    /// Sets which test and phase the run is in.
     pub(super) fn enter(&self, test: usize, phase: Phase) {
         self.progress.test.set(test);
         self.progress.phase.set(phase);
         Beacon::enter(test, 0, None, phase);
     }
 
-    /// Says that code of a workload is about to be called.
+    /// Records that code of a workload is about to be called.
     pub(super) fn call(&self, client: u32, workload: usize) {
         Beacon::enter(
             self.progress.test.get(),

@@ -1,6 +1,7 @@
 //! What the assertions and the buggified places of the code under test have counted.
 //!
-//! The crate `shaketable` writes them to the trace, because that is the way that exists on every host. Here they are read back.
+//! The crate `shaketable` writes them to the trace, which exists on every host. Here they are read
+//! back.
 
 use crate::verdict::Assertion;
 use std::cell::RefCell;

@@ -1,4 +1,5 @@
-//! The testbed: the machines of the testers, the cluster, and the databases that are lent to workloads.
+//! The testbed: the machines of the testers, the cluster, and the databases that are lent to
+//! workloads.
 
 use super::recorder::Recorded;
 use super::run::Run;
@@ -12,13 +13,14 @@ use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::{KnobError, Knobs};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_fdbc::{Ask, Border, LeaseBreach, Outstanding};
+use shaketable_fdbc::{Ask, CApi, LeaseBreach, Outstanding};
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Stream};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The API version of every database, whatever a library selects: fdbserver opens them with its latest, too.
+/// The API version of every database, whatever a library selects: fdbserver opens them with its
+/// latest, too.
 const API_VERSION: i32 = shaketable_fdbc::API_VERSION_MAX;
 
 /// Everything around the workloads. Cheap to clone.
@@ -29,14 +31,14 @@ pub(super) struct Testbed {
     pub(super) test_system: ProcessId,
     pub(super) clients: Rc<[Rc<Client>]>,
     /// The C API as the workloads see it, until they are cut off from it.
-    c_api: Rc<RefCell<Option<Border>>>,
+    c_api: Rc<RefCell<Option<CApi>>>,
     lent: Rc<RefCell<Vec<Lent>>>,
     delays: Stream,
     /// The cluster, and the tester's own way to it.
     pub(super) cluster: Option<(Cluster, Database)>,
 }
 
-/// Why there is no cluster: the file asks for what cannot be.
+/// Why there is no cluster: the file asks for something impossible.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BootError {
     /// `config` of `[configuration]` is not understood.
@@ -59,7 +61,7 @@ impl Drop for TestKnobs {
     }
 }
 
-/// A database that was lent, to whom, and for what.
+/// A database that was lent, to which workload, and for which phase.
 struct Lent {
     handle: LentDatabase,
     client: u32,
@@ -112,7 +114,7 @@ impl Testbed {
                 })
             })
             .collect();
-        let c_api = Border::new(&kernel);
+        let c_api = CApi::new(&kernel);
         let delays = kernel.stream("delays");
         let own = open(test_system);
         Ok(Testbed {
@@ -152,7 +154,8 @@ impl Testbed {
             .await;
     }
 
-    /// Sees to it that a transaction gets through at least every so many seconds; ends when one does not.
+    /// Runs a transaction every `seconds` seconds; ends when one does not get through within that
+    /// time.
     pub(super) async fn ping(&self, seconds: f64) {
         loop {
             let pinged = self.transact(|transaction| async move {
@@ -193,7 +196,8 @@ impl Testbed {
         }
     }
 
-    /// A fresh handle of a client's database, for a phase of a workload; none if the test has no database.
+    /// A fresh handle of a client's database, for a phase of a workload; none if the test has no
+    /// database.
     pub(super) fn lend(
         &self,
         client: &Client,
@@ -222,7 +226,7 @@ impl Testbed {
         }
     }
 
-    /// Turns what was done with lent databases, and must not be, into failures.
+    /// Turns forbidden uses of lent databases into failures.
     pub(super) fn collect_breaches(&self, run: &Run) {
         let breaches = match self.c_api.borrow().as_ref() {
             Some(c_api) => c_api.take_breaches(),
@@ -271,9 +275,11 @@ impl Testbed {
         future.cast()
     }
 
-    /// By how much a delay is too long: with buggify, in some runs, a quarter of them, by next to nothing or by a lot.
+    /// By how much a delay is too long: with buggify, in some runs, a quarter of them, by next to
+    /// nothing or by a lot.
     fn buggified_delay(&self, seconds: f64) -> f64 {
-        /// FoundationDB's odds that a delay is meant, and how seldom it is meant badly.
+        /// FoundationDB's odds that a delay is lengthened, and the exponent that makes a long
+        /// one rare.
         const CHANCE: f64 = 0.25;
         const EXPONENT: f64 = 1000.0;
         let most = match &self.cluster {
@@ -290,18 +296,18 @@ impl Testbed {
     /// How many futures of the database and delays a workload could be waiting for.
     pub(super) fn pending_operations(&self) -> usize {
         let c_api = self.c_api.borrow();
-        c_api.as_ref().map_or(0, Border::pending_operations)
+        c_api.as_ref().map_or(0, CApi::pending_operations)
     }
 
     /// The futures that a client waits for.
     pub(super) fn outstanding(&self, client: &Client) -> Vec<Outstanding> {
         let c_api = self.c_api.borrow();
-        let mut all = c_api.as_ref().map_or(Vec::new(), Border::outstanding);
+        let mut all = c_api.as_ref().map_or(Vec::new(), CApi::outstanding);
         all.retain(|one| one.process == client.process);
         all
     }
 
-    /// How many operations of a client have ended well so far.
+    /// How many operations of a client have succeeded so far.
     pub(super) fn operations_done(&self, client: &Client) -> u64 {
         let c_api = self.c_api.borrow();
         c_api
@@ -331,7 +337,7 @@ impl Testbed {
     /// How often each error reached a workload.
     pub(super) fn errors(&self) -> BTreeMap<i32, u64> {
         let c_api = self.c_api.borrow();
-        c_api.as_ref().map(Border::errors).unwrap_or_default()
+        c_api.as_ref().map(CApi::errors).unwrap_or_default()
     }
 
     /// Cuts the code under test off from everything it still holds.
@@ -375,7 +381,7 @@ fn set_knobs<'a>(
 ) -> Result<(), KnobError> {
     for Knob { name, value } in wished {
         match knobs.set(name, value) {
-            // FoundationDB has many knobs more, of which no client can notice anything here.
+            // FoundationDB has many more knobs that make no difference to a client here.
             Ok(()) | Err(KnobError::Unknown { .. }) => {}
             Err(error) => return Err(error),
         }

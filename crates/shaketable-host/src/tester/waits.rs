@@ -1,12 +1,14 @@
-//! Who waits for what: described when a phase does not end, and looked at for progress before that.
+//! What each client waits for: described when a phase does not end, and checked for progress before
+//! that.
 //!
-//! A run that hangs used to say only that it hung. Here each client that has not ended its phase is
-//! asked for its pending futures: what was asked, for which key, since when, at which server. Where
-//! stacks are noted ([`Recording`](crate::plan::Recording)), the line of the code under test is known too.
+//! "The run hangs" is not enough to find the cause. So for each client that has not ended its phase
+//! the pending futures are listed: what was requested, for which key, since when, from which
+//! server. Where stacks are noted ([`Recording`](crate::plan::Recording)), the line of the code
+//! under test is known too.
 //!
-//! [`StallWatch`] looks at the same facts every few simulated seconds. With the fault workloads over, a
-//! client that got nothing done for long is stalled, and so is a run in which all that is pending are
-//! watches: nothing is left that could change what they watch.
+//! [`StallWatch`] looks at the same facts every few simulated seconds. With the fault workloads
+//! over, a client that made no progress for long is stalled, and so is a run in which only watches
+//! are pending: nothing is left that could change what they watch.
 
 use super::progress::{Pending, WaitsFor};
 use super::run::Run;
@@ -23,8 +25,8 @@ use std::collections::BTreeMap;
 const WAITS_OF_A_CLIENT_MAX: usize = 5;
 /// How often progress is looked at, in simulated seconds.
 const LOOK_SECONDS: f64 = 5.0;
-/// How long nothing but watches must be pending before it is said, in simulated seconds: longer than a
-/// server holds a watch, so that each of them was asked for again.
+/// How long only watches must be pending before it is reported, in simulated seconds: longer than a
+/// server holds a watch, so that each of them was requested again.
 const WATCHES_ONLY_SECONDS: f64 = 60.0;
 
 /// What a client waits for, before its line was looked up.
@@ -95,7 +97,7 @@ fn wait(client: &Client, outstanding: &Outstanding) -> Waiting {
     }
 }
 
-/// What a workload without pending futures of its own, such as one that needs no library, has asked.
+/// What a workload without pending futures of its own, such as the built-in one, has requested.
 fn questions(client: &Client) -> Vec<Wait> {
     let questions = client
         .database
@@ -148,19 +150,20 @@ pub(super) struct StallWatch {
     done: RefCell<BTreeMap<u32, (u64, Time)>>,
 }
 
-/// How a client stands.
+/// How a client is getting on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It got something done lately, or is going to, or waits for another part of itself.
+    /// It made progress lately, or is going to, or waits for another part of itself.
     Active,
-    /// All it waits for are watches, for a while now.
+    /// It has been waiting only for watches for a while.
     WatchesOnly,
-    /// It waits for something else, and has got nothing done for longer than it may.
+    /// It waits for something else, and has made no progress for longer than allowed.
     Stalled,
 }
 
 impl StallWatch {
-    /// Looks whether the clients get on. Returns whether the run has failed for want of that.
+    /// Checks whether the clients make progress. Returns whether the run has failed because one
+    /// does not.
     pub(super) fn look(&self, run: &Run, testbed: &Testbed) -> bool {
         let now = run.kernel.now();
         if now < self.next_look.get() {

@@ -1,8 +1,8 @@
 //! What is wrong with a test file, where, and what was probably meant.
 //!
-//! A sweep of ten thousand seeds over a misspelt key is ten thousand seeds of something else. So every
-//! finding is an error, all of them are reported at once, and each names the file, the line and the nearest
-//! name that would have been right.
+//! A sweep of ten thousand seeds over a misspelt key is ten thousand seeds of something else. So
+//! every finding is an error, all of them are reported at once, and each names the file, the line
+//! and the nearest name that would have been right.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;

@@ -1,10 +1,11 @@
 //! The names a test file may use.
 //!
-//! Two lists are the tables of FoundationDB's tester: the keys of `[configuration]` with their types, and the
-//! keys of `[[test]]`. The fault workloads say themselves which options they have. Two more lists are names alone, as FoundationDB 7.4
-//! defines them: its knobs and its workloads. A knob that the miniature cluster does not have is accepted,
-//! because it cannot change what a client sees here; a workload that is not played here is refused, because a
-//! test without it would be another test.
+//! Two lists are the tables of FoundationDB's tester: the keys of `[configuration]` with their
+//! types, and the keys of `[[test]]`. The fault workloads themselves know which options they have.
+//! Two more lists are only names, as FoundationDB 7.4 defines them: its knobs and its workloads. A
+//! knob that the miniature cluster does not have is accepted, because it cannot change what a
+//! client sees here; a workload that is not implemented here is refused, because a test without it
+//! would be another test.
 
 use crate::tester::{CYCLE, CycleOptions};
 use shaketable_cluster::faults::{BadOption, FaultWorkload, Options};
@@ -23,7 +24,7 @@ pub enum Kind {
     Text,
     /// A list.
     Array,
-    /// Whatever stands there: only its presence counts.
+    /// Any value: only its presence counts.
     Anything,
 }
 
@@ -100,7 +101,8 @@ pub const CONFIGURATION: &[(&str, Kind)] = &[
     ("simulationBuggifyRunTestsTimeoutSeconds", Kind::Integer),
 ];
 
-/// Keys that stand at the root of many of FoundationDB's own test files: for its harness, which chooses tests; its tester ignores them.
+/// Keys that stand at the root of many of FoundationDB's own test files: for its harness, which
+/// chooses tests; its tester ignores them.
 pub const ROOT: &[&str] = &["testClass", "testPriority"];
 
 /// Keys of `[[test]]`.
@@ -140,7 +142,8 @@ pub const EXTERNAL_OPTIONS: &[&str] = &["useCAPI", "libraryName", "libraryPath",
 /// Options every workload has.
 pub const COMMON_OPTIONS: &[&str] = &["testName", "runSetup"];
 
-/// Lets a workload that is no library's read its options; the first that it cannot read, if there is one. `None` if there is no such workload.
+/// Lets a built-in workload read its options; returns the first that it cannot read, if there is
+/// one. `None` if there is no such workload.
 pub fn read_options(
     name: &str,
     option: &mut dyn FnMut(&str) -> Option<String>,
@@ -176,7 +179,7 @@ pub fn workloads() -> impl Iterator<Item = &'static str> {
 }
 
 /// The names a test file may give as `testName` here.
-pub fn played() -> impl Iterator<Item = &'static str> {
+pub fn available() -> impl Iterator<Item = &'static str> {
     [EXTERNAL, CYCLE]
         .into_iter()
         .chain(FaultWorkload::NAMES.iter().copied())
@@ -190,7 +193,7 @@ mod tests {
     fn the_lists_of_names_are_whole() {
         assert!(knobs().any(|knob| knob == "max_write_transaction_life_versions"));
         assert!(knobs().all(|knob| knob == knob.to_lowercase() && !knob.is_empty()));
-        for name in played() {
+        for name in available() {
             assert!(workloads().any(|known| known == name), "{name}");
         }
     }

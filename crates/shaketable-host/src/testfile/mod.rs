@@ -1,10 +1,11 @@
 //! FoundationDB's test files, read as they are.
 //!
-//! A test file is TOML: an optional `[configuration]`, optional `[[knobs]]`, and one or more `[[test]]`
-//! tables, each with `[[test.knobs]]` and `[[test.workload]]` tables of its own. [`TestFile::read`] accepts what
-//! FoundationDB's tester accepts and turns it into plain data. Where that tester ignores a mistake (a key at the root
-//! of the file), hangs on it (an unknown key of `[configuration]`) or only complains afterwards (an unknown
-//! knob), the mistake is an error here, found before anything runs.
+//! A test file is TOML: an optional `[configuration]`, optional `[[knobs]]`, and one or more
+//! `[[test]]` tables, each with `[[test.knobs]]` and `[[test.workload]]` tables of its own.
+//! [`TestFile::read`] accepts what FoundationDB's tester accepts and turns it into plain data.
+//! Where that tester ignores a mistake (a key at the root of the file), hangs on it (an unknown key
+//! of `[configuration]`) or only complains afterwards (an unknown knob), the mistake is an error
+//! here, found before anything runs.
 
 mod diagnostic;
 mod known;
@@ -133,7 +134,7 @@ impl TestFile {
     }
 }
 
-/// A `[[test]]` that says nothing.
+/// A `[[test]]` without any settings.
 impl Default for TestSpec {
     fn default() -> Self {
         TestSpec {
@@ -203,8 +204,8 @@ impl WorkloadSpec {
     }
 }
 
-/// Whether a text is a value of a knob; else what is wrong. Of a knob that does nothing here every text
-/// is.
+/// Checks that a text is a value of a knob, and returns what is wrong otherwise. A knob that does
+/// nothing here accepts every text.
 pub fn check_knob_value(name: &str, value: &str) -> Result<(), KnobError> {
     match Knobs::default().set(name, value) {
         Ok(()) | Err(KnobError::Unknown { .. }) => Ok(()),

@@ -212,7 +212,8 @@ impl Parser<'_> {
             "connectionFailuresDisableDuration" => {
                 test.connection_failures_disable_seconds = self.number(name, value).unwrap_or(0.0);
             }
-            // The remaining keys steer checks of FoundationDB's own storage; there is nothing here they could change.
+            // The remaining keys steer checks of FoundationDB's own storage; there is nothing here
+            // they could change.
             _ => {}
         }
     }
@@ -284,23 +285,23 @@ impl Parser<'_> {
     }
 
     fn workload_name(&mut self, name: &str, value: &Value) {
-        if known::played().any(|known| known == name) {
+        if known::available().any(|known| known == name) {
             return;
         }
-        let played: Vec<&str> = known::played().collect();
+        let available: Vec<&str> = known::available().collect();
         let finding = if known::workloads().any(|known| known == name) {
             Finding::at(
                 value.span(),
-                format!("the workload `{name}` of FoundationDB is not played here"),
+                format!("the workload `{name}` of FoundationDB is not implemented here"),
             )
             .help(format!(
-                "run this file with fdbserver, or leave the workload out; played are {}",
-                played.join(", ")
+                "run this file with fdbserver, or leave the workload out; available: {}",
+                available.join(", ")
             ))
         } else {
             Finding::at(value.span(), format!("unknown workload `{name}`"))
-                .help(format!("known are {}", played.join(", ")))
-                .did_you_mean(name, known::played().chain(known::workloads()))
+                .help(format!("available: {}", available.join(", ")))
+                .did_you_mean(name, known::available().chain(known::workloads()))
         };
         self.findings.push(finding);
     }
@@ -427,7 +428,8 @@ fn set(configuration: &mut Configuration, name: &str, value: &Value) {
         "longRunningTest" => c.long_running_test = value.as_bool().unwrap_or(false),
         "simulationNormalRunTestsTimeoutSeconds" => c.normal_timeout_seconds = value.as_integer(),
         "simulationBuggifyRunTestsTimeoutSeconds" => c.buggify_timeout_seconds = value.as_integer(),
-        // Engines, tenants' encryption, extra databases, HTTP mocks: nothing a client of the miniature could notice.
+        // Engines, tenants' encryption, extra databases, HTTP mocks: nothing a client of the
+        // miniature could notice.
         _ => {}
     }
 }
@@ -594,7 +596,7 @@ reboot = "perhaps"
     }
 
     #[test]
-    fn a_workload_of_foundationdb_that_is_not_played_is_named_as_such() {
+    fn a_workload_of_foundationdb_that_is_not_implemented_is_named_as_such() {
         insta::assert_snapshot!(errors(
             "[[test]]\ntestTitle = 'x'\n[[test.workload]]\ntestName = 'SaveAndKill'\n"
         ));

@@ -15,7 +15,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The number that stands in trace files.
+    /// The number in trace files.
     pub fn number(self) -> u8 {
         match self {
             Severity::Debug => 5,
@@ -26,7 +26,8 @@ impl Severity {
         }
     }
 
-    /// The severity a workload passes through the C ABI, or `None` for a number that is none.
+    /// The severity a workload passes through the C ABI, or `None` for a number that is not a
+    /// severity.
     pub fn from_abi(severity: shaketable_abi::FDBSeverity) -> Option<Severity> {
         Some(match severity {
             shaketable_abi::FDB_SEVERITY_DEBUG => Severity::Debug,
@@ -50,7 +51,7 @@ pub struct Event {
     pub kind: String,
     /// Address of the simulated process, `0.0.0.0:0` for none.
     pub machine: String,
-    /// What is to be known about it, in order.
+    /// Its details, in order.
     pub details: Vec<(String, String)>,
     /// What the process does, such as `TS` for a tester; empty for nothing.
     pub roles: String,
@@ -67,7 +68,7 @@ const EVENT_BYTES_MAX: usize = 4000;
 const FIRST_BYTES: usize = 300;
 
 impl Event {
-    /// An event of the orchestrator.
+    /// An event of the tester itself.
     pub fn new(severity: Severity, time: f64, kind: impl Into<String>) -> Self {
         Event {
             severity,
@@ -86,7 +87,7 @@ impl Event {
         self
     }
 
-    /// Says which process it happened on.
+    /// Sets the process it happened on.
     #[must_use]
     pub fn on(mut self, machine: impl Into<String>, roles: impl Into<String>) -> Self {
         self.machine = machine.into();
@@ -100,7 +101,8 @@ impl Event {
         detail.map(|(_, value)| value.as_str())
     }
 
-    /// Escapes and cuts the values as FoundationDB does; an event that is too large becomes an error about itself.
+    /// Escapes and cuts the values as FoundationDB does; an event that is too large becomes an
+    /// error about itself.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         for (_, value) in &mut self.details {
@@ -136,7 +138,8 @@ impl Event {
         }
     }
 
-    /// Bytes of keys and values, counted as FoundationDB counts them, including the fields every event has.
+    /// Bytes of keys and values, counted as FoundationDB counts them, including the fields every
+    /// event has.
     fn size(&self) -> usize {
         const COMMON: usize = "Severity10TimeDateTime2026-01-02T03:04:05ZTypeMachineID0000000000000000ThreadID4713840295134243325".len();
         let details: usize = self

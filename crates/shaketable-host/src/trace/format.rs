@@ -73,7 +73,8 @@ impl Format {
     }
 }
 
-/// The identity FoundationDB gives the one thread of its simulator; a constant here, like everything else in a run.
+/// The identity FoundationDB gives the one thread of its simulator; a constant here, like
+/// everything else in a run.
 const THREAD_ID: &str = "5485021409047155873";
 
 /// All fields of an event, in the order of FoundationDB's files.
@@ -105,7 +106,8 @@ fn json(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             ' '..='~' => out.push(character),
-            // FoundationDB writes `\xhh` here, which is not JSON; a reader gains from the standard form.
+            // FoundationDB writes `\xhh` here, which is not valid JSON; the standard form is easier
+            // to read back.
             _ => {
                 let mut units = [0; 2];
                 for unit in character.encode_utf16(&mut units) {

@@ -1,9 +1,9 @@
 //! Where trace events go: to a file when a run is recorded, and always through a counter.
 //!
 //! A passing seed writes nothing: what is kept of an unrecorded run is how many errors it logged, a
-//! fingerprint of everything logged, and the last few events that matter, for a report. A recorded run
-//! writes each event to its file at once, so that a workload which takes the process down still leaves
-//! its trace.
+//! fingerprint of everything logged, and the last few events that matter, for a report. A recorded
+//! run writes each event to its file at once, so that a workload which takes the process down still
+//! leaves its trace.
 
 use super::{Event, Format, Severity};
 use fnv::FnvHasher;
@@ -45,8 +45,8 @@ impl Log {
         Ok(())
     }
 
-    /// Takes an event: escapes, cuts, counts it, and writes it when the run is recorded. Answers with the severity it was
-    /// logged with: an event that is too large becomes an error.
+    /// Takes an event: escapes, cuts, counts it, and writes it when the run is recorded. Returns
+    /// the severity it was logged with: an event that is too large becomes an error.
     pub fn trace(&self, event: Event) -> Severity {
         let event = event.sealed();
         let severity = event.severity;
@@ -55,7 +55,7 @@ impl Log {
         *inner.counts.entry(event.kind.clone()).or_default() += 1;
         inner.fingerprint.add_event(&event);
         if let Some((file, format)) = &mut inner.file {
-            // A full disk must not change what the simulation does; `finish` tells.
+            // A full disk must not change what the simulation does; `finish` reports it.
             let written = file.write_all(format.line(&event).as_bytes());
             inner.refused = inner.refused.take().or(written.err());
         }
@@ -72,7 +72,7 @@ impl Log {
         severity
     }
 
-    /// Mixes something that is no event into the fingerprint: a draw, a call, a result.
+    /// Mixes something other than an event into the fingerprint: a draw, a call, a result.
     pub fn mix(&self, word: u64) {
         self.inner.borrow_mut().fingerprint.add(word);
     }

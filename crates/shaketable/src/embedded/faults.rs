@@ -4,7 +4,8 @@ use shaketable_host::testfile::WorkloadSpec;
 
 /// What happens to the cluster while a test runs: the fault workloads of FoundationDB, by choice.
 ///
-/// Each of them works for [`seconds`](Self::seconds) of simulated time, from the moment in which `start` begins.
+/// Each of them works for [`seconds`](Self::seconds) of simulated time, from the moment `start`
+/// begins.
 ///
 /// ```
 /// use shaketable::{Faults, Simulation};
@@ -44,8 +45,8 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Nothing breaks: no machine, no connection. What a healthy cluster answers now and then remains, such as
-    /// `not_committed` and a proxy that is busy; `db.run` tries again.
+    /// Nothing breaks: no machine, no connection. The errors of a healthy cluster remain, such as
+    /// `not_committed` and a busy proxy; `db.run` tries again.
     pub const fn none() -> Self {
         Faults {
             clogging: false,
@@ -59,8 +60,8 @@ impl Faults {
         }
     }
 
-    /// The seed decides which faults there are, with the odds of fdbserver: attrition in half of the seeds,
-    /// clogging in a quarter, rollbacks in a tenth.
+    /// The seed decides which faults there are, with the odds of fdbserver: attrition in half of
+    /// the seeds, clogging in a quarter, rollbacks in a tenth.
     pub const fn drawn() -> Self {
         Faults {
             drawn: true,
@@ -68,7 +69,7 @@ impl Faults {
         }
     }
 
-    /// Whether the network between machines stands still now and then.
+    /// Whether the network between machines is clogged now and then.
     pub const fn clogging(mut self, on: bool) -> Self {
         self.clogging = on;
         self
@@ -80,8 +81,8 @@ impl Faults {
         self
     }
 
-    /// Whether commit proxies are cut off from transaction logs, so that a recovery forgets what they
-    /// were about to commit.
+    /// Whether commit proxies are cut off from transaction logs, so that a recovery forgets what
+    /// they were about to commit.
     pub const fn rollback(mut self, on: bool) -> Self {
         self.rollback = on;
         self
@@ -93,14 +94,16 @@ impl Faults {
         self
     }
 
-    /// Whether the cluster, and every [`buggify!`](crate::buggify) of the code under test, misbehaves in rare but legal ways.
+    /// Whether the cluster, and every [`buggify!`](crate::buggify) of the code under test,
+    /// misbehaves in rare but legal ways.
     pub const fn buggify(mut self, on: bool) -> Self {
         self.buggify = on;
         self
     }
 
-    /// Whether what is rare even under faults is frequent: commits of unknown fate, both landed and not, versions
-    /// that are too old, short range reads, late watches, storage servers that lag. Worse than any production, and legal.
+    /// Whether what is rare even under faults is frequent: commits of unknown fate, both landed and
+    /// not, versions that are too old, short range reads, late watches, storage servers that lag.
+    /// Worse than any production system, and legal.
     pub const fn stress(mut self, on: bool) -> Self {
         self.stress = on;
         self

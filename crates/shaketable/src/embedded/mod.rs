@@ -1,19 +1,19 @@
 //! The embedded simulation as a library: `cargo test` is enough.
 //!
-//! A test of a layer runs a workload, or just an async closure with a database, in the simulation that
-//! `shaketable run` has: nothing to install, no shared library, no other process, so that a debugger and
-//! a profiler work as in any test.
+//! A test of a layer runs a workload, or just an async closure with a database, in the same
+//! simulation as `shaketable run`: nothing to install, no shared library, no other process, so that
+//! a debugger and a profiler work as in any test.
 //!
-//! * Every seed runs on a thread of its own. A simulation has one thread and no global state, so tests
-//!   run side by side; and a fresh thread is what makes a seed mean the same whether it is the first or
-//!   the thousandth: a thread remembers things, such as the keys of its `HashMap`s.
+//! * Every seed runs on a thread of its own. A simulation has one thread and no global state, so
+//!   tests run side by side; and a fresh thread is what makes a seed mean the same whether it is
+//!   the first or the thousandth: a thread remembers things, such as the keys of its `HashMap`s.
 //! * Time and chance that code under test takes from the operating system come from the seed, as
 //!   they do under `shaketable run`: see [`hermetic`].
-//! * A failure is a panic with the seed, the reason and the line to paste. The seed is written to the
-//!   [regression file](Simulation::regressions) and tried first from then on.
+//! * A failure is a panic with the seed, the reason and the line to paste. The seed is written to
+//!   the [regression file](Simulation::regressions) and tried first from then on.
 //!
-//! What is refused: a process of its own for each seed. A crash of the code under test is a crash of
-//! the test program; `shaketable run` survives it.
+//! What it does not do: give each seed a process of its own. If the code under test crashes, so
+//! does the test program; `shaketable run` survives such a crash.
 
 mod body;
 mod faults;
@@ -52,7 +52,9 @@ use std::time::Duration;
 /// use shaketable::{Faults, Simulation};
 ///
 /// # struct Transfers;
-/// # impl SingleRustWorkload for Transfers { fn new(_: String, _: WorkloadContext) -> Self { Transfers } }
+/// # impl SingleRustWorkload for Transfers {
+/// #     fn new(_: String, _: WorkloadContext) -> Self { Transfers }
+/// # }
 /// # impl Workload for Transfers {
 /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
 /// # }
@@ -73,14 +75,14 @@ use std::time::Duration;
 ///
 /// | | |
 /// |---|---|
-/// | `SHAKETABLE_SEED=17` | this seed alone: the way to run a failure again |
-/// | `SHAKETABLE_SEEDS=5000` | so many seeds instead of the test's own: for the night |
+/// | `SHAKETABLE_SEED=17` | only this seed: the way to run a failure again |
+/// | `SHAKETABLE_SEEDS=5000` | this number of seeds instead of the test's own: for a nightly run |
 /// | `SHAKETABLE_TRACE=folder` | a trace of each run is written there |
 /// | `SHAKETABLE_LOG=debug` | with the feature `tracing`: the level of the events in it |
 #[derive(Debug, Clone)]
 #[must_use = "a simulation does nothing until `run` or `test`"]
 pub struct Simulation {
-    /// As `cargo test` knows it; none outside of a test.
+    /// As `cargo test` knows it; `None` outside of a test.
     test: Option<String>,
     name: String,
     seeds: Seeds,
@@ -120,14 +122,14 @@ impl Simulation {
             stalled_after: StalledAfter::default(),
             faults: Faults::default(),
             options: Vec::new(),
-            // The place of a call is no name for what happens again in a year.
+            // The place of the call would not do as a name: it changes as the file does.
             regressions: test.and_then(|_| regressions::default_path()),
             required: Vec::new(),
             require_sometimes: false,
         }
     }
 
-    /// The name in messages and in the regression file. The test's own, unless it is said here.
+    /// The name in messages and in the regression file. The default is the test's own name.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -158,8 +160,8 @@ impl Simulation {
         self
     }
 
-    /// How many clients run the workload. Without it the seed draws four to eight, as fdbserver does,
-    /// and a [`test`](Self::test) has one.
+    /// How many clients run the workload. By default the seed draws four to eight, as fdbserver
+    /// does, and a [`test`](Self::test) has one.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -172,9 +174,9 @@ impl Simulation {
         self
     }
 
-    /// How long a client may get nothing done, in simulated time, once the faults are over: five minutes
-    /// unless this says otherwise, and without a limit with `None`. After that the run has *stalled*, and
-    /// the report says what each client waits for.
+    /// How long a client may make no progress, in simulated time, once the faults are over: five
+    /// minutes by default, and no limit with `None`. After that the run has *stalled*, and the
+    /// report lists what each client waits for.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -205,7 +207,8 @@ impl Simulation {
     ///
     /// ```
     /// # use shaketable::{Faults, PhaseResult, Simulation};
-    /// Simulation::new().seeds(0..3).faults(Faults::none()).test(async |db, _context| -> PhaseResult {
+    /// let quiet = Simulation::new().seeds(0..3).faults(Faults::none());
+    /// quiet.test(async |db, _context| -> PhaseResult {
     ///     let trx = db.create_trx()?;
     ///     trx.set(b"hello", b"world");
     ///     trx.commit().await?; // nothing breaks, so it is not tried again
@@ -217,10 +220,13 @@ impl Simulation {
         self
     }
 
-    /// An option, as a test file would give it to the workload, which reads it while it is made. A closure captures what it needs instead.
+    /// An option, as a test file would give it to the workload, which reads it in its constructor.
+    /// A closure captures what it needs instead.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # use shaketable::{
+    /// #     PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    /// # };
     /// struct Transfers {
     ///     accounts: u32,
     /// }
@@ -231,7 +237,10 @@ impl Simulation {
     ///     }
     /// }
     /// # impl Workload for Transfers {
-    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { assert_eq!(self.accounts, 30); Ok(()) }
+    /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult {
+    /// #         assert_eq!(self.accounts, 30);
+    /// #         Ok(())
+    /// #     }
     /// # }
     ///
     /// Simulation::new().seeds(1).option("accounts", 30).run::<Transfers>();
@@ -241,15 +250,17 @@ impl Simulation {
         self
     }
 
-    /// The file that keeps failing seeds: `shaketable-regressions.txt` beside the `Cargo.toml` of the
-    /// tests, unless another is named here. To be committed. Outside of a test there is none, unless it is named.
+    /// The file that keeps failing seeds: `shaketable-regressions.txt` beside the `Cargo.toml` of
+    /// the tests, unless another is named here. Commit it. Outside of a test there is none unless
+    /// it is named.
     ///
-    /// Its seeds run before all others. A line is a seed, the name of the test, and what went wrong;
-    /// a line that is no longer of use can be deleted.
+    /// Its seeds run before all others. A line is a seed, the name of the test, and what went
+    /// wrong; a line that is no longer useful can be deleted.
     ///
     /// ```
     /// # use shaketable::Simulation;
-    /// # let file = std::env::temp_dir().join(format!("shaketable-regressions-{}", std::process::id()));
+    /// # let file = format!("shaketable-regressions-{}", std::process::id());
+    /// # let file = std::env::temp_dir().join(file);
     /// // Seed 17 failed once, and is tried before the others from then on.
     /// std::fs::write(&file, "17 a quiet morning # out of eggs\n")?;
     /// let passed = Simulation::new()
@@ -272,9 +283,10 @@ impl Simulation {
         self
     }
 
-    /// Fails if the [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) with this message never held, in any seed.
+    /// Fails if the [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) with this
+    /// message never held, in any seed.
     ///
-    /// Not when `SHAKETABLE_SEED` asks for one seed alone.
+    /// Not checked when `SHAKETABLE_SEED` asks for a single seed.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -287,9 +299,11 @@ impl Simulation {
         self
     }
 
-    /// Fails if any [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the whole program never held, in any seed.
+    /// Fails if any [`sometimes!`](crate::sometimes) or [`reachable!`](crate::reachable) of the
+    /// whole program never held, in any seed.
     ///
-    /// For a test program with a single simulation; where there are several, each [requires](Self::require) its own.
+    /// For a test program with a single simulation; where there are several, each
+    /// [requires](Self::require) its own.
     ///
     /// ```standalone_crate
     /// # use shaketable::Simulation;
@@ -305,7 +319,9 @@ impl Simulation {
     /// Runs a workload with every seed, and panics at the first that fails.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # use shaketable::{
+    /// #     PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    /// # };
     /// struct Greeter;
     ///
     /// impl SingleRustWorkload for Greeter {
@@ -339,7 +355,9 @@ impl Simulation {
     /// Runs a workload with every seed, up to the first that fails.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext};
+    /// # use shaketable::{
+    /// #     PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    /// # };
     /// # struct Transfers;
     /// # impl Workload for Transfers {
     /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
@@ -363,7 +381,10 @@ impl Simulation {
     /// Runs a workload of a factory with every seed, and panics at the first that fails.
     ///
     /// ```
-    /// # use shaketable::{PhaseResult, RustWorkloadFactory, SimDatabase, Simulation, Workload, WorkloadContext, WrappedWorkload};
+    /// # use shaketable::{
+    /// #     PhaseResult, RustWorkloadFactory, SimDatabase, Simulation, Workload, WorkloadContext,
+    /// #     WrappedWorkload,
+    /// # };
     /// # struct Transfers;
     /// # impl Workload for Transfers {
     /// #     async fn start(&mut self, _db: SimDatabase) -> PhaseResult { Ok(()) }
@@ -389,10 +410,11 @@ impl Simulation {
         expect_passed(self.explore(workload, by_name::<F>, || ()))
     }
 
-    /// Runs a closure as the `start` of a workload, with every seed, and panics at the first that fails.
+    /// Runs a closure as the `start` of a workload, with every seed, and panics at the first that
+    /// fails.
     ///
-    /// One client runs it, unless [`clients`](Self::clients) says more. [`#[shaketable::test]`](macro@crate::test) is
-    /// the short form.
+    /// One client runs it, unless [`clients`](Self::clients) asks for more.
+    /// [`#[shaketable::test]`](macro@crate::test) is the short form.
     ///
     /// ```no_run
     /// # use shaketable::{Simulation, PhaseResult};
@@ -473,8 +495,8 @@ impl Simulation {
             };
             let mut outcome = simulate(&self.recording(seed));
             if !outcome.waits.is_empty() && self.recording(seed) == Recording::Counts {
-                // Once more, for the lines where the clients wait: to know them costs too much to be
-                // done always.
+                // Once more, for the lines where the clients wait: finding them costs too much to
+                // do every time.
                 let again = simulate(&Recording::Places);
                 if again.failures == outcome.failures {
                     outcome.waits = again.waits;
@@ -586,7 +608,7 @@ fn on_own_thread(name: &str, body: impl FnOnce() -> Outcome + Send) -> Outcome {
             .expect("a thread can be started");
         match thread.join() {
             Ok(outcome) => outcome,
-            // Not of the code under test, whose panics are caught: of the simulator.
+            // A panic of the simulator: those of the code under test are caught.
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })

@@ -1,8 +1,9 @@
 //! The file that keeps failing seeds.
 //!
-//! One line is one seed: `17 tests::no_transfer_loses_money # check failed: …`. Lines are only ever appended, each by one
-//! write, so that tests in parallel threads and processes do not disturb one another. A file that cannot be
-//! written is told in the failure's message, and never a failure of its own.
+//! One line is one seed: `17 tests::no_transfer_loses_money # check failed: …`. Lines are only ever
+//! appended, each by one write, so that tests in parallel threads and processes do not disturb one
+//! another. A file that cannot be written is mentioned in the failure's message, and is never a
+//! failure of its own.
 
 use super::report::Kept;
 use std::fs::{self, OpenOptions};
@@ -14,7 +15,7 @@ const HEADER: &str = "\
 # no use any more. A line: seed, test, and what went wrong.
 ";
 
-/// Where failing seeds are kept unless the test says otherwise: beside the `Cargo.toml` of the tests.
+/// Where failing seeds are kept by default: beside the `Cargo.toml` of the tests.
 pub(super) fn default_path() -> Option<PathBuf> {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR")?;
     Some(Path::new(&folder).join("shaketable-regressions.txt"))

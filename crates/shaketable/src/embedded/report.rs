@@ -1,11 +1,12 @@
-//! What a test says of its seeds.
+//! What a test reports about its seeds.
 
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::error::Error;
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 
-/// What a simulation showed in which every seed passed. Its text has the table of all assertions of the program, with how often each held.
+/// The result of a simulation in which every seed passed. Its text has the table of all assertions
+/// of the program, with how often each held.
 ///
 /// ```
 /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, _context| {});
@@ -35,7 +36,8 @@ impl Passed {
         Assertion::merge(&mut self.assertions, &outcome.assertions);
     }
 
-    /// The assertions that should have held once, and did not: of all, or of those with these messages.
+    /// The assertions that should have held once, and did not: of all, or of those with these
+    /// messages.
     pub(super) fn missed(&self, required: &[String], all: bool) -> Vec<Assertion> {
         let missed = self.assertions.iter().filter(|one| one.is_missed());
         let mut missed: Vec<Assertion> = missed
@@ -63,8 +65,8 @@ impl Passed {
         self.seeds
     }
 
-    /// How often the [assertion](crate::sometimes) with this message held, and how often it did not; `None` if the program has none
-    /// such.
+    /// How often the [assertion](crate::sometimes) with this message held, and how often it did
+    /// not; `None` if the program has no such assertion.
     ///
     /// ```
     /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |_db, context| {
@@ -117,7 +119,8 @@ impl fmt::Display for Passed {
     }
 }
 
-/// A simulation of which a seed failed. Its text is all that is to be said about it, also for `unwrap`.
+/// A simulation in which a seed failed. Its text is the whole report, also when it is shown by
+/// `unwrap`.
 ///
 /// ```
 /// # let simulation = shaketable::Simulation::new().seeds(7).without_regressions();
@@ -135,9 +138,9 @@ pub struct Failed {
 /// What became of a failing seed.
 #[derive(Debug)]
 pub(super) enum Kept {
-    /// It is in the file since now.
+    /// It was just added to the file.
     New(PathBuf),
-    /// It was there.
+    /// It was in the file already.
     Known(PathBuf),
     /// The file cannot be written.
     Not(PathBuf, String),
@@ -159,7 +162,7 @@ impl Failed {
         }
     }
 
-    /// No seed failed, but the seeds together have not shown what they should.
+    /// No seed failed, but something that the test requires never happened in any of them.
     pub(super) fn missed(passed: &Passed, missed: &[Assertion]) -> Self {
         let (name, seeds) = (&passed.name, passed.seeds);
         let mut text = format!("`{name}`: in {seeds} seeds, all passing, these never held:\n");
@@ -185,7 +188,7 @@ impl Failed {
         }
     }
 
-    /// The seed that failed; 0 when it is all of them together that did.
+    /// The seed that failed; 0 when no single seed failed but all of them together.
     ///
     /// ```
     /// # let simulation = shaketable::Simulation::new().seeds(7).without_regressions();
@@ -307,7 +310,7 @@ fn text(
     Ok(text)
 }
 
-/// The line to paste, for the runner that is running.
+/// The line to paste, for the test runner in use.
 pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
     let package = std::env::var("CARGO_PKG_NAME")
         .map(|package| format!(" -p {package}"))

@@ -13,10 +13,10 @@ use std::ops::{Range, RangeInclusive};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Seeds {
-    /// Nothing was said: the sixteen seeds from 0 on.
+    /// The default: the sixteen seeds from 0 on.
     #[default]
     Unsaid,
-    /// So many, from the first one on.
+    /// A number of consecutive seeds.
     Count {
         /// The first seed.
         first: u32,
@@ -68,11 +68,11 @@ impl From<u32> for Seeds {
 }
 
 impl Seeds {
-    /// These, or the others where nothing was said here.
+    /// These, or `others` where this is the default.
     pub(super) fn or(self, others: &Seeds) -> Seeds {
         match (self, others) {
             (Seeds::Unsaid, others) => others.clone(),
-            // `SHAKETABLE_SEEDS` says how many; where to begin is the test's to say.
+            // `SHAKETABLE_SEEDS` sets how many; the test decides where to begin.
             (Seeds::Count { count, .. }, Seeds::Count { first, .. }) => Seeds::Count {
                 first: *first,
                 count,

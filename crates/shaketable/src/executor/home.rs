@@ -1,9 +1,9 @@
-//! The door through which other threads reach a task's own thread.
+//! How other threads reach a task's own thread.
 //!
 //! A simulation has one thread; a wake-up from another one means that the code under test started a
 //! thread, and with it lost its determinism. That is reported, but nothing may break on the way:
 //! what a foreign thread holds is put here, behind a lock, and the home thread picks it up at its
-//! next drain. Nobody else ever takes this lock, so the usual path pays one load of a flag.
+//! next drain. Nothing else ever takes this lock, so the usual path pays one load of a flag.
 
 use super::Failure;
 use super::queue::{self, Queue};

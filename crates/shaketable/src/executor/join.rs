@@ -37,7 +37,8 @@ where
 /// Dropping the handle lets the task run on alone; its output is then dropped as it finishes.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// let handle = shaketable::spawn(async { "done" });
 /// assert_eq!(handle.await, Ok("done"));
 /// # });
@@ -46,13 +47,14 @@ where
 pub struct JoinHandle<T>(Joint<T>);
 
 impl<T> JoinHandle<T> {
-    /// Drops the task's future. Awaiting the handle then gives [`JoinError`], unless the task had
-    /// finished before.
+    /// Drops the task's future. Awaiting the handle then returns a [`JoinError`], unless the task
+    /// had finished before.
     ///
     /// A task that aborts itself, or one further up the stack, is dropped when its poll returns.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let handle = shaketable::spawn(shaketable::sleep(std::time::Duration::from_secs(60)));
     /// handle.abort();
     /// assert!(handle.await.unwrap_err().is_aborted());
@@ -65,7 +67,8 @@ impl<T> JoinHandle<T> {
     /// Whether the task is over, for whatever reason.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let handle = shaketable::spawn(shaketable::yield_now());
     /// assert!(!handle.is_finished());
     /// shaketable::yield_now().await;
@@ -96,7 +99,8 @@ impl<T> fmt::Debug for JoinHandle<T> {
 /// Why a task has no result.
 ///
 /// ```
-/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
 /// let handle = shaketable::spawn(shaketable::sleep(std::time::Duration::from_secs(60)));
 /// handle.abort();
 /// let error = handle.await.unwrap_err();
@@ -119,7 +123,8 @@ impl JoinError {
     /// Whether [`JoinHandle::abort`], or the end of the phase, dropped the task.
     ///
     /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none()).test(async |_db, context: shaketable::WorkloadContext| {
+    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
     /// let handle = shaketable::spawn(shaketable::sleep(std::time::Duration::from_secs(60)));
     /// handle.abort();
     /// assert!(handle.await.unwrap_err().is_aborted());
@@ -143,7 +148,7 @@ impl JoinError {
         matches!(self.0, Reason::Panicked(_))
     }
 
-    /// What the task said when it panicked, and where.
+    /// The message of the task's panic, and where it happened.
     ///
     /// ```
     /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();

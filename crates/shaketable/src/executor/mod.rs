@@ -1,7 +1,7 @@
 //! The executor: wake queues, poll runs.
 //!
-//! FoundationDB's simulator is one thread that calls callbacks. Between two callbacks nobody runs a
-//! task, and inside one the code that resolves a future is still on the stack. So a wake-up must
+//! FoundationDB's simulator is one thread that calls callbacks. Between two callbacks nothing runs
+//! a task, and inside one the code that resolves a future is still on the stack. So a wake-up must
 //! never poll: it *queues*, and when the whole chain of wake-ups is resolved, one loop *polls*.
 //! [`poll_pending_tasks`] is that loop; it is registered as
 //! `foundationdb::future::CUSTOM_EXECUTOR_HOOK`, which the callback of every FoundationDB future
@@ -9,18 +9,20 @@
 //!
 //! What holds:
 //!
-//! * [`fdb_spawn`] polls at once. A task is polled by one frame at a time, never from inside itself.
-//! * A wake-up is never lost and never repeated: a task woken while it is polled, while the queue is
-//!   drained, by itself or through a channel, runs in the same drain; woken twice, it is polled once.
+//! * [`fdb_spawn`] polls at once. A task is polled by one frame at a time, never from inside
+//!   itself.
+//! * A wake-up is never lost and never repeated: a task woken while it is polled, while the queue
+//!   is drained, by itself or through a channel, runs in the same drain; woken twice, it is polled
+//!   once.
 //! * Tasks run in the order in which they were woken.
-//! * A task that wakes itself for ever is stopped by a budget (see [`set_poll_budget`]).
+//! * A task that keeps waking itself is stopped by a budget (see [`set_poll_budget`]).
 //! * A panic stays inside its task and becomes a report.
 //! * Wake-ups from other threads arrive, and are reported as the mistake they are.
 //!
 //! `docs/executor.md` walks through all this with charts.
 //!
-//! The rooms inside: `task` is the cell around a future and all its unsafe code, `queue` the loop,
-//! `home` the door for other threads, `scope` who answers for a task, `join` the handles, `panics`
+//! The modules: `task` is the cell around a future and all its unsafe code, `queue` the loop,
+//! `home` the entry for other threads, `scope` the owner of a task, `join` the handles, `panics`
 //! what is known about a panic.
 
 mod home;
@@ -66,7 +68,7 @@ where
 /// ```
 /// let (sender, receiver) = futures::channel::oneshot::channel();
 /// shaketable::fdb_spawn(async move { assert_eq!(receiver.await, Ok(7)) });
-/// sender.send(7).expect("somebody waits"); // queues the task
+/// sender.send(7).expect("the task waits"); // queues the task
 /// shaketable::poll_pending_tasks(); // polls it
 /// ```
 pub fn poll_pending_tasks() {
@@ -76,9 +78,9 @@ pub fn poll_pending_tasks() {
 /// How often one task of this thread may be polled before FoundationDB, and with it simulated time,
 /// gets a turn.
 ///
-/// A task that goes on waking itself longer than this is dropped and reported, and so are tasks that
-/// together are polled sixteen times as often. The default is 1,000,000, which takes a fraction of a
-/// second.
+/// A task that goes on waking itself longer than this is dropped and reported, and so are tasks
+/// that together are polled sixteen times as often. The default is 1,000,000, which takes a
+/// fraction of a second.
 ///
 /// ```
 /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
@@ -121,7 +123,7 @@ pub(crate) enum Failure {
     Spinning(u32),
     /// All tasks together were polled this often; it was the next in the queue.
     Endless(u64),
-    /// Another thread woke it; the text says which.
+    /// Another thread woke it; the text names the thread.
     ForeignWake(String),
 }
 
@@ -138,13 +140,13 @@ impl fmt::Display for Failure {
             Failure::Spinning(polls) => write!(
                 f,
                 "a task was stopped: it was polled {polls} times without FoundationDB getting a turn, \
-                 so it would have spun for ever; await something that takes simulated time (a \
+                 so it would have spun forever; await something that takes simulated time (a \
                  transaction, shaketable::sleep), or raise shaketable::set_poll_budget"
             ),
             Failure::Endless(polls) => write!(
                 f,
                 "a task was stopped: tasks were polled {polls} times without FoundationDB getting a \
-                 turn, so they would have spawned or woken each other for ever; await something \
+                 turn, so they would have spawned or woken each other forever; await something \
                  that takes simulated time (a transaction, shaketable::sleep), or raise \
                  shaketable::set_poll_budget"
             ),

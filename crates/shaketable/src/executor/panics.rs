@@ -2,8 +2,8 @@
 //!
 //! Catching an unwinding panic yields its payload only; place and backtrace are visible to the
 //! panic hook alone. So a hook is put in front of the existing one: on threads that run tasks it
-//! writes down what it sees, and then lets the previous hook speak as always. A library built with
-//! `panic = "abort"` has no later moment: there the hook reports, before the process ends.
+//! records what it sees, and then calls the previous hook. A library built with `panic = "abort"`
+//! has no later moment: there the hook reports, before the process ends.
 
 use super::scope::Scope;
 use super::{Failure, queue};
@@ -14,7 +14,7 @@ use std::fmt;
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
-/// What a panicking task said, where, and how it got there.
+/// The message of a panic, its place, and its backtrace.
 ///
 /// ```
 /// # let simulation = shaketable::Simulation::new().seeds(1).without_regressions();
@@ -132,7 +132,7 @@ fn note(info: &PanicHookInfo<'_>) {
         backtrace: condense(&Backtrace::force_capture().to_string()),
     };
     if cfg!(panic = "abort") {
-        // Nobody will catch this one, so it is reported from here.
+        // This one will not be caught, so it is reported from here.
         if let Some(scope) = Scope::current() {
             scope.report(&Failure::Panic(report.clone()), true);
         }

@@ -2,7 +2,7 @@
 //!
 //! The queue is a chain through the tasks themselves: queueing allocates nothing. It lives in a
 //! thread-local without a destructor, which costs no more than an address; a second thread-local,
-//! touched once, has the destructor that closes shop when the thread ends. That second one has
+//! touched once, has the destructor that cleans up when the thread ends. That second one has
 //! another use: the C library will not unmap a shared library while such a destructor is pending,
 //! so a workload library stays where it is even if the host closes it while callbacks are still on
 //! their way.
@@ -19,10 +19,10 @@ use std::sync::Arc;
 /// chain of tasks that spawn each other ends in the budget and not in a stack overflow.
 const NESTING_MAX: u32 = 64;
 
-/// How often one task may be polled in one drain, unless somebody says otherwise.
+/// How often one task may be polled in one drain, by default.
 const POLL_BUDGET_DEFAULT: u32 = 1_000_000;
 
-/// The polls of one drain, in budgets of a single task. Catches tasks that breed for ever.
+/// The polls of one drain, in budgets of a single task. Catches tasks that keep spawning others.
 const DRAIN_BUDGETS: u64 = 16;
 
 /// What a thread knows about its tasks.
@@ -33,7 +33,7 @@ pub(super) struct Queue {
     live: Cell<usize>,
     first: Cell<Option<NonNull<Header>>>,
     last: Cell<Option<NonNull<Header>>>,
-    /// Somebody further down the stack will drain.
+    /// A frame further down the stack will drain.
     active: Cell<bool>,
     nesting: Cell<u32>,
     drain: Cell<u32>,
@@ -80,8 +80,8 @@ impl Drop for Closing {
     }
 }
 
-/// This thread's queue. Looked up once per call from outside and handed down: in a shared library the
-/// look-up is a call of its own.
+/// This thread's queue. Looked up once per call from outside and handed down: in a shared library
+/// the look-up is a call of its own.
 pub(super) fn with<T>(body: impl FnOnce(&Queue) -> T) -> T {
     QUEUE.with(body)
 }
@@ -143,7 +143,7 @@ pub(super) fn set_poll_budget(polls: u32) {
     with(|queue| queue.poll_budget.set(polls));
 }
 
-/// Declares which scope new tasks belong to; answers what was declared before.
+/// Declares which scope new tasks belong to; returns what was declared before.
 pub(crate) fn enter_scope(scope: &Scope) -> *const Scope {
     with(|queue| queue.enter_scope(scope))
 }
@@ -167,7 +167,7 @@ impl Queue {
     fn attach_first(&self) -> *const Home {
         super::panics::install_hook();
         let home = CLOSING.try_with(|closing| Arc::as_ptr(&closing.0));
-        // A thread that spawns in its very last moments gets a home that nobody closes.
+        // A thread that spawns in its last moments gets a home that is never closed.
         let home = home.unwrap_or_else(|_| Arc::into_raw(Arc::new(Home::default())));
         self.home.set(home);
         home

@@ -1,4 +1,4 @@
-//! A group of tasks that somebody answers for.
+//! A group of tasks with one owner.
 //!
 //! Every phase of a workload is a scope. A task inherits the scope of the task that spawned it, so
 //! a panic three tasks deep is still reported through the right client's context, and when the
@@ -13,9 +13,10 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// What a scope tells its owner.
+/// What a scope reports to its owner.
 pub(crate) trait Observer: Any {
-    /// A task failed. `joined` says that somebody holds its join handle and will learn of it, too.
+    /// A task failed. `joined` means that its join handle is still held, and will return the error,
+    /// too.
     fn task_failed(&self, scope: &Scope, failure: &Failure, joined: bool);
 }
 
@@ -44,8 +45,8 @@ impl Scope {
         if scope.is_null() {
             return None;
         }
-        // SAFETY: whoever entered the scope holds a reference until it leaves, and every scope
-        // lives in an `Rc`.
+        // SAFETY: the caller that entered the scope holds a reference until it leaves, and every
+        // scope lives in an `Rc`.
         unsafe {
             Rc::increment_strong_count(scope);
             Some(Rc::from_raw(scope))
@@ -69,7 +70,7 @@ impl Scope {
         body()
     }
 
-    /// Drops the future of every task that is left; answers how many there were. A task that is
+    /// Drops the future of every task that is left; returns how many there were. A task that is
     /// being polled right now is not among them: it is dropped when its poll returns.
     pub(crate) fn stop_all(&self) -> usize {
         queue::with(|queue| {

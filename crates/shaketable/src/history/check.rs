@@ -1,12 +1,16 @@
-//! Whether a history has an explanation, and if not, the least of it that shows so.
+//! Whether a history has an explanation, and if not, the smallest part that shows it.
 //!
-//! What is shown must be honest: whoever reads it must be able to conclude that the whole has no explanation. These cuts are.
+//! What is shown must be honest: from the part alone a reader can conclude that the whole has no
+//! explanation. These cuts keep that promise.
 //!
-//! * A beginning: of an explained history each beginning is explained. So it is up to a version: what comes later in that order has not been seen.
-//! * The rest, after a moment that no operation spans, if what came before can only have left the object in one state.
-//! * The history without some of its reads: of an explained history they can be left out.
+//! * A beginning: if a history has an explanation, so has every beginning of it. The same holds up
+//!   to a version: what comes later in that order has not been seen.
+//! * The rest, after a moment that no operation spans, if what came before can only have left the
+//!   object in one state.
+//! * The history without some of its reads: leaving out a read never takes an explanation away.
 //!
-//! A write cannot be left out, because what follows may have seen it, and neither can an operation of unknown fate.
+//! A write cannot be left out, because what follows may have seen it, and neither can an operation
+//! of unknown fate.
 
 use super::models::Model;
 use super::search::{Search, Step, Walk};
@@ -68,7 +72,8 @@ struct Problem<'a, M: Model> {
 }
 
 impl<'a, M: Model> Problem<'a, M> {
-    /// The history up to a moment: what was called later is not in it, what returned later has not returned.
+    /// The history up to a moment: what was called later is not in it, what returned later has not
+    /// returned.
     fn new(records: &'a [Record<M>], until: u64) -> Self {
         let mut steps = Vec::new();
         for record in records.iter().filter(|record| record.called <= until) {
@@ -79,7 +84,7 @@ impl<'a, M: Model> Problem<'a, M> {
                 }
                 Outcome::Returned { .. } | Outcome::Unknown => (None, None),
             };
-            // A read whose answer never came says nothing.
+            // A read that never returned shows nothing.
             if returned.is_none() && M::is_read(&record.operation) {
                 continue;
             }
@@ -105,7 +110,8 @@ impl<'a, M: Model> Problem<'a, M> {
         matches!(self.answer(budget), Walk::Exhausted { .. })
     }
 
-    /// This contradiction up to the lowest version that will do. All of it, where something returned without one: that may have been before or after.
+    /// This contradiction up to the lowest version that is enough to show it. All of it where
+    /// something returned without a version: that may have been before or after.
     fn lowest_versions(self, budget: &mut u64) -> Self {
         let returned = self.steps.iter().filter(|step| step.returned.is_some());
         let Some(mut keys) = returned
@@ -146,7 +152,8 @@ impl<'a, M: Model> Problem<'a, M> {
         }
     }
 
-    /// The least rest of this contradiction that is one by itself, and how many operations were before it.
+    /// The least rest of this contradiction that is one by itself, and how many operations were
+    /// before it.
     fn latest_rest(&self, budget: &mut u64) -> Option<(Self, usize)> {
         self.cuts().into_iter().take(CUTS_TRIED).find_map(|moment| {
             let (before, after): (Vec<_>, Vec<_>) = self
@@ -173,7 +180,8 @@ impl<'a, M: Model> Problem<'a, M> {
         })
     }
 
-    /// The moments that no operation spans, latest first. Those of unknown fate have no end, and span nothing.
+    /// The moments that no operation spans, latest first. Those of unknown fate have no end, and
+    /// span nothing.
     fn cuts(&self) -> Vec<u64> {
         let mut cuts = Vec::new();
         let mut last_return = 0;
@@ -189,9 +197,11 @@ impl<'a, M: Model> Problem<'a, M> {
         cuts
     }
 
-    /// The state in which these operations leave the object, if there is only one, and which operations of unknown fate happened then.
+    /// The state in which these operations leave the object, if there is only one, and which
+    /// operations of unknown fate happened then.
     ///
-    /// Of two ways to the same state the one in which fewer of those have happened leaves all possibilities of the other.
+    /// Of two paths to the same state, the one in which fewer of those have happened leaves open
+    /// everything that the other does.
     fn only_end(&self, budget: &mut u64) -> Option<(M::State, BTreeSet<usize>)> {
         let mut only: Option<(M::State, BTreeSet<usize>)> = None;
         let mut several = false;
@@ -243,9 +253,9 @@ impl<'a, M: Model> Problem<'a, M> {
     }
 }
 
-/// After so many steps a search gives up: some seconds, in a program that is not optimised.
+/// A search gives up after this many steps: a few seconds, in a program that is not optimised.
 const STEPS_MAX: u64 = 1_000_000;
-/// The same for all searches together that only make the answer shorter.
+/// The same for all searches together that only make the contradiction shorter.
 const CUT_STEPS_MAX: u64 = 4 * STEPS_MAX;
 /// How many moments are tried for the same purpose.
 const CUTS_TRIED: usize = 8;

@@ -1,17 +1,20 @@
-//! Histories: what every client asked and was told, to be checked linearizable.
+//! Histories: what every client called and what was returned, checked for linearizability.
 //!
-//! A counter that ends with the right number may have shown wrong ones in between. A [`History`] keeps each operation with
-//! the moment it was called, the moment it returned, and what it returned, and [`History::check`] asks whether there is *one* order of them all that
-//! explains every answer: an order in which what returned before something else was called comes before it.
+//! A counter that ends with the right number may have shown wrong ones in between. A [`History`]
+//! keeps each operation with the moment it was called, the moment it returned, and what it
+//! returned. [`History::check`] looks for *one* order of all of them that explains every result: an
+//! order in which an operation that returned before another was called also comes before it.
 //!
-//! * An operation of unknown fate (1021, `maybe_committed`) may have happened at any time since its call, or never. This is what a
-//!   hand-written check gets wrong first.
-//! * Where FoundationDB gives a version it is used: operations that committed or read at known versions have the order of these, which leaves
-//!   little to search.
-//! * A contradiction is cut down before it is shown: to the shortest beginning of the history that has no explanation, without what can only have left
-//!   one state before it, and without the reads that do not matter.
+//! * An operation of unknown fate (1021, `maybe_committed`) may have happened at any time since its
+//!   call, or never. This is what a hand-written check gets wrong first.
+//! * Where FoundationDB gives a version it is used: operations that committed or read at known
+//!   versions are ordered by them, which leaves little to search.
+//! * A contradiction is cut down before it is shown: to the shortest beginning of the history that
+//!   has no explanation, without what can only have left one state before it, and without the reads
+//!   that do not matter.
 //!
-//! The clients of a simulation share one thread, so they share a history by its name: no database is needed to bring their parts together.
+//! The clients of a simulation share one thread, so they share a history by its name: no database
+//! is needed to bring their parts together.
 
 mod check;
 mod models;
@@ -75,7 +78,7 @@ enum Outcome<O> {
     Unknown,
     /// It certainly did not happen.
     Failed,
-    /// It happened, and answered.
+    /// It happened, and returned this.
     Returned {
         at: u64,
         output: O,
@@ -83,7 +86,8 @@ enum Outcome<O> {
     },
 }
 
-/// The place that a version gives to an operation: a read sees all that was committed up to its version.
+/// The place that a version gives to an operation: a read sees all that was committed up to its
+/// version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Order {
     Committed(i64),
@@ -100,7 +104,8 @@ impl Order {
     }
 }
 
-/// An operation that was called and has not returned. Dropped without an answer, its fate is unknown.
+/// An operation that was called and has not returned. If it is dropped without a result, its fate
+/// is unknown.
 ///
 /// ```
 /// # use shaketable::history::{Counter, CounterOperation, History};
@@ -134,7 +139,7 @@ impl<M: Model> Clone for History<M> {
 }
 
 impl<M: Model> History<M> {
-    /// An empty history, known to its clones alone.
+    /// An empty history, shared only with its clones.
     ///
     /// ```
     /// # use shaketable::history::{Counter, CounterOperation, History};
@@ -176,7 +181,7 @@ impl<M: Model> History<M> {
         })
     }
 
-    /// Writes down that a client is about to do something.
+    /// Records that a client is about to do something.
     ///
     /// ```
     /// # use shaketable::history::{Counter, CounterOperation, History};
@@ -217,13 +222,15 @@ impl<M: Model> History<M> {
         self.len() == 0
     }
 
-    /// Whether one order explains every answer.
+    /// Whether one order explains every result.
     ///
-    /// A contradiction is also written to stderr, where a test shows it, and to the trace, as one `WorkloadHistory` for each operation: an
-    /// error of a phase is cut to a line there.
+    /// A contradiction is also written to stderr, where a test shows it, and to the trace, as one
+    /// `WorkloadHistory` event per operation, because the trace cuts the error of a phase to one
+    /// line.
     ///
-    /// Thousands of operations are quick if few of them overlap, or if most have versions. Otherwise the search is exponential, and ends undecided after
-    /// a million steps ([`NotLinearizable::is_undecided`]).
+    /// Thousands of operations are quick if few of them overlap, or if most have versions.
+    /// Otherwise the search is exponential, and ends undecided after a million steps
+    /// ([`NotLinearizable::is_undecided`]).
     ///
     /// ```
     /// # use shaketable::history::{Counter, CounterOperation, History};
@@ -247,7 +254,7 @@ impl<M: Model> Records<M> {
 }
 
 impl<M: Model> Call<M> {
-    /// The operation happened, and answered this.
+    /// The operation happened, and returned this.
     ///
     /// ```
     /// # use shaketable::history::{Counter, CounterOperation, History};
@@ -290,7 +297,8 @@ impl<M: Model> Call<M> {
         self.end(output, Some(Order::Read(version)));
     }
 
-    /// The operation may have happened, and may still happen: `commit_unknown_result`, a time-out, a client that gave up.
+    /// The operation may have happened, and may still happen: `commit_unknown_result`, a timeout, a
+    /// client that gave up.
     ///
     /// ```
     /// # use shaketable::history::{Counter, CounterOperation, History};
@@ -302,7 +310,8 @@ impl<M: Model> Call<M> {
     /// ```
     pub fn unknown(self) {}
 
-    /// The operation certainly did not happen: a conflict that was not tried again, an error before the commit.
+    /// The operation certainly did not happen: a conflict that was not tried again, an error before
+    /// the commit.
     ///
     /// ```
     /// # use shaketable::history::{Counter, CounterOperation, History};

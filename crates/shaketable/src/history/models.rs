@@ -1,10 +1,10 @@
-//! What objects do when nobody disturbs them.
+//! Sequential models: what an object does when its operations come one after another.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// An object as a sequential program: a state, and what each operation does to it and answers.
+/// An object as a sequential program: a state, and what each operation does to it and returns.
 ///
 /// ```
 /// use shaketable::history::{History, Model};
@@ -27,20 +27,20 @@ use std::hash::Hash;
 /// assert!(history.check().is_err());
 /// ```
 pub trait Model: 'static {
-    /// What the object is.
+    /// The state of the object.
     type State: Clone + Eq + Hash + Debug;
-    /// What one can do with it.
+    /// The operations on it.
     type Operation: PartialEq + Debug;
-    /// What it answers.
+    /// What an operation returns.
     type Output: PartialEq + Debug;
 
     /// The object before the first operation.
     fn initial() -> Self::State;
 
-    /// Does an operation.
+    /// Applies an operation and returns its result.
     fn apply(state: &mut Self::State, operation: &Self::Operation) -> Self::Output;
 
-    /// Whether an operation only looks. Those that do may be left out of what is shown of a contradiction.
+    /// Whether an operation only reads. Reads may be left out when a contradiction is shown.
     fn is_read(_operation: &Self::Operation) -> bool {
         false
     }
@@ -60,7 +60,7 @@ pub trait Model: 'static {
 #[derive(Debug)]
 pub struct Register<T>(std::marker::PhantomData<T>);
 
-/// What one does with a [`Register`].
+/// The operations of a [`Register`].
 ///
 /// ```
 /// use shaketable::history::{Model, Register, RegisterOperation};
@@ -72,11 +72,12 @@ pub struct Register<T>(std::marker::PhantomData<T>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegisterOperation<T> {
-    /// Answers the value.
+    /// Returns the value.
     Read,
-    /// Sets the value; answers `None`.
+    /// Sets the value; returns `None`.
     Write(T),
-    /// Sets the value to the second if it is the first; answers the first if it did, and else `None`.
+    /// Sets the value to the second if it equals the first; returns the first if it did, otherwise
+    /// `None`.
     CompareAndSet(T, T),
 }
 
@@ -121,7 +122,7 @@ impl<T: Clone + Eq + Hash + Debug + 'static> Model for Register<T> {
 #[derive(Debug)]
 pub struct Counter;
 
-/// What one does with a [`Counter`].
+/// The operations of a [`Counter`].
 ///
 /// ```
 /// use shaketable::history::{Counter, CounterOperation, Model};
@@ -132,11 +133,11 @@ pub struct Counter;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterOperation {
-    /// Answers the number.
+    /// Returns the number.
     Read,
-    /// Adds, and answers nothing.
+    /// Adds, and returns `None`.
     Add(i64),
-    /// Adds, and answers the sum.
+    /// Adds, and returns the sum.
     AddAndGet(i64),
 }
 
@@ -181,7 +182,7 @@ impl Model for Counter {
 #[derive(Debug)]
 pub struct Set<T>(std::marker::PhantomData<T>);
 
-/// What one does with a [`Set`].
+/// The operations of a [`Set`].
 ///
 /// ```
 /// use shaketable::history::{Model, Set, SetOperation};
@@ -193,11 +194,11 @@ pub struct Set<T>(std::marker::PhantomData<T>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetOperation<T> {
-    /// Puts a value in; answers nothing.
+    /// Puts a value in; returns `None`.
     Add(T),
-    /// Takes a value out; answers nothing.
+    /// Takes a value out; returns `None`.
     Remove(T),
-    /// Answers all values.
+    /// Returns all values.
     Read,
 }
 
@@ -243,7 +244,7 @@ impl<T: Clone + Ord + Hash + Debug + 'static> Model for Set<T> {
 #[derive(Debug)]
 pub struct Queue<T>(std::marker::PhantomData<T>);
 
-/// What one does with a [`Queue`].
+/// The operations of a [`Queue`].
 ///
 /// ```
 /// use shaketable::history::{Model, Queue, QueueOperation};
@@ -254,9 +255,9 @@ pub struct Queue<T>(std::marker::PhantomData<T>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueOperation<T> {
-    /// Puts a value at the end; answers nothing.
+    /// Puts a value at the end; returns `None`.
     Push(T),
-    /// Takes the value at the front; `None` when there is none.
+    /// Takes the value at the front; returns `None` when the queue is empty.
     Pop,
 }
 
@@ -294,7 +295,7 @@ impl<T: Clone + Eq + Hash + Debug + 'static> Model for Queue<T> {
 #[derive(Debug)]
 pub struct AppendList<T>(std::marker::PhantomData<T>);
 
-/// What one does with an [`AppendList`].
+/// The operations of an [`AppendList`].
 ///
 /// ```
 /// use shaketable::history::{AppendList, ListOperation, Model};
@@ -306,9 +307,9 @@ pub struct AppendList<T>(std::marker::PhantomData<T>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListOperation<T> {
-    /// Puts a value at the end; answers nothing.
+    /// Puts a value at the end; returns `None`.
     Append(T),
-    /// Answers the whole list.
+    /// Returns the whole list.
     Read,
 }
 

@@ -1,13 +1,16 @@
-//! The search for an order that explains every answer.
+//! The search for an order that explains every result.
 //!
-//! It goes as Wing and Gong proposed and Lowe improved: take an operation that nothing else must precede, do it, see whether it answers as it did,
-//! go on; where that ends, go back. Two ways that did the same operations and left the same state need not both be followed, and of
-//! several operations that do the same only the earliest is tried.
+//! It goes as Wing and Gong proposed and Lowe improved: take an operation that nothing else must
+//! precede, apply it, compare the result with the recorded one, and continue; at a dead end,
+//! backtrack. Two paths that applied the same operations and left the same state need not both be
+//! followed, and of several operations that do the same only the earliest is tried.
 //!
-//! Precedence has two sources: an operation that returned before another was called, and the versions that FoundationDB gave to both. An
-//! operation of unknown fate has neither end nor version, so it precedes nothing, and it may be left out. So whether an operation may come next is
-//! asked of two numbers, the earliest return and the lowest version of those that are not done, and a history of thousands of operations of
-//! which few overlap costs little more than to walk through it.
+//! Precedence has two sources: an operation that returned before another was called, and the
+//! versions that FoundationDB gave to both. An operation of unknown fate has neither end nor
+//! version, so it precedes nothing, and it may be left out. So two numbers decide whether an
+//! operation may come next, the earliest return and the lowest version of those that are not done,
+//! and checking a history of thousands of operations of which few overlap costs little more than
+//! walking through it.
 
 use super::models::Model;
 use super::{Order, Record};
@@ -35,7 +38,7 @@ impl<M: Model> Clone for Step<'_, M> {
 pub(super) enum Walk<M: Model> {
     /// An explanation was found, and was enough.
     Stopped,
-    /// All was tried: the longest part of an order that was found, and the state it leaves.
+    /// Everything was tried: the longest partial order that was found, and the state it leaves.
     Exhausted {
         longest: Vec<usize>,
         state: M::State,
@@ -47,15 +50,17 @@ pub(super) enum Walk<M: Model> {
 /// Where the search is.
 pub(super) struct Search<'s, 'a, M: Model> {
     steps: &'s [Step<'a, M>],
-    /// Those that returned, in the order of their calls, and then those of unknown fate, in that order, too: whether one of unknown fate happened is
-    /// only to be asked where nothing else goes on.
+    /// Those that returned, in the order of their calls, and then those of unknown fate, in that
+    /// order, too: an operation of unknown fate is only tried where no other one can come next.
     candidates: Vec<usize>,
     /// How many of the candidates returned.
     required: usize,
-    /// For each candidate one that was called before it, did the same with the same answer, and returned no later. Wherever the later one could
-    /// have happened, the earlier one could, and the other way round, so it need not be tried while the earlier one is left.
+    /// For each candidate one that was called before it, did the same with the same result, and
+    /// returned no later. Wherever the later one could have happened, the earlier one could, and
+    /// the other way round, so it need not be tried while the earlier one is left.
     twins: Vec<Option<usize>>,
-    /// Whether nothing else can come in place of a candidate: no other way leads to where it leads, and there is nothing to remember.
+    /// Whether nothing else can take a candidate's place: no other path leads to the same state, so
+    /// there is nothing to remember.
     alone: Vec<bool>,
     /// The candidates in their own order, in that of their returns, and in that of their versions.
     open: Line<usize>,
@@ -99,7 +104,8 @@ impl<'s, 'a, M: Model> Search<'s, 'a, M> {
         }
     }
 
-    /// Calls `found` with each explanation, the operations of it and the state they leave, until it answers `true`.
+    /// Calls `found` with each explanation, its operations and the state they leave, until it
+    /// returns `true`.
     pub(super) fn walk(
         &mut self,
         start: &M::State,
@@ -108,7 +114,8 @@ impl<'s, 'a, M: Model> Search<'s, 'a, M> {
     ) -> Walk<M> {
         let mut seen: HashSet<u128, BuildHasherDefault<DefaultHasher>> = HashSet::default();
         let mut longest: (Vec<usize>, M::State) = (Vec::new(), start.clone());
-        // One frame for each operation done: the state before it, and the next candidate to try in its place.
+        // One frame for each operation done: the state before it, and the next candidate to try in
+        // its place.
         let mut frames: Vec<(M::State, usize)> = vec![(start.clone(), 0)];
         while let Some((state, next)) = frames.last() {
             let is_explained = self.returns.least().is_none();
@@ -156,16 +163,19 @@ impl<'s, 'a, M: Model> Search<'s, 'a, M> {
         &self.steps[self.candidates[candidate]]
     }
 
-    /// The state after a candidate, if it answers as it did.
+    /// The state after a candidate, if its result is the recorded one.
     fn try_on(&self, state: &M::State, candidate: usize) -> Option<M::State> {
         let step = self.step(candidate);
         let mut after = state.clone();
         let output = M::apply(&mut after, &step.record.operation);
-        let answers = step.returned.is_none_or(|(_, told)| *told == output);
-        answers.then_some(after)
+        let agrees = step
+            .returned
+            .is_none_or(|(_, recorded)| *recorded == output);
+        agrees.then_some(after)
     }
 
-    /// Whether a candidate follows one of unknown fate that could as well come after it. That one is to happen where it makes a difference.
+    /// Whether a candidate follows one of unknown fate that could just as well come after it. An
+    /// operation of unknown fate is placed only where it makes a difference.
     fn is_in_vain(&self, frames: &[(M::State, usize)], candidate: usize) -> bool {
         let Some(last) = self.last_unknown().filter(|_| candidate < self.required) else {
             return false;
@@ -228,7 +238,8 @@ impl<'s, 'a, M: Model> Search<'s, 'a, M> {
         }
     }
 
-    /// Stands for what is done, what it left, and what may follow. That two which differ share one is as good as impossible: it has 128 bits.
+    /// Stands for what is done, what it left, and what may follow. It has 128 bits, so a collision
+    /// is practically impossible.
     fn fingerprint(&self, state: &M::State) -> u128 {
         let mut hasher = DefaultHasher::new();
         (self.last_unknown(), state).hash(&mut hasher);
@@ -240,7 +251,8 @@ impl<'s, 'a, M: Model> Search<'s, 'a, M> {
     }
 }
 
-/// How many operations before another one are asked whether they did the same. More are never under way at once.
+/// How many earlier operations are compared with one to see whether they did the same. More are
+/// never under way at once.
 const TWINS_TRIED: usize = 64;
 
 /// Whether the second, which was called later, can always change places with the first.
@@ -259,7 +271,8 @@ fn word(candidate: u64) -> u128 {
     half(0) | half(1) << 64
 }
 
-/// For each candidate whether it neither overlaps another one, unless versions order the two, nor follows one of unknown fate.
+/// For each candidate whether it neither overlaps another one, unless versions order the two, nor
+/// follows one of unknown fate.
 fn alone<'r, 'a: 'r, M: Model>(
     count: usize,
     required: usize,

@@ -1,15 +1,16 @@
-//! A contradiction, as it is told.
+//! How a contradiction is shown.
 
 use crate::context::{Severity, WorkloadContext};
 use crate::details;
 use std::error::Error;
 use std::fmt;
 
-/// A history for which there is no order that explains every answer.
+/// A history for which no order explains every result.
 ///
-/// Its text is the smallest part of the history that shows it, and the state in which it finds the object, in the order of the calls: client, operation, answer, the moments of call and
-/// return (one tick for each), and the version where there is one. Then the end of the longest order that explains a part of it, and the
-/// state that it leaves.
+/// Its text is the smallest part of the history that shows it, and the state in which it finds the
+/// object, in the order of the calls: client, operation, result, the moments of call and return
+/// (one tick for each), and the version where there is one. Then the end of the longest order that
+/// explains a part of it, and the state that it leaves.
 ///
 /// ```
 /// # use shaketable::history::{Counter, CounterOperation, History};
@@ -22,7 +23,7 @@ use std::fmt;
 ///     "not linearizable: no order of these 1 of 2 operations explains every answer\n\
 ///     \x20 1 before these can only leave 1\n\
 ///     \x20 client 1: Read -> Some(0)  [3, 4]\n\
-///     none of them, done first, answers as it did"
+///     none of them, done first, returns what was recorded"
 /// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +108,7 @@ impl NotLinearizable {
     }
 }
 
-/// Brings a contradiction to where it is read.
+/// Writes a contradiction to stderr and to the trace, where it is read.
 pub(super) fn tell(error: &NotLinearizable) {
     let Some(context) = WorkloadContext::current() else {
         return;
@@ -162,13 +163,13 @@ impl fmt::Display for NotLinearizable {
         }
         last_of(f, &contradiction.least, OPERATIONS_SHOWN)?;
         if contradiction.longest.is_empty() {
-            return write!(f, "none of them, done first, answers as it did");
+            return write!(f, "none of them, done first, returns what was recorded");
         }
         writeln!(f, "the longest order that explains a part:")?;
         last_of(f, &contradiction.longest, ORDER_SHOWN)?;
         write!(
             f,
-            "leaves {}, and nothing that is left answers so",
+            "leaves {}, and none of the rest returns what was recorded",
             contradiction.state
         )
     }

@@ -26,7 +26,7 @@ fn a_read_cannot_see_less_than_an_earlier_one() {
 not linearizable: no order of these 1 of 3 operations explains every answer
   2 before these can only leave Some(1)
   client 1: Read -> None  [4, 5]
-none of them, done first, answers as it did";
+none of them, done first, returns what was recorded";
     assert_eq!(error, expected);
 }
 
@@ -105,7 +105,7 @@ fn a_contradiction_is_cut_down_to_what_shows_it() {
 not linearizable: no order of these 1 of 121 operations explains every answer
   60 before these can only leave 30
   client 0: Read -> Some(29)  [121, 122]
-none of them, done first, answers as it did";
+none of them, done first, returns what was recorded";
     assert_eq!(error, expected);
 }
 
@@ -129,7 +129,7 @@ not linearizable: no order of these 2 of 64 operations explains every answer
   client 0: Read -> Some(36)  [126, 127]
 the longest order that explains a part:
   client 2: Add(5) (fate unknown)  [121, …
-leaves 35, and nothing that is left answers so";
+leaves 35, and none of the rest returns what was recorded";
     assert_eq!(error, expected);
 }
 
@@ -138,7 +138,8 @@ fn what_committed_later_does_not_hide_a_contradiction() {
     let history = History::<Counter>::new();
     let add = |client| history.call(client, CounterOperation::AddAndGet(1));
     add(0).committed(Some(1), 100);
-    // It is under way while the others commit, and could have been what they counted, but for its version.
+    // It is under way while the others commit, and could have been what they counted, but for its
+    // version.
     let late = add(1);
     add(0).committed(Some(3), 200);
     for round in 3..20 {
@@ -150,13 +151,14 @@ fn what_committed_later_does_not_hide_a_contradiction() {
 not linearizable: no order of these 1 of 20 operations explains every answer
   1 before these can only leave 1
   client 0: AddAndGet(1) -> Some(3)  [4, 5] at version 200
-none of them, done first, answers as it did";
+none of them, done first, returns what was recorded";
     assert_eq!(error, expected);
 }
 
 #[test]
 fn thousands_of_operations_are_explained_and_contradicted() {
-    // Eight clients at a time, no versions; in every other block one of them does not know what it did, and did it in half of these.
+    // Eight clients at a time, no versions; in every other block one of them does not know what it
+    // did, and did it in half of these.
     let history = History::<Counter>::new();
     let mut value = 0;
     for block in 0..250 {
@@ -286,7 +288,8 @@ fn known<M: Model>(records: &[Record<M>], until: u64) -> Vec<Known<'_, M>> {
         .collect()
 }
 
-/// Whether some permutation of the required operations, and of any of the others, explains the answers.
+/// Whether some permutation of the required operations, and of any of the others, explains the
+/// answers.
 fn exhaustive<M: Model>(start: &M::State, known: &[Known<'_, M>], done: u32) -> bool {
     let open = |index: usize| done & 1 << index == 0;
     if (0..known.len()).all(|index| !open(index) || known[index].returned.is_none()) {
@@ -332,8 +335,9 @@ impl Dice {
     }
 }
 
-/// A history of up to seven operations, three at a time, of an object that is now and then wrong: it answers from the past, it forgets a write, it
-/// gives a version that is not its own. One of three histories has versions.
+/// A history of up to seven operations, three at a time, of an object that is now and then wrong:
+/// it answers from the past, it forgets a write, it gives a version that is not its own. One of
+/// three histories has versions.
 fn random<M: Model>(dice: &mut Dice, operation: fn(&mut Dice) -> M::Operation) -> History<M> {
     let history = History::<M>::new();
     let has_versions = dice.one_in(3);

@@ -5,7 +5,7 @@ use shaketable_abi::v1::{FDBWorkloadContext, FDBWorkloadContextVt, OpaqueWorkloa
 use shaketable_abi::{FDBFuture, FDBSeverity, FDBStringPair};
 use std::ffi::{CStr, CString, c_int};
 
-/// The host's context, checked. Whoever holds it makes sure that the host still does: see
+/// The host's context, checked. Its owner makes sure that the host still holds it, too: see
 /// `WorkloadContext`, the only user.
 #[derive(Clone, Copy)]
 pub(crate) struct HostContext {
@@ -119,7 +119,7 @@ impl HostContext {
         call!(self, shared_random_number())
     }
 
-    /// A future that is ready after so many simulated seconds; `None` on a host without `delay`
+    /// A future that is ready after this many simulated seconds; `None` on a host without `delay`
     /// (the C++ ABI before 7.4.6).
     pub(crate) fn delay(&self, seconds: f64) -> Option<*mut FDBFuture> {
         let delay = self.table.delay?;

@@ -34,12 +34,12 @@ impl HostMetrics {
         })))))
     }
 
-    /// The host takes its list back; copies that somebody kept do nothing from now on.
+    /// The host takes its list back; copies that are still held do nothing from now on.
     pub(crate) fn close(&self) {
         self.0.set(None);
     }
 
-    /// Announces `count` more metrics. Answers whether the list is still open.
+    /// Announces `count` more metrics. Returns whether the list is still open.
     pub(crate) fn reserve(&self, count: usize) -> bool {
         let Some(open) = self.0.get() else {
             return false;
@@ -50,7 +50,7 @@ impl HostMetrics {
         true
     }
 
-    /// Appends a metric. Answers whether the list is still open.
+    /// Appends a metric. Returns whether the list is still open.
     pub(crate) fn push(&self, key: &CStr, format: &CStr, value: f64, average: bool) -> bool {
         let Some(open) = self.0.get() else {
             return false;

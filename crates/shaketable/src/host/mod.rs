@@ -1,8 +1,8 @@
 //! The host's side of the ABI, behind safe functions.
 //!
-//! Every call from the library into the host goes through this module, and all the `unsafe` of those
-//! calls is here. A handle is checked once, when the host hands it over: a null table or a null
-//! function is refused there with a sentence, so that nothing further inside needs to doubt.
+//! Every call from the library into the host goes through this module, and all the `unsafe` of
+//! those calls is here. A handle is checked once, when the host hands it over: a null table or a
+//! null function is refused there with a message, so the code further inside can rely on it.
 
 mod context;
 mod metrics;

@@ -4,8 +4,8 @@ use shaketable_abi::v1::{FDBPromise, OpaquePromise};
 
 /// A promise that is kept exactly once.
 ///
-/// Dropped without [`send`](HostPromise::send) it is broken, which aborts the whole run; so every
-/// path of this crate sends.
+/// A promise dropped without [`send`](HostPromise::send) is broken, which aborts the whole run; so
+/// every path of this crate sends.
 pub(crate) struct HostPromise {
     inner: *mut OpaquePromise,
     send: unsafe extern "C" fn(*mut OpaquePromise, bool),
@@ -17,7 +17,7 @@ impl HostPromise {
     ///
     /// # Safety
     ///
-    /// `raw` is a promise of a v1 host that nobody else uses, or holds null pointers.
+    /// `raw` is a promise of a v1 host that nothing else uses, or holds null pointers.
     pub(crate) unsafe fn new(raw: FDBPromise) -> Result<Self, &'static str> {
         // SAFETY: by the caller's promise the table is readable or null.
         let table = unsafe { raw.vt.as_ref() }.ok_or("its table is null")?;

@@ -164,7 +164,7 @@ impl Host {
     }
 }
 
-/// Builds `tests/workloads/probe` with these features, and answers where the library is.
+/// Builds `tests/workloads/probe` with these features, and returns the path of the library.
 pub fn probe(features: &str) -> PathBuf {
     build_probe(features, features, &[])
 }
@@ -193,7 +193,7 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 fn build_probe(variant: &str, features: &str, more: &[&str]) -> PathBuf {
-    // All variants are built in the folder of this very test, where most dependencies are built
+    // All variants are built in the target folder of this test, where most dependencies are built
     // already, and under one name; so each is put aside before the next one is built.
     let _turn = turn();
     let mut command = Command::new(env!("CARGO"));
@@ -218,7 +218,7 @@ fn put_in_place(fresh: &Path, place: &Path) {
     fs::rename(fresh, place).expect("what was just built");
 }
 
-/// Waits until nobody else builds, also no other process: under nextest each test is one.
+/// Waits until no other test builds, also not in another process: under nextest each test is one.
 fn turn() -> fs::File {
     let file = fs::File::create(bench().join("lock")).expect("a file to lock");
     file.lock().expect("a lock");
@@ -282,7 +282,7 @@ fn bench() -> &'static Path {
     &BENCH
 }
 
-/// The target folder of this very build.
+/// The target folder of this build.
 fn target() -> PathBuf {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     temporary

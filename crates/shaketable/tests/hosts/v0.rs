@@ -1,4 +1,4 @@
-//! A host of FoundationDB 7.4.0 to 7.4.5 gets a sentence and an exit code, not a crash.
+//! A host of FoundationDB 7.4.0 to 7.4.5 gets a message and an exit code, not a crash.
 
 use crate::bench::{Host, probe};
 

@@ -42,7 +42,7 @@ fn a_workload_walks_through_all_phases_on_every_client() {
             .expect_line(&format!("client {client} trace info Dropped | Phases=3"))
             .expect_line(&format!("client {client} freed"));
     }
-    // What the phases of the three clients return is in their order: nobody waits for a callback
+    // What the phases of the three clients return is in their order: none waits for a callback
     // that will not come.
     let starts = run.lines("start ->");
     assert_eq!(starts.len(), 3, "{run}");
@@ -88,7 +88,7 @@ fn the_example_noop_runs_in_any_host() {
 #[test]
 fn a_library_with_one_workload_needs_no_name() {
     let run = HOST.run(&example("shared"), &["", "--option", "readers=2"]);
-    // This host knows no transactions, and says so by an error that the phase passes on.
+    // This host has no transactions, and returns an error that the phase passes on.
     run.expect_sound()
         .refuse("left option")
         .expect_line("client 0 setup -> true")

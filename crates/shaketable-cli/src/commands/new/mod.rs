@@ -21,13 +21,13 @@ pub fn new(args: &NewArgs) -> u8 {
             .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if !valid {
         eprintln!(
-            "error: `{name}` is no name for a crate: use letters, digits, `-` and `_`, and begin with a letter"
+            "error: `{name}` is not a valid crate name: use letters, digits, `-` and `_`, and begin with a letter"
         );
         return exit_codes::USAGE;
     }
     if folder.exists() {
         eprintln!(
-            "error: {} exists already: choose another name",
+            "error: {} already exists: choose another name",
             folder.display()
         );
         return exit_codes::SETUP_FAILED;
@@ -49,7 +49,8 @@ pub fn new(args: &NewArgs) -> u8 {
     exit_codes::PASSED
 }
 
-/// The source this program was built from, if it is still there: a crate can then depend on it by path.
+/// The source this program was built from, if it is still there: a crate can then depend on it by
+/// path.
 fn source_folder() -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = folder.canonicalize().ok()?;

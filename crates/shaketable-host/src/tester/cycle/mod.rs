@@ -1,9 +1,11 @@
 //! Cycle: FoundationDB's classic workload, which needs no library.
 //!
-//! The nodes of a ring are keys, and the value of each names the next. A transaction reads three neighbours and lets the second and the
-//! third change places. Whichever transactions conflict, are retried or die half-way, the ring stays one ring; a write that is
-//! lost, applied in half, or applied to what another transaction has changed meanwhile tears it, and `check` walks all of it. Options, rates, metrics and events are
-//! FoundationDB's; the transactions go through the same client that the C functions lead to.
+//! The nodes of a ring are keys, and the value of each names the next. A transaction reads three
+//! neighbours and lets the second and the third change places. Whichever transactions conflict, are
+//! retried or die half-way, the ring stays one ring; a write that is lost, applied in half, or
+//! applied to what another transaction has changed meanwhile tears it, and `check` walks all of it.
+//! Options, rates, metrics and events are FoundationDB's; the transactions go through the same
+//! client that the C functions lead to.
 
 mod options;
 mod ring;
@@ -29,11 +31,13 @@ pub(crate) const NAME: &str = "Cycle";
 /// How long its check may take, in simulated seconds.
 pub(super) const CHECK_TIMEOUT_SECONDS: f64 = 3000.0;
 
-/// How many transactions fill the database at once, how many bytes each writes, and over how many seconds they begin.
+/// How many transactions fill the database at once, how many bytes each writes, and over how many
+/// seconds they begin.
 const SETUP_WORKERS: usize = 40;
 const SETUP_BYTES: usize = 10_000;
 const SETUP_SECONDS: f64 = 0.25;
-/// After so many failed attempts to read the ring, it is worth a warning; after so many, faults stop.
+/// How many failed attempts to read the ring are worth a warning, and after how many the faults
+/// stop.
 const CHECKS_WARNED: u32 = 20;
 const CHECKS_BEFORE_PEACE: u32 = 50;
 /// The option with which the next write adds no conflict range.
@@ -179,7 +183,7 @@ impl Cycle {
     ) -> Result<(), Error> {
         let ring = &self.options.ring;
         if transaction.get(ring.key(begin), false).await?.is_some() {
-            // An earlier attempt of unknown fate has been made true.
+            // An earlier attempt of unknown fate did commit.
             return Ok(());
         }
         let mut after = ring.key(end).to_vec();
@@ -244,7 +248,7 @@ impl Cycle {
         let second = self.next_of(transaction, "KeyR", node).await?;
         let third = self.next_of(transaction, "KeyR2", second).await?;
         let fourth = self.next_of(transaction, "KeyR3", third).await?;
-        // Of no effect, if the cluster keeps the order of a transaction's writes.
+        // Has no effect if the cluster keeps the order of a transaction's writes.
         let mut end = ring.key(node).to_vec();
         end.extend_from_slice(b" end");
         transaction.clear_range(ring.key(node), end.into());
@@ -379,7 +383,7 @@ impl Cycle {
         }
     }
 
-    /// An error that no retry can mend.
+    /// An error that cannot be retried.
     fn give_up(&self, error: Error) {
         self.counts.errors.set(self.counts.errors.get() + 1);
         let event = self.event(Severity::Error, "CycleClient");

@@ -8,7 +8,7 @@ use shaketable_cluster::faults::{BadOption, Options};
 pub(crate) struct CycleOptions {
     /// How long transactions are made, in seconds.
     pub(super) test_duration: f64,
-    /// How many a second this client should make.
+    /// How many per second this client should make.
     pub(super) transactions_per_second: f64,
     /// By how many loops at once.
     pub(super) actors: usize,
@@ -19,7 +19,7 @@ pub(crate) struct CycleOptions {
     pub(super) ring: Ring,
 }
 
-/// More than this no cluster in one process can bear; a slip of the finger would take all memory.
+/// More nodes than this are too much for a cluster in one process: a typo would use up all memory.
 const NODES_MAX: f64 = 10_000_000.0;
 const ACTORS_MAX: f64 = 100_000.0;
 /// A rate to divide by.
@@ -32,7 +32,7 @@ impl CycleOptions {
         let transactions_per_second = wished / f64::from(clients);
         let actors = options.number("actorsPerClient", transactions_per_second / 5.0)?;
         let nodes = options.number("nodeCount", wished)?;
-        // A span of tracing that no client can see, and a fingerprint that a run here always has.
+        // Tracing that no client can see, and a fingerprint that every run has here anyway.
         options.number("traceParentProbability", 0.01)?;
         options.flag("unseedCheck", true)?;
         Ok(CycleOptions {

@@ -9,23 +9,23 @@ pub(super) struct Ring {
     pub(super) prefix: Vec<u8>,
 }
 
-/// What has become of a ring that is none.
+/// How a ring is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Torn {
     /// There are more nodes, or fewer.
     NodeCountChanged(usize),
-    /// The walk came back to the beginning after so many nodes.
+    /// The walk came back to the beginning after this many nodes.
     Shorter(usize),
     /// The walk did not come back after as many steps as there are nodes.
     Longer(usize),
     /// A node's key is not what it was.
     KeyChanged(usize),
-    /// A node's value is none.
+    /// A node's value does not name a node.
     InvalidValue(usize),
 }
 
 impl Torn {
-    /// FoundationDB's words for it.
+    /// FoundationDB's text for it.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Torn::NodeCountChanged(_) => "Node count changed",
@@ -64,7 +64,7 @@ impl Ring {
         self.text(1.0).into()
     }
 
-    /// The node a value names, unless it names none.
+    /// The node that a value names, if it names one.
     pub(super) fn node(&self, value: &[u8]) -> Option<usize> {
         let digits = value.strip_prefix(self.prefix.as_slice())?;
         let digits = std::str::from_utf8(digits).ok()?;

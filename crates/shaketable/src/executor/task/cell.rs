@@ -1,7 +1,7 @@
 //! The part of a task that depends on the type of its future.
 //!
-//! A [`Table`] of three functions is all that the rest of the executor knows of it. The future lives and
-//! dies in one place on the heap and is never moved, which is what pinning asks for.
+//! A [`Table`] of three functions is all that the rest of the executor knows of it. The future
+//! lives and dies in one place on the heap and is never moved, which is what pinning asks for.
 
 use super::{Failure, Header, JOINABLE, JoinError};
 use std::any::Any;
@@ -38,23 +38,23 @@ impl Table {
 #[repr(C)]
 struct Task<F: Future> {
     header: Header,
-    stage: UnsafeCell<Stage<F>>,
+    content: UnsafeCell<Content<F>>,
 }
 
-enum Stage<F: Future> {
+enum Content<F: Future> {
     Pending(F),
     Finished(Result<F::Output, JoinError>),
     Consumed,
 }
 
-/// Puts a task on the heap, for ever until its table's `deallocate`.
+/// Puts a task on the heap, until its table's `deallocate`.
 #[inline]
 pub(super) fn allocate<F: Future>(header: Header, future: F) -> NonNull<Header> {
     // Written in its place: a future can be large, and moving it twice costs twice.
     let mut cell = Box::<Task<F>>::new_uninit();
     cell.write(Task {
         header,
-        stage: UnsafeCell::new(Stage::Pending(future)),
+        content: UnsafeCell::new(Content::Pending(future)),
     });
     // SAFETY: written just above.
     let cell = unsafe { cell.assume_init() };
@@ -70,16 +70,16 @@ unsafe fn poll<F: Future, const JOIN: bool>(
 ) -> Polled {
     let polled = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the caller's promise.
-        let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
-        let Stage::Pending(future) = stage else {
+        let content = unsafe { &mut *header.cast::<Task<F>>().as_ref().content.get() };
+        let Content::Pending(future) = content else {
             return Poll::Ready(());
         };
         // SAFETY: the future never moves out of its heap cell: it is dropped in place.
         let future = unsafe { Pin::new_unchecked(future) };
         future.poll(context).map(|output| {
-            *stage = match JOIN {
-                true => Stage::Finished(Ok(output)),
-                false => Stage::Consumed,
+            *content = match JOIN {
+                true => Content::Finished(Ok(output)),
+                false => Content::Consumed,
             };
         })
     }));
@@ -103,16 +103,16 @@ unsafe fn poll<F: Future, const JOIN: bool>(
 /// As for [`poll`].
 unsafe fn discard<F: Future>(header: NonNull<Header>, reason: JoinError) -> Option<Failure> {
     // SAFETY: by the caller's promise.
-    let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
+    let content = unsafe { &mut *header.cast::<Task<F>>().as_ref().content.get() };
     let dropped = catch_unwind(AssertUnwindSafe(|| {
-        *stage = Stage::Finished(Err(reason));
+        *content = Content::Finished(Err(reason));
     }));
     // SAFETY: by the caller's promise.
     unsafe { settle::<F>(header) };
     dropped.err().map(Failure::panic)
 }
 
-/// Forgets an output nobody will ask for.
+/// Forgets an output that nothing will ask for.
 ///
 /// # Safety
 ///
@@ -122,8 +122,8 @@ unsafe fn settle<F: Future>(header: NonNull<Header>) {
     let cell = unsafe { header.cast::<Task<F>>().as_ref() };
     if cell.header.flags.get() & JOINABLE == 0 {
         // SAFETY: by the caller's promise.
-        let stage = unsafe { &mut *cell.stage.get() };
-        let output = std::mem::replace(stage, Stage::Consumed);
+        let content = unsafe { &mut *cell.content.get() };
+        let output = std::mem::replace(content, Content::Consumed);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
     }
 }
@@ -135,18 +135,19 @@ pub(super) unsafe fn take_output<F: Future>(
     header: NonNull<Header>,
 ) -> Option<Result<F::Output, JoinError>> {
     // SAFETY: by the caller's promise.
-    let stage = unsafe { &mut *header.cast::<Task<F>>().as_ref().stage.get() };
-    match std::mem::replace(stage, Stage::Consumed) {
-        Stage::Finished(output) => Some(output),
-        Stage::Pending(_) | Stage::Consumed => None,
+    let content = unsafe { &mut *header.cast::<Task<F>>().as_ref().content.get() };
+    match std::mem::replace(content, Content::Consumed) {
+        Content::Finished(output) => Some(output),
+        Content::Pending(_) | Content::Consumed => None,
     }
 }
 
 /// # Safety
 ///
-/// Home thread, the task is done, no reference and no joint left; `header` belongs to a task over `F`.
+/// Home thread, the task is done, no reference and no joint left; `header` belongs to a task over
+/// `F`.
 unsafe fn deallocate<F: Future>(header: NonNull<Header>) {
-    // Done, so future, output, scope and joiner are gone: what is left is memory.
-    // SAFETY: allocated by `allocate` with this very layout.
+    // Done, so future, output, scope and joiner are gone: what is left is memory. SAFETY: allocated
+    // by `allocate` with this layout.
     drop(unsafe { Box::from_raw(header.cast::<MaybeUninit<Task<F>>>().as_ptr()) });
 }

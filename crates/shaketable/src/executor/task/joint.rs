@@ -39,7 +39,8 @@ impl<T> Joint<T> {
     /// The output, once; `None` while the task runs.
     pub(in crate::executor) fn poll(&self, context: &Context<'_>) -> Poll<Result<T, JoinError>> {
         if self.is_done() {
-            // SAFETY: done, so nobody uses the stage; `take` fits the future by construction.
+            // SAFETY: done, so nothing else uses the content; `take` fits the future by
+            // construction.
             let output = unsafe { (self.take)(self.header) };
             return Poll::Ready(output.unwrap_or_else(|| Err(JoinError::taken())));
         }
@@ -48,7 +49,8 @@ impl<T> Joint<T> {
         let is_known = unsafe { (*joiner).as_ref() }.is_some_and(|w| w.will_wake(context.waker()));
         if !is_known {
             let waker = context.waker().clone();
-            // SAFETY: as above. The old waker is dropped afterwards, because that may run user code.
+            // SAFETY: as above. The old waker is dropped afterwards, because that may run user
+            // code.
             let old = unsafe { (*joiner).replace(waker) };
             drop(old);
         }
@@ -68,7 +70,8 @@ impl<T> Drop for Joint<T> {
         let task = TaskRef(self.header);
         let header = task.header();
         if task.is_done() {
-            // SAFETY: done, so nobody uses the stage; `take` fits the future by construction.
+            // SAFETY: done, so nothing else uses the content; `take` fits the future by
+            // construction.
             let output = AssertUnwindSafe(|| drop(unsafe { (self.take)(self.header) }));
             if let Err(payload) = catch_unwind(output) {
                 task.report(&Failure::panic(payload));

@@ -3,22 +3,22 @@
 //! Life of a task, in the words of the executor's contract:
 //!
 //! * it is born holding its future and one reference;
-//! * while it is polled the future is *out of its slot* (`POLLING`): a re-entrant poll finds nothing
-//!   to poll, a wake-up only queues;
+//! * while it is polled the future is *out of its slot* (`POLLING`): a re-entrant poll finds
+//!   nothing to poll, a wake-up only queues;
 //! * pending, the future goes back; ready, it is dropped at once, long before the last waker;
 //! * when the last waker is gone the task is gone, and if its future was still pending nothing in
-//!   the world could have woken it: it is dropped and its join handle learns so.
+//!   the world could have woken it: it is dropped and its join handle returns that error.
 //!
 //! # Threads
 //!
 //! A `Waker` may travel to any thread, so three fields are shared: the reference count (atomic),
-//! the home and the function table (never change). Everything else belongs to the home thread
-//! alone and is plain memory, which keeps the path everybody takes free of locks and of atomic
-//! operations other than the count. A foreign thread never frees a task and never touches its
-//! future: it hands what it holds to the home's inbox.
+//! the home and the function table (never change). Everything else belongs to the home thread alone
+//! and is plain memory, which keeps the common path free of locks and of atomic operations other
+//! than the count. A foreign thread never frees a task and never touches its future: it hands what
+//! it holds to the home's inbox.
 //!
-//! `cell` is what depends on the type of the future, `references` the count and the wakers, `joint` the
-//! join handle's hold.
+//! `cell` is what depends on the type of the future, `references` the count and the wakers, `joint`
+//! the join handle's hold.
 
 mod cell;
 mod joint;
@@ -44,7 +44,7 @@ use std::task::{Context, Poll, Waker};
 
 /// In the ready queue of its home thread.
 const QUEUED: u8 = 1;
-/// The future is out of its slot: somebody is polling it.
+/// The future is out of its slot: it is being polled.
 const POLLING: u8 = 1 << 1;
 /// The future is gone.
 const DONE: u8 = 1 << 2;
@@ -66,7 +66,7 @@ pub(super) struct Header {
     polls: Cell<u32>,
     /// Link of the ready queue.
     pub(super) next: Cell<Option<NonNull<Header>>>,
-    /// Who answers for this task: an `Rc` in raw form, or null. Given back as soon as the future is
+    /// The owner of this task: an `Rc` in raw form, or null. Given back as soon as the future is
     /// gone.
     scope: Cell<*const Scope>,
     /// Links of the scope's list.
@@ -79,7 +79,7 @@ pub(super) struct Header {
 pub(super) struct TaskRef(NonNull<Header>);
 
 impl TaskRef {
-    /// A task whose output nobody will ask for.
+    /// A task whose output nothing will ask for.
     pub(super) fn detached<F>(queue: &Queue, future: F) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -172,7 +172,7 @@ impl TaskRef {
         flags.set(flags.get() & !QUEUED);
     }
 
-    /// Counts a poll in the drain numbered `drain` and answers how many there were before.
+    /// Counts a poll in the drain numbered `drain` and returns how many there were before.
     pub(super) fn count_poll(&self, drain: u32) -> u32 {
         let header = self.header();
         if header.drain.replace(drain) != drain {
@@ -210,7 +210,7 @@ impl TaskRef {
         }
     }
 
-    /// Drops the future and tells the joiner why. Harmless on a task that is done.
+    /// Drops the future and leaves the reason for the joiner. Harmless on a task that is done.
     pub(super) fn stop(&self, queue: &Queue, reason: JoinError) {
         let header = self.header();
         let flags = header.flags.get();
@@ -271,7 +271,7 @@ impl TaskRef {
         Some(scope)
     }
 
-    /// Tells whoever answers for this task.
+    /// Reports to the owner of this task.
     pub(super) fn report(&self, failure: &Failure) {
         let scope = self.header().scope.get();
         let scope = (!scope.is_null()).then(|| {

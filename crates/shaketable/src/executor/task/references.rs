@@ -44,7 +44,7 @@ pub(super) unsafe fn release_at_home(queue: &Queue, header: NonNull<Header>) {
     }
     fence(Ordering::Acquire);
     if task.flags.get() & DONE == 0 {
-        // SAFETY: the count is zero, so nobody else knows the task.
+        // SAFETY: the count is zero, so nothing else refers to the task.
         return unsafe { abandon(queue, header) };
     }
     if task.flags.get() & JOINABLE == 0 {
@@ -71,7 +71,7 @@ unsafe fn abandon(queue: &Queue, header: NonNull<Header>) {
     last.release(queue);
 }
 
-/// Gives up a reference away from home: everybody but the last may simply go.
+/// Gives up a reference away from home: all but the last are simply dropped.
 #[cold]
 fn release_abroad(header: NonNull<Header>) {
     // SAFETY: the caller gives up a reference it holds.

@@ -1,4 +1,4 @@
-//! `spawn`, its handle, and what becomes of a task that nobody awaits.
+//! `spawn`, its handle, and what becomes of a task that is never awaited.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! The executor against a model of it, under random orders of events.
 //!
-//! The model is one line per task: is it open, has somebody asked it to end, is it over. After every
-//! drain the executor must agree with it, and at the end nothing may be left.
+//! The model is one line per task: is it open, was it asked to end, is it over. After
+//! every drain the executor must agree with it, and at the end nothing may be left.
 
 use super::*;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! A workload library with one workload per behaviour, for the tests of `shaketable`.
 //!
-//! The hosts in `tests/hosts` load it and drive it through the ABI; `tests/hosts.rs` says what must
-//! come out. The name of a workload says what it does; `Probe::start` is the list of them.
+//! The hosts in `tests/hosts` load it and drive it through the ABI, and check what comes out. The
+//! name of a workload says what it does; `Probe::start` is the list of them.
 
 use futures::FutureExt;
 use shaketable::{

@@ -1,8 +1,9 @@
-//! The clusters of an ordinary program: made when they are first opened, kept until the network ends.
+//! The clusters of an ordinary program: made when they are first opened, kept until the network
+//! ends.
 //!
-//! A cluster is the same miniature that a simulation runs, as one process on a network that costs nothing and the machine's
-//! clock. All databases that name the same cluster share it, as they would share a real one; it keeps its data while databases
-//! come and go.
+//! A cluster is the same miniature that a simulation runs, as one process on a network that costs
+//! nothing and the machine's clock. All databases that name the same cluster share it, as they
+//! would share a real one; it keeps its data while databases come and go.
 
 use crate::network::ClusterName;
 use crate::universe::Universe;
@@ -15,9 +16,9 @@ use shaketable_cluster::time_keeper;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
 use std::time::Duration;
 
-/// A cluster and the process that its clients speak as.
+/// A cluster and the process on which its clients run.
 #[derive(Clone)]
-pub(crate) struct EmbeddedCluster {
+pub(crate) struct ProgramCluster {
     cluster: Cluster,
     client: ProcessId,
 }
@@ -33,7 +34,7 @@ pub(crate) fn open_database(
         .objects(|objects| objects.clusters.get(&name).cloned())
         .flatten();
     let embedded = known.unwrap_or_else(|| {
-        let embedded = EmbeddedCluster::start(kernel);
+        let embedded = ProgramCluster::start(kernel);
         universe.objects(|objects| objects.clusters.insert(name.clone(), embedded.clone()));
         embedded
     });
@@ -63,12 +64,12 @@ pub(crate) fn open_database(
     )
 }
 
-/// What the cluster file would say if there were one.
+/// What the cluster file would contain if there were one.
 const CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 
-impl EmbeddedCluster {
-    fn start(kernel: &Kernel) -> EmbeddedCluster {
+impl ProgramCluster {
+    fn start(kernel: &Kernel) -> ProgramCluster {
         let name = || "program".to_owned();
         let cluster = Cluster::start(kernel, ClusterConfig::single_process(true));
         let client = kernel.add_process(ProcessSpec {
@@ -83,11 +84,12 @@ impl EmbeddedCluster {
         kernel.boot(client);
         let keeper = cluster.open_database(client, API_VERSION_MAX);
         time_keeper::start(kernel, client, keeper, unix_seconds());
-        EmbeddedCluster { cluster, client }
+        ProgramCluster { cluster, client }
     }
 }
 
-/// Tells `report`, once a second, which part of the second the calling thread has worked.
+/// Calls `report` once a second with the fraction of that second in which the calling thread
+/// worked.
 pub(crate) fn measure_busyness(kernel: &Kernel, report: impl Fn(f64) + 'static) {
     sample(kernel, kernel.now(), cpu_seconds(), report);
 }

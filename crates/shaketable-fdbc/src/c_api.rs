@@ -1,12 +1,14 @@
 //! What a host holds to hand out C handles of its own simulation.
 //!
-//! A host runs a kernel itself. Through a [`Border`] it lends databases of that kernel to the code under test and gives it futures
-//! (a delay, say) that are made of its own Rust futures. The code under test then calls the functions of `fdb_c.h` on
-//! them as it would in FoundationDB's simulator, and they post to that kernel's inbox. Nothing here is global:
-//! several borders, of several kernels, live side by side in one program.
+//! A host runs a kernel itself. Through a [`CApi`] it lends databases of that kernel to the code
+//! under test and gives it futures (a delay, say) that are made of its own Rust futures. The code
+//! under test then calls the functions of `fdb_c.h` on them as it would in FoundationDB's
+//! simulator, and they post to that kernel's inbox. Nothing here is global: several of these, each
+//! over a kernel of its own, live side by side in one program.
 //!
-//! When the border is dropped, everything that the code under test still holds is cut off: handles may be destroyed
-//! but do nothing any more, pending futures stay pending, and the lent databases are gone.
+//! When it is dropped, everything that the code under test still holds is cut off: handles may be
+//! destroyed but do nothing any more, pending futures stay pending, and the lent databases are
+//! gone.
 
 use crate::database::{FDBDatabase, LeaseBreach};
 use crate::future::FDBFuture;
@@ -23,25 +25,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The C API over one kernel of the host's own. Lives on the kernel's thread.
-pub struct Border {
+pub struct CApi {
     kernel: Kernel,
     universe: Arc<Universe>,
     lent: Vec<Arc<FDBDatabase>>,
 }
 
-impl Border {
-    /// A border of this kernel.
-    pub fn new(kernel: &Kernel) -> Border {
+impl CApi {
+    /// The C API over this kernel.
+    pub fn new(kernel: &Kernel) -> CApi {
         let universe = Arc::new(Universe::new(kernel.inbox()));
         universe.open();
-        Border {
+        CApi {
             kernel: kernel.clone(),
             universe,
             lent: Vec::new(),
         }
     }
 
-    /// Lends a database. The handle is valid as long as this border; destroying it does nothing.
+    /// Lends a database. The handle is valid as long as this value lives; destroying it does
+    /// nothing.
     pub fn lend_database(&mut self, database: Database) -> *mut FDBDatabase {
         let handle = FDBDatabase::lend(self.universe.clone(), database);
         let pointer = Arc::as_ptr(&handle).cast_mut();
@@ -49,7 +52,8 @@ impl Border {
         pointer
     }
 
-    /// Takes back what was lent under this handle. It stays valid, but to use it from now on is remembered.
+    /// Takes back what was lent under this handle. It stays valid, but each use from now on is
+    /// recorded.
     pub fn take_back(&self, handle: *const FDBDatabase) {
         let lent = self.lent.iter().find(|lent| Arc::as_ptr(lent) == handle);
         if let Some(lease) = lent.and_then(|lent| lent.lease()) {
@@ -57,7 +61,7 @@ impl Border {
         }
     }
 
-    /// What was done with lent databases that must not be, since the last call.
+    /// The forbidden uses of lent databases since the last call.
     pub fn take_breaches(&self) -> Vec<(*const FDBDatabase, LeaseBreach)> {
         let breaches = self.lent.iter().flat_map(|lent| {
             let lease = lent.lease().into_iter();
@@ -70,8 +74,9 @@ impl Border {
         breaches.collect()
     }
 
-    /// A future that becomes ready when `future` does, which runs as a task of `process`. Whoever gets the handle
-    /// destroys it; that, or `fdb_future_cancel`, drops a task that is still running.
+    /// A future that becomes ready when `future` does, which runs as a task of `process`. The code
+    /// under test destroys the handle; that, or `fdb_future_cancel`, drops a task that is still
+    /// running.
     pub fn future(
         &self,
         process: ProcessId,
@@ -96,7 +101,7 @@ impl Border {
         handle.into_raw()
     }
 
-    /// How many futures are pending: if none is, nothing of this border will ever wake the code under test.
+    /// How many futures are pending: if none is, nothing here will ever wake the code under test.
     pub fn pending_operations(&self) -> usize {
         let count = self.universe.objects(|objects| objects.operations.len());
         count.unwrap_or(0)
@@ -111,7 +116,7 @@ impl Border {
         all.unwrap_or_default()
     }
 
-    /// How many operations of a process have ended well so far, of those that had to wait.
+    /// How many operations of a process have succeeded so far, of those that had to wait.
     pub fn operations_done(&self, process: ProcessId) -> u64 {
         let done = self
             .universe
@@ -119,13 +124,14 @@ impl Border {
         done.unwrap_or(0)
     }
 
-    /// From now on the stack of every call is looked at and kept while the call is outstanding.
+    /// From now on the stack of every call is recorded and kept while the call is outstanding.
     pub fn note_stacks(&self, probe: StackProbe) {
         // A second one would be the same.
         let _ = self.universe.stack_probe.set(Box::new(probe));
     }
 
-    /// Calls `observer` for each error that reaches the code under test as the result of an operation, just before it does.
+    /// Calls `observer` for each error that reaches the code under test as the result of an
+    /// operation, just before it does.
     pub fn observe_errors(&self, observer: impl Fn(Error) + 'static) {
         let observer = Rc::new(observer);
         self.universe
@@ -139,7 +145,7 @@ impl Border {
     }
 }
 
-impl Drop for Border {
+impl Drop for CApi {
     fn drop(&mut self) {
         self.universe.close();
     }
