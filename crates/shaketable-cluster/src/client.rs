@@ -13,7 +13,7 @@
 //!   `overlay` lays the one over the other, and `range_read` walks over both. `conflicts` says what a read depends on.
 //! * `watches` wait for changes from the commit on.
 //! * [`options`] knows every option, its values and its errors.
-//! * [`special_keys`] answers for the keys behind `\xff\xff`.
+//! * `special_keys` answers for the keys behind `\xff\xff`.
 //!
 //! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are
 //! retried for ever and never surface; an outage is a wait.
