@@ -160,6 +160,8 @@ impl<'a> Campaign<'a> {
             |file, seed| match self.traces {
                 Traces::All => self.trace_of(file, seed),
                 Traces::Counts => Recording::Counts,
+                // A single run is worth knowing where its clients wait, should it not end.
+                Traces::Failing if self.is_single() => Recording::Places,
                 Traces::Failing => Recording::Nothing,
             },
             &self.session.interrupted,

@@ -3,6 +3,7 @@
 use crate::bench::{Bench, counting, libraries, probe, text};
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn a_workload_that_behaves_passes() {
@@ -138,6 +139,50 @@ fn a_run_that_does_not_end_says_who_waits_for_what_and_in_which_line() {
     // A test that wants to wait may.
     let report = run("run bench.toml --seed 2 --clients 2 --no-build --stalled-after off");
     assert!(report.contains("run timed out"), "{report}");
+}
+
+#[test]
+fn a_run_that_hangs_or_is_interrupted_says_who_waits_for_what() {
+    let bench = Bench::new("who-waits-on", "libraryName = 'probe'\n");
+    // Without any limit of simulated time.
+    let file = probe_file("WatchInVain").replace(
+        "testTitle = 'Probe'\n",
+        "testTitle = 'Probe'\ntimeout = 1000000000000\n",
+    );
+    let file = format!("[configuration]\nlongRunningTest = true\n{file}");
+    fs::write(bench.folder.join("bench.toml"), file).unwrap();
+    let program = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shaketable"));
+        command
+            .args("run bench.toml --seed 2 --clients 1 --no-build --stalled-after off".split(' '))
+            .args(arguments.split(' '))
+            .current_dir(&bench.folder)
+            .stdout(std::process::Stdio::piped());
+        command
+    };
+    let wait = "client 0 waits for a watch of (\"probe\", 7) since ";
+
+    let output = program("--hang-limit 1s").output().unwrap();
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(100), "{report}");
+    assert!(report.contains("hung in start of WatchInVain"), "{report}");
+    assert!(report.contains("the simulation continues"), "{report}");
+    assert!(report.contains(wait), "{report}");
+
+    let child = program("--hang-limit 600s").spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupt.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{report}");
+    assert!(report.contains("seed 2 was interrupted after"), "{report}");
+    assert!(
+        report.contains(wait) && report.contains("probe/src/lib.rs:"),
+        "{report}"
+    );
 }
 
 #[test]
