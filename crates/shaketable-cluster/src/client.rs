@@ -2,21 +2,24 @@
 //!
 //! The layers of the real client, one file each:
 //!
-//! * [`Transaction`] is the surface. It checks arguments and keeps books at the moment of the call, in the
-//!   order of the calls, and returns a [`Pending`] for everything that takes time. An error of a call that
-//!   returns nothing is *deferred*: it sticks to the transaction, skips later calls of that kind, and is the
-//!   answer of every later future until `on_error` succeeds or `reset` is called.
-//! * [`Database`] is what transactions of one handle share: read-version batching, the location cache, the
-//!   count of watches, default options.
-//! * `reads` and `shards` ask the database at a version, `grv` for the version, `locations` for who to ask.
-//! * `write_map` holds the transaction's writes with the `operations` on each key, `snapshot_cache` what it has read;
-//!   `overlay` lays the one over the other, and `range_read` walks over both. `conflicts` says what a read depends on.
+//! * [`Transaction`] is the surface. It checks arguments and does its bookkeeping at the moment of
+//!   the call, in the order of the calls, and returns a [`Pending`] for everything that takes time.
+//!   An error in a call that returns nothing is *deferred*: it sticks to the transaction, later
+//!   calls of that kind are skipped, and every later future ends with it until `on_error` succeeds
+//!   or `reset` is called.
+//! * [`Database`] is what the transactions of one handle share: read-version batching, the location
+//!   cache, the count of watches, default options.
+//! * `reads` and `shards` read from the database at a version, `grv` obtains that version, and
+//!   `locations` finds the servers to ask.
+//! * `write_map` holds the transaction's writes with the `operations` on each key, `snapshot_cache`
+//!   what it has read; `overlay` lays one over the other, and `range_read` walks over both.
+//!   `conflicts` works out what a read depends on.
 //! * `watches` wait for changes from the commit on.
 //! * [`options`] knows every option, its values and its errors.
-//! * `special_keys` answers for the keys behind `\xff\xff`.
+//! * `special_keys` serves the keys behind `\xff\xff`.
 //!
-//! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that moved) are
-//! retried for ever and never surface; an outage is a wait.
+//! Everything here runs on the kernel's thread. Internal failures (a lost connection, a shard that
+//! moved) are retried indefinitely and never surface; an outage is a wait.
 
 mod chunks;
 mod conflicts;

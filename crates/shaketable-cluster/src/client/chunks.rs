@@ -1,22 +1,23 @@
-//! A sorted sequence that can be snapshotted for nothing and walked in both directions.
+//! A sorted sequence that is cheap to snapshot and can be walked in both directions.
 //!
-//! The overlay needs three things at once: a reader that waits for the database must go on seeing the writes as
-//! they were when it began; cursors step back and forth; and a hundred thousand writes must not cost quadratic
-//! time. A vector of small shared vectors gives all three. A clone shares everything; a change copies the chunk
-//! it touches (and the short outer vector) if somebody else still looks at it.
+//! The overlay needs three things at once: a reader that waits for the database must go on seeing
+//! the writes as they were when it began; cursors step back and forth; and a hundred thousand
+//! writes must not cost quadratic time. A vector of small shared vectors provides all three. A
+//! clone shares everything; a change copies the chunk it touches (and the short outer vector) if
+//! another clone still shares it.
 
 use crate::data::key::KeyBound;
 use std::rc::Rc;
 
-/// Something that has a place in the order.
+/// An item with a place in the order.
 pub(crate) trait Keyed: Clone {
     fn key(&self) -> &[u8];
 }
 
-/// A sorted sequence of items with distinct keys. Never empty between two calls of its owner.
+/// A sorted sequence of items with distinct keys. Never empty between two calls by its owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks<T> {
-    /// Most sequences have no more than this.
+    /// Most sequences need only this chunk.
     first: Rc<Vec<T>>,
     rest: Rc<Vec<Rc<Vec<T>>>>,
 }
@@ -28,13 +29,13 @@ pub(crate) struct Position {
     index: usize,
 }
 
-/// A full chunk is split.
+/// The largest number of items in a chunk; a full chunk is split.
 const CHUNK_ITEMS_MAX: usize = 64;
-/// A copied chunk has room for so many more.
+/// How many more items a copied chunk has room for.
 const CHUNK_ITEMS_SPARE: usize = 4;
 
 impl<T: Keyed> Chunks<T> {
-    /// Takes items that are sorted already.
+    /// Takes items that are already sorted.
     pub(crate) fn new(items: Vec<T>) -> Self {
         Chunks {
             first: Rc::new(items),
@@ -100,7 +101,7 @@ impl<T: Keyed> Chunks<T> {
         chunks.flat_map(|chunk| chunk.iter())
     }
 
-    /// Puts an item in its place, instead of one with the same key.
+    /// Inserts an item in its place, replacing one with the same key.
     pub(crate) fn insert(&mut self, item: T) {
         let mut at = self.lower_bound(KeyBound::new(item.key()));
         if at.chunk == self.count() {
@@ -118,7 +119,7 @@ impl<T: Keyed> Chunks<T> {
         }
         chunk.insert(at.index, item);
         if chunk.len() > CHUNK_ITEMS_MAX {
-            // Keys often arrive in order: then the full chunk stays full.
+            // Keys often arrive in order; the full chunk then stays full.
             let appended = at.index + 1 == chunk.len();
             let cut = if appended {
                 chunk.len() - 1
@@ -156,7 +157,7 @@ impl<T: Keyed> Chunks<T> {
         }
     }
 
-    /// How many chunks there are. The first may be empty while the owner changes it.
+    /// The number of chunks. The first may be empty while the owner changes it.
     fn count(&self) -> usize {
         1 + self.rest.len()
     }
@@ -201,7 +202,8 @@ impl<T: Keyed> Chunks<T> {
     }
 }
 
-/// The chunk to write to: a copy if somebody else looks at it, with room for what is about to be added.
+/// The chunk to write to, with room for what is about to be added: a copy if another clone shares
+/// it.
 fn own<T: Clone>(chunk: &mut Rc<Vec<T>>) -> &mut Vec<T> {
     if Rc::get_mut(chunk).is_none() {
         let mut copy = Vec::with_capacity(chunk.len() + CHUNK_ITEMS_SPARE);

@@ -1,11 +1,12 @@
 //! What a read adds to the read conflict ranges.
 //!
-//! A serializable read depends on every key that could change its answer. That is less than the range it was
-//! asked for if a limit stopped it, and more if its selectors walked out of it. Parts that the transaction itself
-//! has overwritten do not count: nobody else's write can change what is read there.
+//! A serializable read depends on every key that could change its result. That is less than the
+//! requested range if a limit stopped the read, and more if its selectors walked out of it. Parts
+//! that the transaction itself has overwritten do not count: no other transaction's write can
+//! change what is read there.
 //!
-//! A mapped read may not touch anything the transaction has written: it is answered by the storage server, which
-//! does not know of those writes.
+//! A mapped read may not touch anything the transaction has written: the storage server serves it,
+//! and does not know about those writes.
 
 use super::range_read::RangeResult;
 use super::range_set::RangeSet;
@@ -22,24 +23,24 @@ pub(crate) struct ReadConflicts {
     pub(crate) bytes: i64,
 }
 
-/// What FoundationDB counts for a conflict range beside the bytes of its keys.
+/// What FoundationDB counts for a conflict range on top of the bytes of its keys.
 pub(crate) const RANGE_BYTES: i64 = 24;
 
 impl ReadConflicts {
-    /// A read of one key, at its segment of the writes as the read saw them.
+    /// Adds a read of one key, at its segment of the writes as the read saw them.
     pub(crate) fn add_key(&mut self, key: &Key, segment: &WriteCursor<'_>) {
         if segment.reads_database() {
             self.add_read_key(key);
         }
     }
 
-    /// A read of one key that the database answered.
+    /// Adds a read of one key that was served by the database.
     pub(crate) fn add_read_key(&mut self, key: &Key) {
         self.bytes += 2 * key.len() as i64 + 1 + RANGE_BYTES;
         self.ranges.insert(key.clone(), key_after(key));
     }
 
-    /// A read of a range, over the writes as the read saw them.
+    /// Adds a read of a range, over the writes as the read saw them.
     pub(crate) fn add_range(
         &mut self,
         begin: Key,
@@ -49,7 +50,8 @@ impl ReadConflicts {
         self.add_segments(begin, end, writes, false)
     }
 
-    /// A read of a range in which the transaction must not have written: 2039.
+    /// Adds a read of a range in which the transaction must not have written; fails with 2039 if it
+    /// has.
     pub(crate) fn add_unmodified_range(
         &mut self,
         begin: Key,
@@ -103,7 +105,7 @@ pub(crate) fn range_of_selector(selector: &KeySelector, resolved: &Key) -> (Key,
     }
 }
 
-/// The range a forward read depends on. The selectors are normalised, but otherwise as they were asked for.
+/// The range a forward read depends on. The selectors are normalised, but otherwise as requested.
 pub(crate) fn range_of_forward_read(
     begin: &KeySelector,
     end: &KeySelector,
@@ -111,8 +113,8 @@ pub(crate) fn range_of_forward_read(
     max_key: &Key,
 ) -> (Key, Key) {
     let (mut from, mut to) = if begin.key < end.key {
-        // Nothing after the last row can change the answer if a limit stopped the read, unless the end is
-        // found by walking back from there.
+        // Nothing after the last row can change the result if a limit stopped the read, unless the
+        // end is found by walking back from there.
         let stopped = end.offset > 0 && result.more;
         (
             begin.key.clone(),
@@ -183,7 +185,8 @@ fn widen_to_ends(
     }
 }
 
-/// The range a native read depends on, which knows nothing of writes: for transactions without read-your-writes.
+/// The range that a native read depends on, for transactions without read-your-writes. It takes no
+/// account of writes.
 pub(crate) fn range_of_native_read(
     begin: &KeySelector,
     end: &KeySelector,

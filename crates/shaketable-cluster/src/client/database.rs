@@ -1,9 +1,10 @@
 //! What the transactions of one database handle share: FoundationDB's `DatabaseContext`.
 //!
-//! A handle knows how to find the cluster and nothing of the servers' state. It follows the cluster controller to
-//! learn the proxies of the current generation; requests to proxies that are gone are sent again to the next ones,
-//! for ever. Options set on the handle become the defaults of its transactions; an option with a bad value poisons
-//! the handle: every operation of every transaction fails with that error.
+//! A handle knows how to find the cluster and nothing about the servers' state. It follows the
+//! cluster controller to learn the proxies of the current generation; requests to proxies that are
+//! gone are sent again to the next ones, indefinitely. Options set on the handle become the
+//! defaults of its transactions. An option with a bad value poisons the handle: every operation of
+//! every transaction fails with that error.
 
 use super::grv::GrvBatchers;
 use super::load_balance::{LoadBalance, Question};
@@ -30,7 +31,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 pub struct Database(pub(crate) Rc<Context>);
 
-/// How a client finds its cluster, and as whom it speaks.
+/// How a client finds its cluster, and which process it speaks for.
 #[derive(Clone)]
 pub struct Connection {
     /// The process of the client.
@@ -39,21 +40,22 @@ pub struct Connection {
     pub api_version: i32,
     /// The knobs of the run.
     pub knobs: LiveKnobs,
-    /// Whether nobody waits on purpose: for a database that is part of an ordinary program.
+    /// Whether all deliberate waits are skipped: for a database that is part of an ordinary
+    /// program.
     pub is_instant: bool,
-    /// Whether buggify strikes at a place of this name, if it is on.
+    /// Decides whether buggify strikes at the named place; `None` if buggify is off.
     pub buggify: Option<Buggify>,
     /// Where the cluster controller is, as the coordinators know it.
     pub leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
     /// `description:id@address`, as in a cluster file.
     pub connection_string: String,
-    /// Where that was read.
+    /// Where the connection string was read from.
     pub cluster_file_path: String,
     /// The identity of the cluster.
     pub cluster_id: u128,
 }
 
-/// Asked at the places where the client may do something rare and nasty on purpose.
+/// Called at the places where the client may do something rare and nasty on purpose.
 pub type Buggify = Rc<dyn Fn(&'static str) -> bool>;
 
 /// The state of a handle.
@@ -69,14 +71,14 @@ pub(crate) struct Context {
     pub(crate) balance: LoadBalance,
     pub(crate) grv: GrvBatchers,
     pub(crate) watches: WatchRegistry,
-    /// No version below the lowest one this handle has ever been given is asked for.
+    /// The lowest version this handle has ever been given; nothing below it is requested.
     pub(crate) min_acceptable_read_version: Cell<Version>,
     pub(crate) deferred_error: Cell<Option<Error>>,
     pub(crate) defaults: RefCell<Vec<(i32, OptionValue)>>,
     pub(crate) snapshot_ryw: Cell<i32>,
-    /// A write map without writes, which every transaction begins with.
+    /// A write map without writes, with which every transaction begins.
     pub(crate) no_writes: WriteMap,
-    /// A cache that knows nothing, which every transaction begins with.
+    /// A cache that knows nothing, with which every transaction begins.
     pub(crate) nothing_known: SnapshotCache,
     info: AsyncVar<Option<Rc<ClientDbInfo>>>,
     metadata_versions: RefCell<VecDeque<(Version, Option<Value>)>>,
@@ -88,7 +90,8 @@ pub(crate) struct Context {
 const METADATA_VERSIONS_MAX: usize = 1000;
 
 impl Database {
-    /// Opens a database. Nothing is waited for: operations wait until there is a cluster to ask.
+    /// Opens a database without waiting for anything: operations wait until there is a cluster to
+    /// ask.
     pub fn open(kernel: &Kernel, connection: Connection) -> Database {
         let Connection {
             process,
@@ -133,7 +136,7 @@ impl Database {
         }))
     }
 
-    /// The questions of this handle that a storage server has not answered yet.
+    /// The requests of this handle that no storage server has answered yet.
     pub fn questions(&self) -> Vec<Question> {
         self.0.balance.questions()
     }
@@ -148,8 +151,8 @@ impl Database {
         &self.0.kernel
     }
 
-    /// Sets an option whose code the caller has checked. A bad value is deferred: it becomes the answer of
-    /// every later operation of every transaction of this handle.
+    /// Sets an option whose code the caller has checked. The error of a bad value is deferred:
+    /// every later operation of every transaction of this handle fails with it.
     pub fn set_option(&self, code: i32, value: Option<&[u8]>) {
         let context = &self.0;
         if context.deferred_error.get().is_some() {
@@ -174,19 +177,19 @@ impl Database {
         }
     }
 
-    /// A transaction with this handle's defaults.
+    /// Creates a transaction with this handle's defaults.
     pub fn create_transaction(&self) -> Transaction {
         Transaction::new(self.0.clone())
     }
 
-    /// Whether proxies are known: a transaction could be started now.
+    /// Whether proxies are known, so that a transaction could start now.
     pub fn is_connected(&self) -> bool {
         self.0.is_connected()
     }
 }
 
 impl Context {
-    /// The knobs that hold now.
+    /// The knobs in force now.
     pub(crate) fn knobs(&self) -> Rc<Knobs> {
         self.knobs.get()
     }
@@ -195,7 +198,7 @@ impl Context {
         self.api_version >= version
     }
 
-    /// The proxies of the current generation, as soon as there are any.
+    /// Returns the proxies of the current generation, as soon as there are any.
     pub(crate) async fn proxies(&self) -> Rc<ClientDbInfo> {
         loop {
             let changed = self.info.on_change();
@@ -221,7 +224,7 @@ impl Context {
         self.buggify.as_ref().is_some_and(|buggify| buggify(site))
     }
 
-    /// One of several equals.
+    /// Picks one of several equivalent items.
     pub(crate) fn pick<'a, T>(&self, items: &'a [T]) -> &'a T {
         if items.len() == 1 {
             &items[0]
@@ -230,7 +233,7 @@ impl Context {
         }
     }
 
-    /// A version below anything this handle has been given is too old without asking.
+    /// Refuses a version below anything this handle has been given: it is too old without asking.
     pub(crate) fn validate_version(&self, version: Version) -> Result<(), Error> {
         if version < self.min_acceptable_read_version.get() {
             return Err(Error::TRANSACTION_TOO_OLD);
@@ -304,7 +307,7 @@ impl Backoff {
     }
 }
 
-/// Learns of the proxies of every generation.
+/// Follows the cluster controller and learns the proxies of every generation.
 async fn follow_leader(
     kernel: Kernel,
     process: ProcessId,
@@ -323,7 +326,7 @@ async fn follow_leader(
             First::Left(Ok(new)) => {
                 info.replace(Some(Rc::new(new)));
             }
-            // That controller is gone for good: until there is another, nobody can be asked.
+            // That controller is gone for good; until there is another, there is nothing to ask.
             First::Left(Err(Disconnected::Refused)) => {
                 let gone = Some(controller);
                 leader.wait_for(|leader| *leader != gone).await;

@@ -1,8 +1,9 @@
-//! Read versions, asked for in batches.
+//! Read versions, requested in batches.
 //!
-//! A transaction that needs a read version joins the batch that is being collected for its priority. How long a
-//! batch is collected follows the time the proxies take to answer, so that a busy client sends few requests and an
-//! idle one does not wait. A request whose proxy is gone is sent to the next generation's.
+//! A transaction that needs a read version joins the batch that is being collected for its
+//! priority. How long a batch is collected follows the time the proxies take to answer, so that a
+//! busy client sends few requests and an idle one does not wait. A request whose proxy is gone is
+//! sent to a proxy of the next generation.
 
 use super::database::Context;
 use crate::client::pending::Shared;
@@ -14,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What kind of transaction asks.
+/// The kind of transaction that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GrvKind {
     pub(crate) priority: TransactionPriority,

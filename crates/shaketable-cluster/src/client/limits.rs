@@ -1,16 +1,18 @@
 //! How much one range read may return.
 //!
-//! The C API describes it with a row limit, a byte target and a streaming mode; inside the client it is a
-//! [`RangeLimits`], which counts down as rows are taken. The byte limit is soft: it stops a read only after
-//! `min_rows` rows. The client counts 8 bytes per row beside key and value; the storage server counts 24.
+//! The C API describes this with a row limit, a byte target and a streaming mode; inside the client
+//! it is a [`RangeLimits`], which counts down as rows are taken. The byte limit is soft: it stops a
+//! read only after `min_rows` rows. The client counts 8 bytes per row on top of key and value; the
+//! storage server counts 24.
 
 use crate::error::Error;
 use crate::proto::KeyValue;
 
-/// Remaining limits of a range read. `None` is unlimited.
+/// The remaining limits of a range read. `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLimits {
-    /// Rows that may still be returned. Negative values are kept: they are refused by the read, not here.
+    /// Rows that may still be returned. Negative values are kept: the read refuses them, not this
+    /// type.
     pub rows: Option<i32>,
     /// Rows that must be returned before the byte limit counts.
     pub min_rows: i32,
@@ -18,7 +20,8 @@ pub struct RangeLimits {
     pub bytes: Option<i32>,
 }
 
-/// No reply of a storage server is longer than the row that reaches this, and none has more rows.
+/// A storage server's reply ends with the row that reaches this many bytes, and has at most this
+/// many rows.
 pub(crate) const REPLY_BYTES_MAX: i32 = 80_000;
 /// Byte targets of the streaming modes EXACT, SMALL, MEDIUM, LARGE and SERIAL.
 const MODE_BYTES: [Option<i32>; 5] = [
@@ -34,8 +37,8 @@ const ITERATION_BYTES: [i32; 10] = [
 ];
 
 impl RangeLimits {
-    /// What the parameters of `fdb_transaction_get_range` mean. The errors belong into a future that is
-    /// ready when the call returns: 2210 for EXACT without any limit, 2000 for an unknown mode.
+    /// Converts the parameters of `fdb_transaction_get_range`. The caller returns the errors in a
+    /// future that is ready at once: 2210 for EXACT without any limit, 2000 for an unknown mode.
     pub fn from_parameters(
         limit: i32,
         target_bytes: i32,
@@ -64,7 +67,7 @@ impl RangeLimits {
         })
     }
 
-    /// So many rows and no byte limit.
+    /// A limit of `rows` rows and no byte limit.
     pub fn rows(rows: i32) -> RangeLimits {
         RangeLimits {
             rows: Some(rows),
@@ -85,12 +88,12 @@ impl RangeLimits {
             && self.min_rows >= 0
     }
 
-    /// Whether a byte limit applies and enough rows are there for it to stop the read.
+    /// Whether a byte limit applies and there are enough rows for it to stop the read.
     pub fn has_satisfied_min_rows(&self) -> bool {
         self.bytes.is_some() && self.min_rows == 0
     }
 
-    /// Takes one row.
+    /// Counts one row against the limits.
     pub fn decrement(&mut self, row: &KeyValue) {
         self.min_rows = (self.min_rows - 1).max(0);
         if let Some(rows) = &mut self.rows {

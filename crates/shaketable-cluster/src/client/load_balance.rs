@@ -1,10 +1,11 @@
 //! Which replica is asked, and when a second one is asked too.
 //!
-//! A handle remembers of every storage server how many of its questions are open, how long the last answer took, and
-//! whether it was behind. The least busy one is asked; one that was behind is left alone for a while. When an
-//! answer takes longer than the next best replica usually needs, that one is asked as well, but only out of a small
-//! budget: every answer earns a twentieth of a second question. So a slow replica is mostly waited for, which is how
-//! applications come to see 1009 although other replicas have the version.
+//! For every storage server a handle remembers how many of its requests are open, how long the last
+//! answer took, and whether the server was behind. The least busy one is asked; one that was behind
+//! is left alone for a while. When an answer takes longer than the next best replica usually needs,
+//! that one is asked as well, but only within a small budget: every answer earns a twentieth of a
+//! second request. So the client mostly waits for a slow replica, which is how applications come to
+//! see 1009 although other replicas have the version.
 
 use crate::proto::{Key, StorageInterface};
 use shaketable_kernel::{Kernel, Stream, Time};
@@ -13,30 +14,30 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a second question costs at least in patience, in seconds.
+/// The shortest wait before a second request, in seconds.
 const BASE_SECOND_REQUEST_TIME: f64 = 0.0005;
-/// A first replica that much slower than the second is not waited for.
+/// If the first replica is slower than this multiple of the wait, the second is asked at once.
 const INSTANT_SECOND_REQUEST_MULTIPLIER: f64 = 2.0;
 const SECOND_REQUEST_MULTIPLIER_GROWTH: f64 = 0.01;
 const SECOND_REQUEST_MULTIPLIER_DECAY: f64 = 0.00025;
 const SECOND_REQUEST_BUDGET_GROWTH: f64 = 0.05;
 const SECOND_REQUEST_MAX_BUDGET: f64 = 100.0;
-/// How long a server that was behind is left alone, at first and at most, in seconds.
+/// How long a server that was behind is left alone, initially and at most, in seconds.
 const FUTURE_VERSION_BACKOFF: (f64, f64) = (1.0, 8.0);
 
-/// What a handle knows of the storage servers.
+/// What a handle knows about the storage servers.
 pub(crate) struct LoadBalance {
     second_budget: Cell<f64>,
     second_multiplier: Cell<f64>,
     servers: RefCell<BTreeMap<u64, Measured>>,
-    /// The questions that have no answer yet.
+    /// The requests that have no answer yet.
     questions: RefCell<Slab<Question>>,
 }
 
-/// A question of a client that a storage server has not answered.
+/// A client's request that a storage server has not answered.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The key it is about, or where its range begins.
+    /// The key it is about, or the beginning of its range.
     pub key: Key,
     /// The address of the server.
     pub server: Rc<str>,
@@ -76,16 +77,16 @@ impl Default for LoadBalance {
     }
 }
 
-/// In which order to ask.
+/// The order in which to ask replicas.
 pub(crate) struct Order {
-    /// The number of the first replica to ask; the others follow in their order, and around.
+    /// The index of the first replica to ask; the others follow in their order, wrapping around.
     pub(crate) first: usize,
-    /// After how many seconds the second is asked too, if it is.
+    /// The number of seconds after which the second replica is asked too, if it is.
     pub(crate) patience: Option<f64>,
 }
 
 impl LoadBalance {
-    /// Whom to ask first.
+    /// Decides which replica to ask first.
     pub(crate) fn order(&self, servers: &[StorageInterface], random: &Stream, now: Time) -> Order {
         if servers.len() < 2 {
             return Order {
@@ -118,7 +119,7 @@ impl LoadBalance {
         }
     }
 
-    /// A second replica is asked while the first has not answered.
+    /// Pays for asking a second replica while the first has not answered.
     pub(crate) fn spend(&self) {
         self.second_budget.set(self.second_budget.get() - 1.0);
         let multiplier = self.second_multiplier.get();
@@ -126,7 +127,7 @@ impl LoadBalance {
             .set(multiplier + SECOND_REQUEST_MULTIPLIER_GROWTH);
     }
 
-    /// The questions that are open, in no particular order.
+    /// The open requests, in no particular order.
     pub(crate) fn questions(&self) -> Vec<Question> {
         let questions = self.questions.borrow();
         questions
@@ -135,7 +136,8 @@ impl LoadBalance {
             .collect()
     }
 
-    /// A server is asked about a key. The question is open until what is returned is dropped.
+    /// Records that a server is asked about a key. The request is open until the returned guard is
+    /// dropped.
     pub(crate) fn ask<'a>(
         &'a self,
         kernel: &'a Kernel,
@@ -170,10 +172,10 @@ impl LoadBalance {
     }
 }
 
-/// How a question ended.
+/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nobody waited for the answer, or the connection broke.
+    /// The request was dropped before its answer, or the connection broke.
     Unknown,
     /// With an answer.
     Answered,
@@ -181,11 +183,11 @@ pub(crate) enum End {
     Behind,
 }
 
-/// A question that a server has not answered.
+/// A request that a server has not answered.
 pub(crate) struct Open<'a> {
     balance: &'a LoadBalance,
     kernel: &'a Kernel,
-    /// Its place among the questions that are open.
+    /// Its place among the open requests.
     question: usize,
     server: u64,
     asked: Time,
@@ -193,7 +195,7 @@ pub(crate) struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Says how it ended.
+    /// Records how the request ended.
     pub(crate) fn end(&self, end: End) {
         self.end.set(end);
         if end != End::Unknown {

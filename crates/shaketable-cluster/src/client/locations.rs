@@ -1,7 +1,7 @@
-//! Which storage servers hold which keys, as far as this client has been told.
+//! Which storage servers hold which keys, as far as this client knows.
 //!
-//! The cache may be wrong: shards move. A server that is asked for a shard it does not hold says so, the entry is
-//! dropped, and a commit proxy is asked again.
+//! The cache may be wrong: shards move. A server that is asked for a shard it does not hold replies
+//! with that, the entry is dropped, and a commit proxy is asked again.
 
 use super::database::Context;
 use crate::data::key::{ALL_END, key_after};
@@ -18,9 +18,9 @@ pub(crate) struct LocationCache {
     shards: BTreeMap<Key, Rc<ShardLocation>>,
 }
 
-/// How many shards one question asks for. FoundationDB asks for more than it needs at the moment.
+/// How many shards one request asks for. FoundationDB asks for more than it needs at the moment.
 const SHARDS_PER_QUESTION: usize = 100;
-/// How often one answer tries to make room.
+/// How many times one answer tries to make room.
 const EVICTIONS_AT_ONCE: usize = 200;
 
 impl LocationCache {
@@ -64,7 +64,7 @@ impl LocationCache {
 }
 
 impl Context {
-    /// The shard that holds `key`, or with `backward` the keys just before it.
+    /// Returns the shard that holds `key`, or with `backward` the keys just before it.
     pub(crate) async fn locate(
         &self,
         key: &Key,
@@ -75,7 +75,7 @@ impl Context {
         let known = self.locations.borrow().find(key, backward);
         match known {
             Some(shard) => Ok(shard),
-            // In a box, because every read carries the room for this and few need it.
+            // Boxed, because every read carries the space for this future and few need it.
             None => Box::pin(self.look_up(key, backward)).await,
         }
     }
@@ -103,7 +103,8 @@ impl Context {
         }
     }
 
-    /// In a simulation the cache is small, so that its misses are tested too. What was asked for last stays.
+    /// Makes room in the cache. In a simulation the cache is small, so that its misses are tested
+    /// too. The most recently requested location stays.
     fn evict_locations(&self, key: &Key) {
         if self.is_instant || !self.kernel.is_simulation() {
             return;

@@ -1,16 +1,17 @@
 //! The operations of a transaction on one key.
 //!
-//! They form a stack. A stack whose first operation needs no value of the database is *independent*; else it is
-//! *dependent* and is folded over that value when it is read. Operations that can be merged without knowing the
-//! value are merged at once; those that cannot (different kinds, or operands of different lengths) are stacked. On
-//! an unreadable key everything is stacked, because only the commit knows the result.
+//! They form a stack. A stack whose first operation does not need the value in the database is
+//! *independent*; otherwise it is *dependent* and is folded over that value when it is read.
+//! Operations that can be merged without knowing the value are merged at once; those that cannot
+//! (different kinds, or operands of different lengths) are stacked. On an unreadable key everything
+//! is stacked, because only the commit knows the result.
 
 use crate::data::atomic;
 use crate::error::Error;
 use crate::proto::{MutationKind, Value};
 use bytes::Bytes;
 
-/// One operation. A set without a value is what an atomic operation makes of a cleared key.
+/// One operation. A set without a value is the result of an atomic operation on a cleared key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) kind: MutationKind,
@@ -50,7 +51,7 @@ impl OperationStack {
         self.rest.last_mut().or(self.first.as_mut())
     }
 
-    /// Merges an operation into the newest one if that loses nothing, else stacks it.
+    /// Merges an operation into the newest one if that loses nothing, otherwise stacks it.
     pub(super) fn fold_in(&mut self, new: Operation) {
         let Some(top) = self.top() else {
             return self.push(new);
@@ -67,7 +68,8 @@ impl OperationStack {
         }
     }
 
-    /// The value after all operations, given the value before them. An unreadable stack may refuse: 1000.
+    /// Returns the value after all operations, given the value before them. An unreadable stack may
+    /// refuse with 1000.
     pub(crate) fn fold_over(&self, value: Option<&Value>) -> Result<Option<Value>, Error> {
         if let (Some(first), true) = (&self.first, self.rest.is_empty() && !self.is_dependent()) {
             return Ok(first.value.clone());
@@ -90,13 +92,14 @@ pub(super) fn is_stamped(kind: MutationKind) -> bool {
     )
 }
 
-/// Two operations of such a kind can be merged only if their operands are of equal length.
+/// Whether two operations of this kind can be merged only if their operands have equal lengths.
 fn needs_equal_lengths(kind: MutationKind) -> bool {
     use MutationKind::*;
     matches!(kind, Add | Or | Xor | Max | Min | MinV2 | CompareAndClear) || is_stamped(kind)
 }
 
-/// One operation that does what two did. Only operations of one kind, or anything after a set, can be merged.
+/// Merges two operations into one that has the effect of both. Only operations of one kind, or
+/// anything after a set, can be merged.
 fn merge(old: &Operation, new: &Operation) -> Result<Operation, Error> {
     match (old.kind, new.kind) {
         (_, MutationKind::SetValue | MutationKind::SetVersionstampedValue) => Ok(new.clone()),

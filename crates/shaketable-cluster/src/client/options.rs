@@ -1,13 +1,13 @@
-//! Options: which codes exist, what values they take, and which error a bad one gives.
+//! Options: which codes exist, what values they take, and which error a bad one causes.
 //!
-//! FoundationDB looks at an option twice. The *code* is checked when the application calls, and an unknown one is
-//! `invalid_option` at once: [`find`]. The *value* is looked at later, on the network thread, in the order of the
-//! calls, and a bad one becomes the deferred error of the transaction or poisons the database handle:
-//! [`TransactionOption::parse`], [`DatabaseOption::parse`]. Only the options of the network are checked whole, at once:
-//! [`check_network_option`].
+//! FoundationDB checks an option twice. The *code* is checked when the application calls, and an
+//! unknown one is `invalid_option` at once: [`find`]. The *value* is checked later, on the network
+//! thread, in the order of the calls, and a bad one becomes the deferred error of the transaction
+//! or poisons the database handle: [`TransactionOption::parse`], [`DatabaseOption::parse`]. Only
+//! network options are checked completely at once: [`check_network_option`].
 //!
-//! Parsing needs no state. Where an option is legal or not depending on what the transaction has done so far
-//! (disabling read-your-writes after a read, say), the transaction decides.
+//! Parsing needs no state. Where the legality of an option depends on what the transaction has done
+//! so far (disabling read-your-writes after a read, for example), the transaction decides.
 
 mod table;
 
@@ -16,7 +16,7 @@ pub use table::OptionInfo;
 use crate::error::Error;
 use bytes::Bytes;
 
-/// The value of an option as the application passed it: nothing (a null pointer), or some bytes.
+/// The value of an option as the application passed it: nothing (a null pointer), or bytes.
 pub type OptionValue = Option<Bytes>;
 
 /// What kind of value an option takes.
@@ -54,7 +54,7 @@ impl Scope {
     }
 }
 
-/// The option with that code, or `invalid_option`.
+/// Returns the option with that code, or `invalid_option`.
 pub fn find(scope: Scope, code: i32) -> Result<&'static OptionInfo, Error> {
     let options = scope.options();
     let index = options.binary_search_by_key(&code, |option| option.code);
@@ -63,7 +63,8 @@ pub fn find(scope: Scope, code: i32) -> Result<&'static OptionInfo, Error> {
         .map_err(|_| Error::INVALID_OPTION)
 }
 
-/// A transaction option with a good value. Those that change nothing in this engine are [`TransactionOption::Accepted`].
+/// A transaction option with a valid value. Those that change nothing in this engine are
+/// [`TransactionOption::Accepted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum TransactionOption {
@@ -78,13 +79,13 @@ pub enum TransactionOption {
     AccessSystemKeys,
     ReadSystemKeys,
     RawAccess,
-    /// Identifier and start of logging in one.
+    /// Sets the identifier and starts logging in one step.
     TransactionLoggingEnable(Bytes),
     DebugTransactionIdentifier(Bytes),
     LogTransaction,
-    /// Milliseconds; 0 switches the time-out off.
+    /// Milliseconds; 0 disables the timeout.
     Timeout(i32),
-    /// -1 means for ever.
+    /// -1 means no limit.
     RetryLimit(i32),
     /// Milliseconds.
     MaxRetryDelay(i32),
@@ -110,8 +111,9 @@ pub enum TransactionOption {
 }
 
 impl TransactionOption {
-    /// The option that code and value stand for, or the error that FoundationDB defers: `invalid_option_value` in
-    /// most cases, `invalid_option` for an idempotency id of the wrong length and for an unknown code.
+    /// Returns the option that code and value stand for, or the error that FoundationDB defers:
+    /// `invalid_option_value` in most cases, `invalid_option` for an idempotency id of the wrong
+    /// length and for an unknown code.
     pub fn parse(code: i32, value: &OptionValue) -> Result<TransactionOption, Error> {
         use TransactionOption as T;
         find(Scope::Transaction, code)?;
@@ -169,12 +171,12 @@ impl TransactionOption {
     }
 }
 
-/// A database option with a good value.
+/// A database option with a valid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum DatabaseOption {
-    /// The default of a transaction option. Its value is looked at only when a transaction takes it over, so a bad
-    /// one surfaces there.
+    /// The default of a transaction option. Its value is checked only when a transaction adopts it,
+    /// so a bad one surfaces there.
     TransactionDefault {
         code: i32,
         value: OptionValue,
@@ -187,7 +189,8 @@ pub enum DatabaseOption {
 }
 
 impl DatabaseOption {
-    /// The option that code and value stand for, or the error that from now on fails every operation of the handle.
+    /// Returns the option that code and value stand for, or the error that every operation of the
+    /// handle fails with from now on.
     pub fn parse(code: i32, value: &OptionValue) -> Result<DatabaseOption, Error> {
         if let Some(code) = find(Scope::Database, code)?.default_for {
             return Ok(DatabaseOption::TransactionDefault {
@@ -207,7 +210,8 @@ impl DatabaseOption {
     }
 }
 
-/// Code and value of a network option, checked at once. What is good is accepted; this engine has no use for most.
+/// Checks the code and value of a network option at once. Valid options are accepted; this engine
+/// has no use for most of them.
 pub fn check_network_option(code: i32, value: &OptionValue) -> Result<(), Error> {
     find(Scope::Network, code)?;
     let bad = Err(Error::INVALID_OPTION_VALUE);
@@ -237,7 +241,7 @@ pub fn check_network_option(code: i32, value: &OptionValue) -> Result<(), Error>
     }
 }
 
-/// The number of an integer option.
+/// Parses the number of an integer option.
 fn int(value: &OptionValue, min: i64, max: i64) -> Result<i64, Error> {
     let bytes = present(value)?;
     let bytes: [u8; 8] = bytes[..]
@@ -250,7 +254,7 @@ fn int(value: &OptionValue, min: i64, max: i64) -> Result<i64, Error> {
         .ok_or(Error::INVALID_OPTION_VALUE)
 }
 
-/// A number that FoundationDB keeps in a C `int`.
+/// Parses a number that FoundationDB keeps in a C `int`.
 fn small_int(value: &OptionValue, min: i64) -> Result<i32, Error> {
     int(value, min, i32::MAX.into()).map(|number| number as i32)
 }
@@ -266,7 +270,7 @@ fn absent(value: &OptionValue) -> Result<(), Error> {
     }
 }
 
-/// The name under which a transaction is logged.
+/// Parses the name under which a transaction is logged.
 fn identifier(value: &OptionValue) -> Result<Bytes, Error> {
     let name = present(value)?;
     if (1..=100).contains(&name.len()) {
@@ -276,7 +280,7 @@ fn identifier(value: &OptionValue) -> Result<Bytes, Error> {
     }
 }
 
-/// A throttling tag. How many a transaction has, the transaction counts: see [`TAGS_MAX`].
+/// Parses a throttling tag. The transaction counts how many it has: see [`TAGS_MAX`].
 fn tag(value: &OptionValue) -> Result<Bytes, Error> {
     let tag = present(value)?;
     if tag.len() <= 255 {

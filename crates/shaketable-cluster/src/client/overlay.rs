@@ -1,8 +1,8 @@
 //! The snapshot with the transaction's own writes laid over it.
 //!
-//! A cursor walks cache and write map together; its segments are the intersections of theirs. At each it is
-//! known what a read would find: a row, nothing, or that the database must be asked. A segment that a
-//! versionstamp has made unreadable refuses every such question with 1036.
+//! A cursor walks the cache and the write map together; its segments are the intersections of
+//! theirs. At each segment it is known what a read would find: a row, nothing, or that the database
+//! must be asked. A segment that a versionstamp has made unreadable refuses every read with 1036.
 
 use super::snapshot_cache::{CacheCursor, CacheSegment, SnapshotCache};
 use super::write_map::{WriteCursor, WriteMap, WriteSegment};
@@ -36,7 +36,7 @@ pub(crate) struct Overlay<'a> {
     pub(crate) bypass_unreadable: bool,
 }
 
-/// Rows that lie side by side.
+/// Adjacent rows.
 #[derive(Debug)]
 pub(crate) enum Rows<'a> {
     Known(&'a [KeyValue]),
@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
         &self.writes
     }
 
-    /// The value at a row. A stack of operations may end in none at all.
+    /// The value at a row. A stack of operations may leave no value at all.
     pub(crate) fn value(&self) -> Result<Option<Value>, Error> {
         match self.writes.operations() {
             None => Ok(Some(self.cache.row().value.clone())),
@@ -111,7 +111,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The row here and all that follow it directly, up to `end`. The cursor moves to the last of them.
+    /// Takes the row here and all that follow it directly, up to `end`. The cursor moves to the
+    /// last of them.
     pub(crate) fn take_rows_until(&mut self, end: &[u8]) -> Result<Option<Rows<'a>>, Error> {
         if let Some(written) = self.written_row()? {
             return Ok(written);
@@ -120,7 +121,8 @@ impl<'a> Cursor<'a> {
         Ok(Some(Rows::Known(self.cache.take_rows_until(end))))
     }
 
-    /// The row here and all that precede it directly, down to `begin`. The cursor moves to the first of them.
+    /// Takes the row here and all that precede it directly, down to `begin`. The cursor moves to
+    /// the first of them.
     pub(crate) fn take_rows_back_to(&mut self, begin: &[u8]) -> Result<Option<Rows<'a>>, Error> {
         if let Some(written) = self.written_row()? {
             return Ok(written);
@@ -132,7 +134,8 @@ impl<'a> Cursor<'a> {
         )))
     }
 
-    /// The row here if this transaction wrote it; the inner option is empty if its operations removed it.
+    /// The row here if this transaction wrote it; the inner option is empty if its operations
+    /// removed it.
     fn written_row(&self) -> Result<Option<Option<Rows<'a>>>, Error> {
         if self.writes.operations().is_none() {
             return Ok(None);

@@ -1,13 +1,13 @@
 //! The future that every asynchronous operation of a transaction returns.
 //!
-//! FoundationDB's client is eager: an operation runs from the moment of the call, whether or not its
-//! future is polled, and a read goes on (and adds its conflict range) after the caller dropped it. So a
-//! [`Pending`] is not the operation but the place where its result appears, a [`Completion`]. It can be
-//! awaited like any future, or given a callback with [`Pending::then`], which spares a caller that only
-//! forwards the result a task of its own.
+//! FoundationDB's client is eager: an operation runs from the moment of the call, whether or not
+//! its future is polled, and a read goes on (and adds its conflict range) after the caller has
+//! dropped it. So a [`Pending`] is not the operation but the place where its result appears, a
+//! [`Completion`]. It can be awaited like any future, or given a callback with [`Pending::then`],
+//! which saves a caller that only forwards the result a task of its own.
 //!
-//! Operations that do stop when their result is not wanted any more (watches, `on_error`) tie their task
-//! to the [`Pending`] as a guard: it is dropped together with it.
+//! Operations that do stop when their result is no longer wanted (watches, `on_error`) tie their
+//! task to the [`Pending`] as a guard, which is dropped together with it.
 
 use crate::error::Error;
 use shaketable_kernel::Completion;
@@ -24,7 +24,7 @@ pub struct Pending<T> {
     guard: Option<Box<dyn Any>>,
 }
 
-/// Keeps an operation alive whose result goes to a callback. Dropping it forgets the callback.
+/// Keeps alive an operation whose result goes to a callback. Dropping it drops the callback.
 pub struct Subscription {
     place: Rc<dyn Forget>,
     _guard: Option<Box<dyn Any>>,
@@ -47,14 +47,14 @@ impl<T: 'static> Pending<T> {
         }
     }
 
-    /// An open place and the promise that fills it.
+    /// An empty place and the promise that fills it.
     pub(crate) fn new() -> (Promise<T>, Self) {
         let place = Rc::new(Completion::new());
         let promise = Promise(place.clone());
         (promise, Pending { place, guard: None })
     }
 
-    /// Ties something to the life of this future; a task that is tied to it ends with it.
+    /// Ties a guard to the lifetime of this future; a task tied to it ends with it.
     pub(crate) fn guarded_by(mut self, guard: impl Any) -> Self {
         self.guard = Some(Box::new(guard));
         self
@@ -65,9 +65,9 @@ impl<T: 'static> Pending<T> {
         self.place.is_done()
     }
 
-    /// Calls `callback` with the result: at once if it is there, else as soon as it is, on the
-    /// kernel's thread. The callback must not be run under a borrow of its own making: it may call back
-    /// into any transaction.
+    /// Calls `callback` with the result: at once if it is there, otherwise as soon as it is, on the
+    /// kernel's thread. The caller must hold no borrow that the callback could need: the callback
+    /// may call into any transaction.
     pub fn then(self, callback: impl FnOnce(Result<T, Error>) + 'static) -> Subscription {
         let Pending { place, guard } = self;
         place.then(callback);
@@ -110,7 +110,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Something whose result is not wanted any more.
+/// Something whose result is no longer wanted.
 trait Forget {
     fn forget(&self);
 }
@@ -123,7 +123,7 @@ impl<T> Forget for Place<T> {
 
 /// Something that can end in an error, whatever its result would have been.
 pub(crate) trait Fail {
-    /// Delivers an error, unless there is a result already.
+    /// Delivers an error, unless there is already a result.
     fn fail(&self, error: Error);
 }
 
@@ -134,7 +134,7 @@ impl<T> Fail for Place<T> {
 }
 
 impl<T: 'static> Promise<T> {
-    /// A handle through which the operation can be ended from outside.
+    /// Returns a handle through which the operation can be ended from outside.
     pub(crate) fn to_fail(&self) -> Rc<dyn Fail> {
         self.0.clone()
     }

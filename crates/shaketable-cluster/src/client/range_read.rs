@@ -1,20 +1,22 @@
 //! One range read over the overlay, as a machine that asks for what it does not know.
 //!
-//! [`RangeRead::advance`] walks the overlay as far as everything is known and then says what must be asked of
-//! the database; the answer goes into the snapshot cache and the walk goes on. The machine holds no cursor
-//! between two steps, so nothing is borrowed while the database is asked.
+//! [`RangeRead::advance`] walks the overlay as far as everything is known and then returns what
+//! must be read from the database; the answer goes into the snapshot cache and the walk goes on.
+//! The machine holds no cursor between two steps, so nothing is borrowed while the database is
+//! asked.
 //!
-//! How much is asked for at a time, and where a read with a byte limit stops, is visible to an application: it
-//! is the number of rows per call. So the sizes of the requests follow FoundationDB's rules to the letter:
+//! How much is requested at a time, and where a read with a byte limit stops, is visible to an
+//! application as the number of rows per call. So the sizes of the requests follow FoundationDB's
+//! rules exactly:
 //!
-//! * rows that are known are taken until a limit is reached; at the first unknown segment a read with a byte
-//!   limit stops if it has its minimum of rows;
-//! * a request asks for a few rows more than are wanted: for the offsets of the selectors, and for single keys
-//!   that are known to be cleared, whose number may double with every request;
+//! * known rows are taken until a limit is reached; at the first unknown segment a read with a byte
+//!   limit stops if it has its minimum number of rows;
+//! * a request asks for a few rows more than are wanted: for the offsets of the selectors, and for
+//!   single keys that are known to be cleared, whose number may double with every request;
 //! * the byte limit of a request doubles with every request of the same read.
 //!
-//! A selector is moved along over what is known until it has the form "first key greater or equal", or runs into
-//! something unknown, or off an end of the key space.
+//! A selector is moved along over what is known until it has the form "first key greater or equal",
+//! or runs into something unknown, or off an end of the key space.
 
 mod backward;
 mod forward;
@@ -29,7 +31,7 @@ use crate::error::Error;
 use crate::proto::{Key, KeySelector, KeyValue};
 use bytes::Bytes;
 
-/// The answer to a range read, with what the conflict ranges and the cache need to know.
+/// The result of a range read, with what the conflict ranges and the cache need to know.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeResult {
     /// The rows in reading order.
@@ -40,12 +42,12 @@ pub(crate) struct RangeResult {
     pub(crate) read_to_begin: bool,
     /// Whether a selector ran off its end.
     pub(crate) read_through_end: bool,
-    /// How far the range is known, when the read stopped at a shard's edge.
+    /// How far the range is known, if the read stopped at the edge of a shard.
     pub(crate) read_through: Option<Key>,
 }
 
 impl RangeResult {
-    /// The bytes of all keys and values.
+    /// The total bytes of all keys and values.
     pub(crate) fn bytes(&self) -> usize {
         self.rows
             .iter()
@@ -59,7 +61,7 @@ impl RangeResult {
 pub(crate) enum Step {
     /// Nothing: this is the result.
     Done(RangeResult),
-    /// The rows of this range of the snapshot: [`RangeRead::learn`] says what they teach.
+    /// The rows of this range of the snapshot; [`RangeRead::learn`] works out what they reveal.
     Read {
         begin: KeySelector,
         end: KeySelector,
@@ -100,7 +102,7 @@ enum Phase {
     Scan,
     /// The selector on the far side is being resolved to cut off what lies beyond it.
     Cutting,
-    /// It has been resolved; what is left is to cut.
+    /// It has been resolved; only the cutting is left.
     Finish,
 }
 
@@ -148,7 +150,8 @@ impl RangeRead {
         }
     }
 
-    /// The range of the snapshot about which the answer to a [`Step::Read`] tells everything, if there is one.
+    /// Returns the range of the snapshot that is completely known from the answer to a
+    /// [`Step::Read`], if there is one.
     pub(crate) fn learn(
         &self,
         begin: &KeySelector,
@@ -162,7 +165,7 @@ impl RangeRead {
         }
     }
 
-    /// Goes on after a [`Step::Resolve`].
+    /// Continues after a [`Step::Resolve`].
     pub(crate) fn resolved(&mut self, key: Key) {
         self.read_to_begin |= key.is_empty();
         self.read_through_end |= key == self.max_key;
@@ -193,9 +196,9 @@ impl RangeRead {
         cursor
     }
 
-    /// Moves a selector along over what is known. If it can be resolved, the cursor is at the key it resolves
-    /// to; if it runs off an end of the key space, it becomes that end; else the cursor is at an unknown segment
-    /// and the selector's key in or beside it.
+    /// Moves a selector along over what is known. If it can be resolved, the cursor is at the key
+    /// it resolves to; if it runs off an end of the key space, it becomes that end; otherwise the
+    /// cursor is at an unknown segment, and the selector's key is in or beside it.
     fn resolve_from_cache<'a>(
         &mut self,
         overlay: Overlay<'a>,
@@ -254,7 +257,7 @@ impl RangeRead {
         Ok(cursor)
     }
 
-    /// An empty result that knows which ends were reached.
+    /// An empty result that records which ends were reached.
     fn nothing(read_to_begin: bool, read_through_end: bool) -> Result<Step, Error> {
         Ok(Step::Done(RangeResult {
             read_to_begin,
@@ -263,7 +266,7 @@ impl RangeRead {
         }))
     }
 
-    /// How many keys known to be cleared a request may ask for on top.
+    /// How many keys known to be cleared a request may ask for in addition.
     fn clear_limit(&self) -> i32 {
         if self.requests > 0 {
             1 << self.requests.min(20)
@@ -272,7 +275,7 @@ impl RangeRead {
         }
     }
 
-    /// The limits of the next request. `offset` rows are needed to get anywhere at all.
+    /// The limits of the next request. `offset` rows are needed to make any progress.
     fn request_limits(&mut self, offset: i32) -> RangeLimits {
         let at_least = |rows: i64| rows.max(i64::from(offset)).min(i64::from(i32::MAX)) as i32;
         let additional = self.additional_rows;
@@ -297,8 +300,9 @@ impl RangeRead {
     }
 }
 
-/// From an unknown segment over single keys known to be cleared to the last unknown segment before something
-/// larger is known, but no further than `end`, nor more than `steps`. Counts the keys.
+/// Moves from an unknown segment over single keys known to be cleared to the last unknown segment
+/// before something larger is known, but no further than `end` and at most `steps` keys. Returns
+/// the number of keys.
 fn skip_unknown(cursor: &mut Cursor<'_>, end: &Cursor<'_>, mut steps: i32) -> i32 {
     let (mut gap_begin, mut segment_end) = (cursor.begin_key(), cursor.end_key());
     let mut cleared = 0;
@@ -344,7 +348,8 @@ fn skip_unknown_back(cursor: &mut Cursor<'_>, end: &Cursor<'_>, mut steps: i32) 
     cleared
 }
 
-/// How many single keys known to be cleared follow an unknown segment before something larger is known.
+/// Counts the single keys known to be cleared that follow an unknown segment before something
+/// larger is known.
 fn count_cleared(mut cursor: Cursor<'_>, max_key: &[u8], max: i32) -> i32 {
     let (mut gap_begin, mut segment_end) = (cursor.begin_key(), cursor.end_key());
     let mut cleared = 0;

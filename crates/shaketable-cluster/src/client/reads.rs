@@ -1,8 +1,9 @@
-//! Reads of the database at a version: the layer that knows shards, replicas and retries, and nothing of writes.
+//! Reads of the database at a version: the layer that knows shards, replicas and retries, and
+//! nothing of writes.
 //!
-//! A read asks one replica of the shard it needs; if that one cannot be reached, lags or is slow, the next one too.
-//! A shard that has moved is looked up again. None of this is seen by an application: what it sees are values, and the codes
-//! 1007, 1009 and 1037 when no replica can serve the version.
+//! A read asks one replica of the shard it needs; if that one cannot be reached, lags or is slow,
+//! it asks the next one too. A shard that has moved is looked up again. An application sees none of
+//! this, only values, and the codes 1007, 1009 and 1037 when no replica can serve the version.
 
 use super::database::Context;
 use super::load_balance::{End, Open, Order};
@@ -19,11 +20,11 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Why a shard gave no answer.
+/// Why a shard returned no answer.
 pub(super) enum Failure {
     /// It is not there (any more), or none of its replicas answers: look it up again.
     Moved,
-    /// An error that belongs to the application.
+    /// An error that goes to the application.
     Code(Error),
 }
 
@@ -96,7 +97,7 @@ impl Context {
         Ok(total)
     }
 
-    /// Keys that cut a range into chunks, with its ends.
+    /// Keys that cut a range into chunks, including its ends.
     pub(crate) async fn split_points(
         &self,
         range: KeyRange,
@@ -124,7 +125,7 @@ impl Context {
     }
 
     /// Asks about the part of a range in each shard, from the first to the last. `found` is called
-    /// with the beginning of the part and what there is to say about it.
+    /// with the beginning of the part and the answer for it.
     async fn ask_each_shard<Q, T>(
         &self,
         range: KeyRange,
@@ -155,7 +156,8 @@ impl Context {
         Ok(())
     }
 
-    /// Waits at one storage server for the value of a key to change. `None` if the shard has moved.
+    /// Waits at one storage server for the value of a key to change. Returns `None` if the shard
+    /// has moved.
     pub(crate) async fn watch_once(
         &self,
         key: &Key,
@@ -168,7 +170,7 @@ impl Context {
             value: value.clone(),
             version,
         };
-        // A watch is silent as long as nothing changes: that is no reason to ask another server.
+        // A watch is silent while nothing changes, which is no reason to ask another server.
         let order = Order {
             first: self.random.index(shard.servers.len().max(1)),
             patience: None,
@@ -182,8 +184,8 @@ impl Context {
         }
     }
 
-    /// Asks the replicas of a shard until one answers. One that does not know of the version yet has answered for all:
-    /// that it is behind by a second is news to the application.
+    /// Asks the replicas of a shard until one answers. A replica that does not know the version yet
+    /// answers for all of them: being behind by a second is something the application gets to see.
     pub(super) fn ask<Q, T>(
         &self,
         shard: &ShardLocation,
@@ -262,7 +264,7 @@ impl Context {
         Err(failure)
     }
 
-    /// Forgets a shard that gave no answer and waits a little, unless its answer was an error.
+    /// Forgets a shard that returned no answer and waits a little, unless its answer was an error.
     pub(super) async fn relocate(
         &self,
         shard: &ShardLocation,
@@ -281,9 +283,10 @@ impl Context {
     }
 }
 
-/// A request to a storage server, which is about some key. For reports: what does a client wait for?
+/// A request to a storage server about some key, so that reports can show what a client is waiting
+/// for.
 pub(super) trait About {
-    /// The key, or where the range begins.
+    /// The key, or the beginning of the range.
     fn about(&self) -> &Key;
 }
 
@@ -329,7 +332,7 @@ impl About for WatchValue {
     }
 }
 
-/// The first reply of several questions, which is taken out of them.
+/// Returns the first reply to any of several requests, which is removed from them.
 async fn any_of<'a, R>(
     waiting: &mut Vec<(Requesting<R>, Open<'a>)>,
 ) -> (Result<R, Disconnected>, Open<'a>) {

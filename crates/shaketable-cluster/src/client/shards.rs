@@ -1,8 +1,8 @@
 //! Range reads over as many shards as they need.
 //!
-//! A read asks the shard where it begins, with its selectors as they are: mostly that is the only one. Where a range
-//! goes on in the next shard the read goes on there. Where a selector cannot be resolved by the shard that was asked,
-//! both are resolved first and the range between them is read.
+//! A read asks the shard where it begins, with its selectors as they are; usually that is the only
+//! one. Where a range continues in the next shard, the read continues there. Where the shard cannot
+//! resolve a selector, both selectors are resolved first and the range between them is read.
 
 use super::RangeLimits;
 use super::database::Context;
@@ -61,14 +61,15 @@ impl Context {
                 .truncate(self.random.range(min_rows, result.rows.len()));
             result.more = true;
             result.read_through = None;
-            // What was not read is not known: neither the end, nor for a reverse read the beginning.
+            // What was not read is not known: neither the end nor, for a reverse read, the
+            // beginning.
             result.read_through_end &= reverse;
             result.read_to_begin &= !reverse;
         }
         Ok(result)
     }
 
-    /// The rows between two selectors, each with the range that `mapper` makes of it.
+    /// Returns the rows between two selectors, each with the range that `mapper` makes of it.
     pub(crate) async fn get_mapped_rows(
         &self,
         begin: KeySelector,
@@ -115,7 +116,7 @@ impl Context {
         ))
     }
 
-    /// A range read over as many shards as it needs, whatever its rows are.
+    /// A range read over as many shards as it needs, for either kind of row.
     async fn read_shards<R: Row>(
         &self,
         read: ShardedRead,
@@ -198,7 +199,7 @@ impl Context {
         }
     }
 
-    /// The same, when the selectors cannot be resolved by the shard that was asked first.
+    /// The same, when the shard that was asked first cannot resolve the selectors.
     async fn read_resolved<R: Row>(
         &self,
         read: ShardedRead,
@@ -279,7 +280,7 @@ impl Context {
     }
 }
 
-/// What a range read over shards wants.
+/// What a range read over shards asks for.
 #[derive(Clone)]
 struct ShardedRead {
     begin: KeySelector,
@@ -308,7 +309,7 @@ impl Question {
         version: Version,
     ) -> Question {
         let (limit, limit_bytes) = match limits.bytes {
-            // The bytes are used up, but not the minimum of rows.
+            // The bytes are used up, but not the minimum number of rows.
             Some(0) => (limits.min_rows, REPLY_BYTES_MAX),
             bytes => (
                 limits.rows.unwrap_or(REPLY_BYTES_MAX).min(REPLY_BYTES_MAX),
@@ -338,7 +339,7 @@ impl Question {
     }
 }
 
-/// The answer of a range read over shards.
+/// The result of a range read over shards.
 struct Sharded<R> {
     rows: Vec<R>,
     more: bool,

@@ -1,11 +1,12 @@
 //! What a transaction has learnt about its snapshot of the database.
 //!
-//! The snapshot never changes, so what was read once need not be read again. The cache holds disjoint ranges
-//! whose rows are known; everything between them is unknown. Ranges are *not* joined when they touch: where a
-//! range read ends depends on where earlier ones ended, and that is visible to an application as the number of
-//! rows per call.
+//! The snapshot never changes, so nothing needs to be read twice. The cache holds disjoint ranges
+//! whose rows are known; everything between them is unknown. Ranges are *not* joined when they
+//! touch: where a range read ends depends on where earlier ones ended, and that is visible to an
+//! application as the number of rows per call.
 //!
-//! A cursor sees three kinds of segments: single rows, ranges known to be empty, and unknown ranges.
+//! A cursor sees three kinds of segments: single rows, ranges known to be empty, and unknown
+//! ranges.
 
 use super::chunks::{Chunks, Keyed, Position};
 use crate::data::key::{AFTER_ALL, ALL_END, KeyBound, key_after};
@@ -151,7 +152,7 @@ impl Rows {
         &self.reply[self.from..self.to.max(self.from)]
     }
 
-    /// How many rows of the reply, before this slice and in it, have a smaller key.
+    /// The number of rows of the reply, before this slice and in it, that have a smaller key.
     fn partition_point(&self, key: &[u8]) -> usize {
         self.from + self.as_slice().partition_point(|row| row.key < *key)
     }
@@ -187,7 +188,8 @@ impl<'a> CacheCursor<'a> {
         &self.rows()[self.row_index()]
     }
 
-    /// The rows from here to the last one before `end`, at least one. The cursor moves to the last of them.
+    /// Takes the rows from here to the last one before `end`, at least one. The cursor moves to the
+    /// last of them.
     pub(crate) fn take_rows_until(&mut self, end: KeyBound<'_>) -> &'a [KeyValue] {
         let (rows, from) = (self.rows(), self.row_index());
         let count = rows[from + 1..].partition_point(|row| KeyBound::new(&row.key) < end);
@@ -195,8 +197,8 @@ impl<'a> CacheCursor<'a> {
         &rows[from..=from + count]
     }
 
-    /// The rows from the first one at or after `begin`, and after `after`, to here; at least one. The cursor
-    /// moves to the first of them.
+    /// Takes the rows from the first one at or after `begin`, and after `after`, to here; at least
+    /// one. The cursor moves to the first of them.
     pub(crate) fn take_rows_back_to(
         &mut self,
         begin: KeyBound<'_>,
@@ -229,7 +231,7 @@ impl<'a> CacheCursor<'a> {
         }
     }
 
-    /// Moves to the next segment that is not empty of keys.
+    /// Moves to the next segment that contains any keys.
     pub(crate) fn next(&mut self) {
         let end = self.end_key();
         loop {
@@ -249,7 +251,7 @@ impl<'a> CacheCursor<'a> {
         }
     }
 
-    /// Moves to the previous segment that is not empty of keys.
+    /// Moves to the previous segment that contains any keys.
     pub(crate) fn previous(&mut self) {
         let begin = self.begin_key();
         loop {

@@ -1,15 +1,18 @@
-//! The special key space: keys behind `\xff\xff` that are not data but the client's view of itself and of the cluster.
+//! The special key space: keys behind `\xff\xff` that are not data but the client's view of itself
+//! and of the cluster.
 //!
-//! The space is cut into *modules*. An ordinary range read must lie in one of them; with the option
-//! `special_key_space_relaxed` it may span several. Inside modules lie *ranges*, and each range knows how to compute its
-//! rows (`modules`). What is read here bypasses the read-your-writes layer and adds no conflict ranges. Some ranges can be
-//! written, if the option `special_key_space_enable_writes` is set: writes are collected in the transaction and carried out when
-//! it commits.
+//! The space is divided into *modules*. An ordinary range read must lie in one of them; with the
+//! option `special_key_space_relaxed` it may span several. Inside modules lie *ranges*, and each
+//! range knows how to compute its rows (`modules`). Reads here bypass the read-your-writes layer
+//! and add no conflict ranges. Some ranges can be written if the option
+//! `special_key_space_enable_writes` is set: writes are collected in the transaction and carried
+//! out when it commits.
 //!
-//! This file does the walking: legality, key selectors, limits, directions. It knows the transaction only through the
-//! trait [`Host`], so that either can be tested without the other. What this cluster has no use for (exclusions, process
-//! classes, …) reads as empty and is refused when written, with the reason in `\xff\xff/error_message`, instead of being
-//! accepted without effect.
+//! This file does the walking: legality, key selectors, limits, directions. It knows the
+//! transaction only through the trait [`Host`], so that either can be tested without the other.
+//! What this cluster has no use for (exclusions, process classes, …) reads as empty and is refused
+//! when written, with the reason in `\xff\xff/error_message`, instead of being accepted without
+//! effect.
 
 mod modules;
 mod status;
@@ -25,7 +28,7 @@ use modules::{Kind, Range};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// What the special key space needs of the transaction it belongs to.
+/// What the special key space needs from the transaction it belongs to.
 pub trait Host {
     /// The special keys' part of the transaction's state.
     fn special(&self) -> &RefCell<State>;
@@ -41,25 +44,25 @@ pub trait Host {
     fn approximate_size(&self) -> i64;
     /// What the transaction depends on, sorted, without overlap.
     fn read_conflict_ranges(&self) -> Vec<KeyRange>;
-    /// What depends on the transaction, sorted, without overlap. A versionstamped key counts with all keys that it may
-    /// become, or with the one it became.
+    /// What depends on the transaction, sorted, without overlap. A versionstamped key counts as all
+    /// the keys it may become, or as the one it became.
     fn write_conflict_ranges(&self) -> Vec<KeyRange>;
-    /// What the last commit conflicted on, if that was asked for; sorted, without overlap.
+    /// What the last commit conflicted on, if that was requested; sorted, without overlap.
     fn conflicting_keys(&self) -> Vec<KeyRange>;
     /// The cluster, as its client knows it.
     fn cluster(&self) -> ClusterDescription;
-    /// A number that nobody has drawn before.
+    /// A number that has not been drawn before.
     fn random_u64(&self) -> u64;
-    /// Ends when all reads that the transaction has begun are done; fails if one of them did.
+    /// Ends when all reads that the transaction has begun are done; fails if one of them failed.
     fn pending_reads(&self) -> impl Future<Output = Result<(), Error>>;
-    /// Reads a system key, locked database or not, without a conflict.
+    /// Reads a system key, whether or not the database is locked, without a conflict.
     fn read_system_key(&self, key: Key) -> impl Future<Output = Result<Option<Value>, Error>>;
     /// Adds a mutation of a system key to the commit under way and makes that commit aware of locks. It conflicts with every
     /// transaction that reads anything in `conflict`.
     fn write_system_key(&self, mutation: Mutation, conflict: Option<KeyRange>);
 }
 
-/// The special keys' part of a transaction's state. Made new when the transaction is reset.
+/// The special keys' part of a transaction's state. Recreated when the transaction is reset.
 #[derive(Debug)]
 pub struct State {
     /// What was written: a value, or `None` where it was cleared.
@@ -71,7 +74,7 @@ pub struct State {
 }
 
 impl State {
-    /// A new one; `random` gives it the identity under which it is traced.
+    /// Creates the state; `random` provides the identity under which it is traced.
     pub fn new(mut random: impl FnMut() -> u64) -> State {
         let mut identity = || random().max(1);
         State {
@@ -84,7 +87,8 @@ impl State {
 }
 
 impl State {
-    /// Forgets what was written. The identity stays: another attempt is traced as the same transaction.
+    /// Forgets what was written. The identity stays: another attempt is traced as the same
+    /// transaction.
     pub(crate) fn soft_reset(&mut self) {
         self.writes.clear();
         self.error_message = None;
@@ -96,7 +100,8 @@ pub const BEGIN: &[u8] = b"\xff\xff";
 /// Where they end.
 pub const END: &[u8] = b"\xff\xff\xff";
 
-/// Whether a read of this key is answered here. Before API version 630 only three keys were.
+/// Whether the special key space serves a read of this key. Before API version 630 it served only
+/// three keys.
 pub fn answers_get(api_version: i32, key: &[u8]) -> bool {
     if api_version >= 630 {
         is_special(key)
@@ -105,7 +110,7 @@ pub fn answers_get(api_version: i32, key: &[u8]) -> bool {
     }
 }
 
-/// Whether a range read between these selectors is answered here.
+/// Whether the special key space serves a range read between these selectors.
 pub fn answers_get_range(api_version: i32, begin: &KeySelector, end: &KeySelector) -> bool {
     if api_version >= 630 {
         is_special(&begin.key) && (BEGIN..=END).contains(&&end.key[..])
@@ -114,12 +119,12 @@ pub fn answers_get_range(api_version: i32, begin: &KeySelector, end: &KeySelecto
     }
 }
 
-/// Whether a write of this key is answered here.
+/// Whether the special key space handles a write of this key.
 pub fn answers_write(api_version: i32, key: &[u8]) -> bool {
     api_version >= 700 && is_special(key)
 }
 
-/// Whether clearing this range is answered here.
+/// Whether the special key space handles clearing this range.
 pub fn answers_clear_range(api_version: i32, range: &KeyRange) -> bool {
     api_version >= 700 && &range.begin[..] >= BEGIN && &range.end[..] <= END
 }
@@ -203,7 +208,7 @@ pub async fn get_range(
     Ok(result)
 }
 
-/// Sets a special key: takes effect at commit, except for what concerns the transaction itself.
+/// Sets a special key. Takes effect at commit, except for what concerns the transaction itself.
 pub fn set(host: &impl Host, key: Key, value: Value) -> Result<(), Error> {
     modules::set(host, writable_range(host, &key)?, key, value)
 }
@@ -239,7 +244,7 @@ pub fn clear_range(host: &impl Host, keys: KeyRange) -> Result<(), Error> {
     }
 }
 
-/// Carries out what was written. Comes first in a commit; a failure is the failure of the commit.
+/// Carries out what was written. Runs first in a commit; if it fails, the commit fails.
 pub async fn commit(host: &impl Host) -> Result<(), Error> {
     if !host.is_writable() {
         return Ok(());
@@ -293,7 +298,8 @@ fn overlap(a: &KeyRange, b: &KeyRange) -> Option<KeyRange> {
     })
 }
 
-/// The part of the space in which selectors may walk: the whole of it, or the module of both keys.
+/// The part of the space in which selectors may walk: all of it, or the module that contains both
+/// keys.
 fn boundary(host: &impl Host, begin: &Key, end: &Key) -> Result<KeyRange, Error> {
     let whole = KeyRange {
         begin: Bytes::from_static(BEGIN),
@@ -326,8 +332,8 @@ fn boundary(host: &impl Host, begin: &Key, end: &Key) -> Result<KeyRange, Error>
     })
 }
 
-/// The key that a selector points to, and the offset that was left when the walk ended. A walk that leaves the boundary
-/// ends at it.
+/// Returns the key that a selector points to, and the offset that was left when the walk ended. A
+/// walk that leaves the boundary ends there.
 async fn resolve(
     host: &impl Host,
     ranges: &[Range],

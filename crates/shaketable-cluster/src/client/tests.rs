@@ -58,7 +58,7 @@ fn a_lost_reply_is_an_unknown_result_whose_fate_is_settled() {
             stage.run(transaction.commit()),
             Err(Error::COMMIT_UNKNOWN_RESULT)
         );
-        // The last thing that was committed before the answer is a transaction that conflicts with the lost one.
+        // The last transaction committed before the answer is one that conflicts with the lost one.
         let dummy = stage.server.commits.borrow().last().cloned().unwrap();
         assert!(dummy.mutations.is_empty());
         assert_eq!(dummy.read_conflict_ranges, dummy.write_conflict_ranges);

@@ -1,5 +1,6 @@
-//! Every option of FoundationDB 7.4, scope by scope: code, name, kind of value, whether it outlives a retry, and for a
-//! database option the transaction option that it gives a default to. `conformance/facts/options.csv` is where it comes from.
+//! Every option of FoundationDB 7.4, scope by scope: code, name, kind of value, whether it outlives
+//! a retry, and for a database option the transaction option whose default it sets. The source is
+//! `conformance/facts/options.csv`.
 
 use super::Parameter::{self, *};
 
@@ -14,7 +15,7 @@ pub struct OptionInfo {
     pub parameter: Parameter,
     /// Whether `on_error` keeps it.
     pub persistent: bool,
-    /// The transaction option of which this database option sets the default.
+    /// The transaction option whose default this database option sets.
     pub default_for: Option<i32>,
 }
 

@@ -1,5 +1,5 @@
-//! Range reads against a plain ordered map: whatever is cached and written, and however small the batches, the
-//! rows are those of the map.
+//! Range reads against a plain ordered map: no matter what is cached and written, and how small the
+//! batches are, the rows are those of the map.
 
 use super::{RangeRead, RangeResult, Step};
 use crate::client::RangeLimits;
@@ -69,7 +69,7 @@ fn model(rows: &Rows, begin: &KeySelector, end: &KeySelector, reverse: bool) -> 
     found
 }
 
-/// What the database answers to one request.
+/// What the database returns for one request.
 fn answer(
     rows: &Rows,
     begin: &KeySelector,
@@ -99,7 +99,7 @@ fn answer(
     result
 }
 
-/// Plays one read to its end.
+/// Runs one read to its end.
 fn play(
     database: &Rows,
     cache: &mut SnapshotCache,

@@ -20,17 +20,19 @@ pub(super) enum Kind {
     Tracing,
     Coordinators,
     Lock,
-    /// Switches for other management commands; they are remembered for the transaction and that is all.
+    /// Switches for other management commands; they are remembered for the transaction and have no
+    /// other effect.
     Options,
-    /// A view of running actors, for which a reader must name a process; this cluster has none to show.
+    /// A view of running actors, for which a reader must name a process; this cluster has none to
+    /// show.
     ActorLineage,
-    /// Tenants, which are switched off in this cluster.
+    /// Tenants, which are disabled in this cluster.
     Tenants,
     /// Something that this cluster does not have, with the name of the command that would write it.
     Nothing(&'static str),
 }
 
-/// A range of keys that one piece of code answers for.
+/// A range of keys that is served by one piece of code.
 #[derive(Clone, Debug)]
 pub(super) struct Range {
     pub(super) keys: KeyRange,
@@ -44,10 +46,11 @@ pub(super) const LEGACY_KEYS: [&[u8]; 3] = [
     b"\xff\xff/cluster_file_path",
     b"\xff\xff/connection_string",
 ];
-/// The one range that could.
+/// The one range that could be read before then.
 pub(super) const LEGACY_WORKER_INTERFACES: &[u8] = b"\xff\xff/worker_interfaces";
 
-/// Modules, in no order: a name that ends in a slash is everything below it, any other a single key.
+/// Modules, in no particular order: a name that ends in a slash is everything below it, any other a
+/// single key.
 const MODULES: [&str; 14] = [
     "transaction/",
     "worker_interfaces/",
@@ -65,7 +68,8 @@ const MODULES: [&str; 14] = [
     "cluster_id",
 ];
 
-/// Ranges: name, first API version, first API version without it, whether it can be written, what it is.
+/// Ranges: name, first API version with it, first API version without it, whether it can be
+/// written, what it is.
 #[rustfmt::skip]
 const RANGES: [(&str, i32, i32, bool, Kind); 34] = [
     ("transaction/conflicting_keys/", 630, i32::MAX, false, Kind::ConflictingKeys),
@@ -104,14 +108,14 @@ const RANGES: [(&str, i32, i32, bool, Kind); 34] = [
     ("actor_profiler_conf/", 700, i32::MAX, true, Kind::Nothing("actor_profiler_conf")),
 ];
 
-/// The ranges whose rows are keys of the database behind a prefix reach up to `\xff\xff` behind it.
+/// The ranges whose rows are database keys behind a prefix; they reach up to `\xff\xff` behind it.
 const KEYS_BEHIND_PREFIX: [&str; 4] = [
     "transaction/conflicting_keys/",
     "transaction/read_conflict_range/",
     "transaction/write_conflict_range/",
     "metrics/data_distribution_stats/",
 ];
-/// The commands of which `management/options/` knows a switch.
+/// The commands that have a switch in `management/options/`.
 const OPTIONS: [&str; 5] = [
     "excluded/force",
     "failed/force",
@@ -142,7 +146,7 @@ pub(super) fn ranges(api_version: i32) -> Vec<Range> {
     ranges
 }
 
-/// The rows of a range that lie in `part` of it, ascending.
+/// The rows of a range that lie in `part` of it, in ascending order.
 pub(super) async fn rows(
     host: &impl Host,
     range: &Range,
@@ -253,7 +257,7 @@ pub(super) async fn commit(host: &impl Host, kind: Kind) -> Result<(), Error> {
     match kind {
         Kind::Lock => commit_lock(host).await,
         Kind::Tenants => Err(Error::TENANTS_DISABLED),
-        // The message says why already.
+        // The message already gives the reason.
         Kind::Tracing => Err(Error::SPECIAL_KEYS_API_FAILURE),
         Kind::Coordinators => Err(fail(host, "coordinators", UNSUPPORTED)),
         Kind::Nothing(command) => Err(fail(host, command, UNSUPPORTED)),
@@ -318,7 +322,7 @@ fn boundaries(prefix: &Key, ranges: Vec<KeyRange>) -> Vec<KeyValue> {
     rows
 }
 
-/// Shows the rows as the transaction's own special writes leave them.
+/// Applies the transaction's own special writes to the rows.
 fn overlay(rows: &mut Vec<KeyValue>, state: &State, part: &KeyRange) {
     for (key, value) in state.writes.range(part.begin.clone()..part.end.clone()) {
         rows.retain(|row| row.key != *key);
@@ -336,7 +340,7 @@ fn is_option(key: &Key) -> bool {
         .any(|option| key.ends_with(format!("/options/{option}").as_bytes()))
 }
 
-/// Remembers why something failed and returns the error that points there.
+/// Remembers why a command failed and returns the error that points there.
 fn fail(host: &impl Host, command: &str, reason: &str) -> Error {
     let message = serde_json::json!({ "retriable": false, "command": command, "message": reason });
     host.special().borrow_mut().error_message = Some(message.to_string().into());
@@ -364,7 +368,7 @@ fn set_tracing(host: &impl Host, key: &Key, value: &Value) -> Result<(), Error> 
     Ok(())
 }
 
-/// Two numbers out of 32 hexadecimal digits.
+/// Parses two numbers from 32 hexadecimal digits.
 fn identity(value: &Value) -> Option<[u64; 2]> {
     let text = std::str::from_utf8(value)
         .ok()

@@ -1,7 +1,8 @@
-//! What a client knows about its cluster, and the `status/json` that it makes of it.
+//! What a client knows about its cluster, and the `status/json` document built from it.
 //!
-//! Tools poll `status/json` to learn whether the database is there. The document has the fields they look at, in the
-//! places where FoundationDB puts them, and no numbers that this cluster would have to invent.
+//! Tools poll `status/json` to learn whether the database is there. The document has the fields
+//! they look at, in the places where FoundationDB puts them, and no numbers that this cluster would
+//! have to invent.
 
 use serde_json::json;
 
@@ -10,18 +11,18 @@ use serde_json::json;
 pub struct ClusterDescription {
     /// `description:id@address,address…`, as in a cluster file.
     pub connection_string: String,
-    /// Where the connection string was read.
+    /// Where the connection string was read from.
     pub cluster_file_path: String,
     /// The identity that the cluster gave itself when it was created.
     pub cluster_id: u128,
-    /// Whether a transaction could be started now.
+    /// Whether a transaction could start now.
     pub is_available: bool,
-    /// Seconds since the kernel began to run.
+    /// Seconds since the kernel started.
     pub now: f64,
 }
 
 impl ClusterDescription {
-    /// The part of the connection string in front of the colon.
+    /// The part of the connection string before the colon.
     pub(super) fn description(&self) -> &str {
         self.connection_string.split(':').next().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The special key space over a transaction that is nothing but a few fields.
+//! The special key space over a transaction that consists of a few fields.
 
 use super::*;
 use crate::proto::{KeyValue, MutationKind};
@@ -82,7 +82,7 @@ impl Host for Fake {
     }
 }
 
-/// The outcome of a future that waits for nothing.
+/// The result of a future that waits for nothing.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,

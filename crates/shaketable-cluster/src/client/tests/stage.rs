@@ -1,5 +1,5 @@
-//! A cluster of one task, for tests of the client alone: it answers every message of the border from one ordered
-//! map, and does wrong what a test tells it to.
+//! A cluster of one task, for tests of the client alone: it answers every message between client
+//! and servers from one ordered map, and misbehaves when a test tells it to.
 
 use crate::client::{Connection, Database, Transaction};
 use crate::data::{atomic, versionstamp};
@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// What is to go wrong with the next commits.
+/// What goes wrong with the next commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// It is committed, but the reply is lost.
@@ -49,7 +49,7 @@ pub(super) struct Server {
     pub(super) commits: RefCell<Vec<CommitTransaction>>,
     /// Where the key space is cut into shards.
     pub(super) cuts: RefCell<Vec<Key>>,
-    /// How many storage requests answer that the shard has moved.
+    /// How many storage requests get the reply that the shard has moved.
     pub(super) moved: Cell<usize>,
     metadata_version: RefCell<Option<Value>>,
 }
@@ -265,7 +265,7 @@ impl Server {
         }
     }
 
-    /// The shard that a selector is asked of.
+    /// The shard that resolves a selector with this key.
     fn shard_of(&self, key: &Key, backward: bool) -> KeyRange {
         let mut shard = Server::everything();
         for cut in self.cuts.borrow().iter() {
@@ -279,7 +279,7 @@ impl Server {
         shard
     }
 
-    /// Resolves a selector inside its shard, or says how to go on beside it.
+    /// Resolves a selector inside its shard, or returns the selector to continue with beside it.
     fn resolve(&self, q: GetKey) -> KeySelector {
         let selector = q.selector.normalised();
         let shard = self.shard_of(&selector.key, selector.offset <= 0);
@@ -424,7 +424,7 @@ impl Server {
     }
 }
 
-/// Listens for one kind of message after the other.
+/// Listens for each kind of message in turn.
 struct Serving {
     kernel: Kernel,
     home: ProcessId,
