@@ -1,4 +1,4 @@
-//! Names the shared library for the loader and forbids to unload it.
+//! Sets the shared library's name for the loader and prevents it from being unloaded.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,7 +1,9 @@
-//! Prints what a client sees: the probe by which the embedded cluster is calibrated (`docs/fidelity.md`).
+//! Prints what a client sees: the probe used to calibrate the embedded cluster
+//! (`docs/fidelity.md`).
 //!
-//! `cargo run --release --example probe -- [seeds] [faults|stress]`: with `faults` under RandomClogging, Attrition, Rollback and
-//! ChangeConfig, and with buggify; with `stress` under stress alone.
+//! `cargo run --release --example probe -- [seeds] [faults|stress]`: with `faults` it runs under
+//! RandomClogging, Attrition, Rollback and ChangeConfig, and with buggify; with `stress` it runs
+//! under stress alone.
 
 #[path = "../tests/probe/mod.rs"]
 mod probe;

@@ -1,11 +1,11 @@
 //! FoundationDB's error codes, as values.
 //!
-//! An [`Error`] is one of FoundationDB's numbers and nothing more: what a client can be told is exactly
-//! what `fdb_error_t` can carry. Internal failures (a connection that breaks, a shard that moved) are
-//! retried inside the client and never become one of these.
+//! An [`Error`] is one of FoundationDB's numbers and nothing more: a client can receive exactly
+//! what `fdb_error_t` can carry. Internal failures (a connection that breaks, a shard that moved)
+//! are retried inside the client and never become one of these.
 //!
 //! The constants name the codes that this engine produces. Names and texts exist for every code of
-//! FoundationDB 7.4 ([`Error::name`], [`Error::message`]), because programs ask for the text of whatever
+//! FoundationDB 7.4 ([`Error::name`], [`Error::message`]), because programs ask for the text of any
 //! number they hold.
 
 mod table;
@@ -17,7 +17,7 @@ use table::TABLE;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Error(pub i32);
 
-/// Declares the constants and remembers them for the test that compares them with the table.
+/// Declares the constants and lists them for the test that compares them with the table.
 macro_rules! codes {
     ($($name:ident = $code:literal,)*) => {
         #[allow(missing_docs)]
@@ -126,12 +126,13 @@ codes! {
 }
 
 impl Error {
-    /// FoundationDB's name of the code, in snake case; `UNKNOWN_ERROR` if FoundationDB 7.4 has no such code.
+    /// FoundationDB's name for the code, in snake case; `UNKNOWN_ERROR` if FoundationDB 7.4 has no
+    /// such code.
     pub fn name(self) -> &'static str {
         entry(self.0).map_or(UNKNOWN, |(_, name, _)| name)
     }
 
-    /// The text that `fdb_get_error` gives for this code.
+    /// The text that `fdb_get_error` returns for this code.
     pub fn message(self) -> &'static str {
         message(self.0)
     }
@@ -149,7 +150,8 @@ impl Error {
         )
     }
 
-    /// Whether the transaction certainly did not commit and may be tried again: `RETRYABLE_NOT_COMMITTED`.
+    /// Whether the transaction certainly did not commit and may be tried again:
+    /// `RETRYABLE_NOT_COMMITTED`.
     pub fn is_retryable_not_committed(self) -> bool {
         matches!(
             self,
@@ -169,8 +171,8 @@ impl Error {
     }
 }
 
-/// The text that `fdb_get_error` gives for any number: 0 is a success, a number that cannot be a code counts
-/// as 4000, and a possible code that nobody has defined is `UNKNOWN_ERROR`.
+/// Returns the text that `fdb_get_error` returns for any number: 0 is a success, a number that
+/// cannot be a code counts as 4000, and a possible code that is not defined is `UNKNOWN_ERROR`.
 pub fn message(code: i32) -> &'static str {
     let code = if (0..=30_000).contains(&code) {
         code
@@ -180,8 +182,8 @@ pub fn message(code: i32) -> &'static str {
     entry(code).map_or(UNKNOWN, |(_, _, message)| message)
 }
 
-/// What `fdb_error_predicate` answers: 50000, 50001 and 50002 are the three predicates, any other number holds
-/// for no code.
+/// Returns what `fdb_error_predicate` returns: 50000, 50001 and 50002 are the three predicates; any
+/// other number holds for no code.
 pub fn predicate(predicate: i32, code: i32) -> bool {
     match predicate {
         50_000 => Error(code).is_retryable(),
@@ -191,7 +193,7 @@ pub fn predicate(predicate: i32, code: i32) -> bool {
     }
 }
 
-/// Every code of FoundationDB 7.4, ascending, with 0 for success.
+/// Every code of FoundationDB 7.4, in ascending order, including 0 for success.
 pub fn all_codes() -> impl Iterator<Item = i32> {
     TABLE.iter().map(|(code, _, _)| *code)
 }

@@ -1,9 +1,9 @@
 //! The messages between client and servers.
 //!
-//! This is the one border inside the cluster: the client holds endpoints for these requests and knows
-//! nothing else of a server. Messages are plain values and carry FoundationDB's vocabulary. A reply
-//! that can fail for a reason the client must act on is a `Result<_, Error>` with FoundationDB's code;
-//! a lost connection is not a reply at all but the kernel's `Disconnected`.
+//! This is the one border inside the cluster: the client holds endpoints for these requests and
+//! knows nothing else about a server. Messages are plain values and use FoundationDB's vocabulary.
+//! A reply that can fail for a reason the client must act on is a `Result<_, Error>` with
+//! FoundationDB's code; a lost connection is not a reply at all but the kernel's `Disconnected`.
 
 use crate::error::Error;
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub struct KeyValue {
     pub value: Value,
 }
 
-/// The ten bytes by which a committed transaction is known: version, then index in its batch.
+/// The ten bytes that identify a committed transaction: version, then index in its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Versionstamp {
     /// The commit version.
@@ -88,29 +88,31 @@ pub enum MutationKind {
     CompareAndClear = 20,
 }
 
-/// One change of the database. For `ClearRange` the two parameters are begin and end.
+/// One change to the database. For `ClearRange` the two parameters are begin and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutation {
     /// What to do.
     pub kind: MutationKind,
-    /// The key, or the begin of the range.
+    /// The key, or the beginning of the range.
     pub param1: Bytes,
     /// The operand, or the end of the range.
     pub param2: Bytes,
 }
 
-/// What a client publishes about where to send its requests. A new one replaces it after each recovery.
+/// What the cluster controller publishes about where clients send their requests. A new one
+/// replaces it after each recovery.
 #[derive(Clone, Debug)]
 pub struct ClientDbInfo {
     /// Grows with every recovery; equal ids mean equal proxies.
     pub generation: u64,
     /// Where read versions come from.
     pub grv_proxies: Rc<[GrvProxyInterface]>,
-    /// Where commits and location questions go.
+    /// Where commits and location requests go.
     pub commit_proxies: Rc<[CommitProxyInterface]>,
 }
 
-/// Asks the cluster controller for proxies other than those of `known_generation`; answered when there are some.
+/// Asks the cluster controller for proxies other than those of `known_generation`; answered when
+/// there are some.
 #[derive(Debug)]
 pub struct OpenDatabase {
     /// The generation the client has, or 0.
@@ -145,7 +147,7 @@ pub enum TransactionPriority {
     Immediate,
 }
 
-/// Asks for a version such that everything acknowledged before the request was sent is visible at it.
+/// Asks for a version at which everything acknowledged before the request was sent is visible.
 #[derive(Debug)]
 pub struct GetReadVersion {
     /// How many transactions this request stands for.
@@ -193,12 +195,12 @@ pub struct CommitTransaction {
 pub struct Commit {
     /// The transaction.
     pub transaction: CommitTransaction,
-    /// Whether it asks to stand first in its batch.
+    /// Whether it asks to be first in its batch.
     pub first_in_batch: bool,
     /// Recorded with the commit, so that its fate can be looked up later.
     pub idempotency_id: Option<Bytes>,
 }
-/// What became of a transaction that was not an error.
+/// What became of a transaction whose commit did not end in an error.
 #[derive(Clone, Debug)]
 pub enum CommitOutcome {
     /// It is durable.
@@ -208,14 +210,16 @@ pub enum CommitOutcome {
         /// `\xff/metadataVersion` as of this commit.
         metadata_version: Option<Value>,
     },
-    /// It conflicted. The indices point into its read conflict ranges and are empty unless asked for.
+    /// It conflicted. The indices point into its read conflict ranges and are empty unless
+    /// requested.
     Conflict {
         /// Indices of the conflicting read ranges.
         conflicting_ranges: Vec<u32>,
     },
 }
 impl Request for Commit {
-    /// An error is 1007, 1042, 1038, 1235, 1242, 2101…; 1021 is never sent: it is what the client makes of a lost reply.
+    /// An error is 1007, 1042, 1038, 1235, 1242, 2101…; 1021 is never sent: the client reports it
+    /// when a reply is lost.
     type Reply = Result<CommitOutcome, Error>;
 }
 
@@ -224,7 +228,7 @@ impl Request for Commit {
 pub struct GetKeyLocations {
     /// The range; `end` may be the key itself plus a zero byte.
     pub range: KeyRange,
-    /// At most so many shards.
+    /// The largest number of shards to return.
     pub limit: usize,
     /// Whether the shards at the end of the range are wanted first.
     pub reverse: bool,
@@ -244,7 +248,7 @@ impl Request for GetKeyLocations {
 /// A storage server as its clients see it.
 #[derive(Clone, Debug)]
 pub struct StorageInterface {
-    /// Identity of the server; stays the same over reboots that keep its data.
+    /// The server's identity, which stays the same over reboots that keep its data.
     pub id: u64,
     /// `ip:port`, for `get_addresses_for_key`.
     pub address: Rc<str>,
@@ -254,7 +258,7 @@ pub struct StorageInterface {
     pub get_key: Endpoint<GetKey>,
     /// Range reads.
     pub get_key_values: Endpoint<GetKeyValues>,
-    /// Index look-ups: a range read whose rows each become another range read.
+    /// Index lookups: a range read whose rows each become another range read.
     pub get_mapped_key_values: Endpoint<GetMappedKeyValues>,
     /// Waits for a value to change.
     pub watch_value: Endpoint<WatchValue>,
@@ -264,8 +268,9 @@ pub struct StorageInterface {
     pub get_split_points: Endpoint<GetSplitPoints>,
 }
 
-/// What a storage server may say instead of an answer. The first is FoundationDB's `wrong_shard_server`:
-/// the client drops the location from its cache and asks again; it never reaches the application.
+/// What a storage server may reply instead of an answer. The first is FoundationDB's
+/// `wrong_shard_server`: the client drops the location from its cache and asks again; it never
+/// reaches the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageError {
     /// The server does not hold that shard (any more).
@@ -286,8 +291,9 @@ impl Request for GetValue {
     type Reply = Result<Option<Value>, StorageError>;
 }
 
-/// Resolves a selector inside one shard. Where the walk leaves the shard the reply is a selector for the client
-/// to continue with: `offset` 0 and `or_equal` true mean "resolved to exactly this key".
+/// Resolves a selector inside one shard. Where the walk leaves the shard the reply is a selector
+/// for the client to continue with: `offset` 0 and `or_equal` true mean "resolved to exactly this
+/// key".
 #[derive(Debug)]
 pub struct GetKey {
     /// The selector.
@@ -306,9 +312,9 @@ pub struct GetKeyValues {
     pub begin: KeySelector,
     /// First row beyond.
     pub end: KeySelector,
-    /// At most so many rows; from the end of the range if `reverse`.
+    /// The largest number of rows; counted from the end of the range if `reverse`.
     pub limit: usize,
-    /// Stop after the row that reaches so many bytes (24 per row plus key plus value).
+    /// Stop after the row that reaches this many bytes (24 per row plus key plus value).
     pub limit_bytes: usize,
     /// From the end, descending.
     pub reverse: bool,
@@ -332,7 +338,7 @@ impl Request for GetKeyValues {
 pub struct GetMappedKeyValues {
     /// The primary read.
     pub primary: GetKeyValues,
-    /// The packed tuple that says how a row becomes a range.
+    /// The packed tuple that describes how a row becomes a range.
     pub mapper: Bytes,
 }
 /// One primary row with its secondary range.
@@ -364,7 +370,7 @@ pub struct WatchValue {
     pub key: Key,
     /// The value the watcher has seen.
     pub value: Option<Value>,
-    /// The version it has seen it at.
+    /// The version at which the watcher has seen it.
     pub version: Version,
 }
 impl Request for WatchValue {

@@ -219,11 +219,12 @@ impl Streams {
     }
 }
 
-/// A small running hash (FNV-1a over 64-bit words with a final mix): for telling runs apart, not for
-/// adversaries.
+/// A small running hash (FNV-1a over 64-bit words with a final mix): for telling runs apart, not
+/// for adversaries.
 ///
-/// Written out here, like the conversions of a [`Stream`], because each stream is split off the seed by
-/// it: with another function, be it of a better-known crate, every seed would mean another run.
+/// Written out here, like the conversions of a [`Stream`], because each stream is split off the
+/// seed by it: with another function, be it of a better-known crate, every seed would mean another
+/// run.
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(u64);
 

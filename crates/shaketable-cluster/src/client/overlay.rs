@@ -127,7 +127,8 @@ impl<'a> Cursor<'a> {
         if let Some(written) = self.written_row()? {
             return Ok(written);
         }
-        // A row at the very beginning of the unmodified range is taken on its own, as FoundationDB does.
+        // A row at the very beginning of the unmodified range is taken on its own, as FoundationDB
+        // does.
         let after = self.writes.begin_key();
         Ok(Some(Rows::Known(
             self.cache.take_rows_back_to(KeyBound::new(begin), after),

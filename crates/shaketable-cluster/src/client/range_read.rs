@@ -94,7 +94,8 @@ pub(crate) struct RangeRead {
 enum Phase {
     /// Nothing has happened yet.
     Start,
-    /// The selector on the far side is being resolved because it lies on the wrong side of the near one.
+    /// The selector on the far side is being resolved because it lies on the wrong side of the near
+    /// one.
     Crossed,
     /// It has been resolved to this key.
     CrossedAt(Key),

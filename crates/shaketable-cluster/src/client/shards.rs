@@ -147,7 +147,8 @@ impl Context {
             let range = &shard.range;
             let mut clipped = false;
             let mut question = Question::new(&begin, &end, &limits, reverse, version);
-            // A begin that lies before the shard on the whole, except where clipping would change nothing.
+            // A begin that lies before the shard on the whole, except where clipping would change
+            // nothing.
             let before = KeySelector {
                 offset: begin.offset - 1,
                 ..begin.clone()

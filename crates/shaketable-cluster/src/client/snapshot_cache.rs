@@ -169,8 +169,8 @@ impl Keyed for Entry {
 pub(crate) struct CacheCursor<'a> {
     entries: &'a Chunks<Entry>,
     at: Position,
-    /// 0 is the unknown range *before* the entry; odd numbers are the empty ranges between its rows, even ones
-    /// its rows.
+    /// 0 is the unknown range *before* the entry; odd numbers are the empty ranges between its
+    /// rows, even ones its rows.
     offset: usize,
 }
 

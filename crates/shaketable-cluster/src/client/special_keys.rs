@@ -57,8 +57,8 @@ pub trait Host {
     fn pending_reads(&self) -> impl Future<Output = Result<(), Error>>;
     /// Reads a system key, whether or not the database is locked, without a conflict.
     fn read_system_key(&self, key: Key) -> impl Future<Output = Result<Option<Value>, Error>>;
-    /// Adds a mutation of a system key to the commit under way and makes that commit aware of locks. It conflicts with every
-    /// transaction that reads anything in `conflict`.
+    /// Adds a mutation of a system key to the commit under way and makes that commit aware of
+    /// locks. It conflicts with every transaction that reads anything in `conflict`.
     fn write_system_key(&self, mutation: Mutation, conflict: Option<KeyRange>);
 }
 

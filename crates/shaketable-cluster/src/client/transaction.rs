@@ -1,12 +1,12 @@
 //! The surface of a transaction.
 //!
-//! Every method does its checks and its bookkeeping at the moment of the call. What takes time runs as a task of
-//! the kernel from then on, whether or not anybody awaits the [`Pending`] that is returned: a read that the caller
-//! has dropped still adds its conflict range, and a commit still waits for it.
+//! Every method does its checks and its bookkeeping at the moment of the call. What takes time runs
+//! as a task of the kernel from then on, whether or not the returned [`Pending`] is awaited: a read
+//! that the caller has dropped still adds its conflict range, and a commit still waits for it.
 //!
-//! The order of the checks is FoundationDB's, because it is visible: a deferred error comes first, then special
-//! keys, then the use of a transaction that is being committed (which also ends that commit), then a cancelled or
-//! timed-out transaction, and only then the arguments.
+//! The order of the checks is FoundationDB's, because it is visible: a deferred error comes first,
+//! then special keys, then the use of a transaction that is being committed (which also ends that
+//! commit), then a cancelled or timed-out transaction, and only then the arguments.
 
 mod attempt;
 mod commit;
@@ -32,8 +32,8 @@ use std::fmt;
 use std::future::Future;
 use std::rc::Rc;
 
-/// A transaction. Cheap to clone: clones are the same transaction. When the last one is dropped, pending
-/// operations end with 1025; a commit that has been sent may still take effect.
+/// A transaction. Cheap to clone: clones are the same transaction. When the last one is dropped,
+/// pending operations end with 1025; a commit that has been sent may still take effect.
 #[derive(Clone, Debug)]
 pub struct Transaction(Rc<Handle>);
 
@@ -78,8 +78,8 @@ impl Transaction {
         self.inner().context.process
     }
 
-    /// Reads at this version instead of asking for one. Deferred: 2010 if there is one, 2011 if it is not
-    /// positive.
+    /// Reads at this version instead of asking for one. The errors are deferred: 2010 if there
+    /// already is a read version, 2011 if `version` is not positive.
     pub fn set_read_version(&self, version: Version) {
         self.inner().defer(|inner| {
             let native = &mut inner.state_mut().native;
@@ -121,7 +121,7 @@ impl Transaction {
         self.inner().state().committed_version
     }
 
-    /// The stamp of the commit to come.
+    /// The stamp of the next commit.
     pub fn get_versionstamp(&self) -> Pending<Versionstamp> {
         let inner = self.inner();
         inner.operation(|| {
@@ -132,19 +132,20 @@ impl Transaction {
         })
     }
 
-    /// The size the commit is estimated to have.
+    /// The estimated size of the commit.
     pub fn get_approximate_size(&self) -> Pending<i64> {
         self.inner()
             .operation(|| Ok(Pending::ready(Ok(self.inner().state().approximate_size()))))
     }
 
-    /// What this transaction has cost in the eyes of tag throttling.
+    /// What this transaction has cost, as tag throttling counts it.
     pub fn get_total_cost(&self) -> Pending<i64> {
         self.inner()
             .operation(|| Ok(Pending::ready(Ok(self.inner().state().native.total_cost))))
     }
 
-    /// For how many seconds tag throttling has held this transaction up: this cluster throttles no tags.
+    /// How many seconds tag throttling has delayed this transaction: this cluster throttles no
+    /// tags.
     pub fn get_tag_throttled_duration(&self) -> Pending<f64> {
         self.inner().operation(|| Ok(Pending::ready(Ok(0.0))))
     }
@@ -177,7 +178,8 @@ impl Inner {
         self.state.borrow_mut()
     }
 
-    /// Runs a call that returns nothing. Its error is deferred, and an earlier one skips it.
+    /// Runs a call that returns nothing. Its error is deferred; if there is a deferred error
+    /// already, the call is skipped.
     fn defer(&self, call: impl FnOnce(&Self) -> Result<(), Error>) {
         if self.state().deferred_error.is_some() {
             return;
@@ -224,8 +226,8 @@ impl Inner {
         self.state().attempt.broken().map_or(Ok(()), Err)
     }
 
-    /// Starts what takes time. It ends early if the attempt does. A closure, because a future that is handed over and
-    /// then awaited is kept twice.
+    /// Starts the part of an operation that takes time. It ends early if the attempt does. Takes a
+    /// closure, because a future that is handed over and then awaited is stored twice.
     fn start<T: 'static, F>(&self, work: impl FnOnce() -> F + 'static) -> Pending<T>
     where
         F: Future<Output = Result<T, Error>> + 'static,
@@ -252,7 +254,8 @@ impl Inner {
     where
         F: Future<Output = Result<T, Error>> + 'static,
     {
-        // The read version is asked for at the moment of the call, so that calls made together share a request.
+        // The read version is requested at the moment of the call, so that calls made together
+        // share a request.
         self.request_read_version(false);
         let attempt = self.state().attempt.clone();
         attempt.begin_read();
@@ -263,19 +266,20 @@ impl Inner {
         })
     }
 
-    /// A read that was answered at once.
+    /// Completes a read whose result is known at once.
     fn finish_read<T: 'static>(&self, result: Result<T, Error>) -> Pending<T> {
         self.state().attempt.count_read(&result);
         Pending::ready(result)
     }
 
-    /// The read version, requested if this is the first who needs it.
+    /// The read version, which is requested if this is the first call that needs it.
     pub(crate) fn request_read_version(&self, for_commit: bool) -> Shared<ReadVersion> {
         let mut state = self.state_mut();
         if let Some(version) = &state.native.read_version {
             return version.clone();
         }
-        // A commit without reads need not be sure that it sees what others have committed.
+        // A commit without reads need not be sure that it sees what other transactions have
+        // committed.
         let causal_read_risky = for_commit || state.options.causal_read_risky;
         let kind = GrvKind {
             priority: state.options.priority,

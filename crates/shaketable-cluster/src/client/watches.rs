@@ -1,10 +1,11 @@
-//! Watches: from the call, over the commit, to the change.
+//! Watches: from the call, through the commit, to the change.
 //!
-//! A watch first reads its key like any serializable read, and the commit waits for that. It then takes one of the
-//! handle's places and is inert until its transaction commits; if that fails, so does the watch. Should the
-//! transaction itself write another value meanwhile, the watch is done at once. After the commit it waits at a
-//! storage server for the value to differ from the one that was read. All watches of a handle on one key and one
-//! value share one request. Dropping the future of a watch gives its place back.
+//! A watch first reads its key like any serializable read, and the commit waits for that. It then
+//! takes one of the handle's places and is inert until its transaction commits; if the commit
+//! fails, so does the watch. If the transaction itself writes another value in the meantime, the
+//! watch completes at once. After the commit it waits at a storage server for the value to differ
+//! from the one that was read. All watches of a handle on one key and one value share one request.
+//! Dropping the future of a watch frees its place.
 
 use super::Pending;
 use super::database::Context;
@@ -35,15 +36,15 @@ pub(crate) struct Watch {
     value: RefCell<Option<Option<Value>>>,
     /// What the transaction wrote afterwards, as long as that is known to be the same.
     written: RefCell<Option<Option<Value>>>,
-    /// An end that comes from the transaction itself.
+    /// Completes when the transaction itself ends the watch.
     trigger: Shared<()>,
-    /// The version from which on the key is watched.
+    /// The version from which the key is watched.
     armed: Shared<Version>,
     /// Whether the database was asked for the value.
     is_asked: Cell<bool>,
 }
 
-/// A question that waits at a storage server, for all who ask it.
+/// A request that waits at a storage server, shared by all watches that need it.
 struct Waiting {
     value: Option<Value>,
     version: Cell<Version>,
@@ -56,12 +57,13 @@ struct Waiting {
 const OUTSTANDING_MAX: i32 = 10_000;
 /// The storage server holds as many watches as it can: look again later.
 const WATCH_CANCELLED: Error = Error(1029);
-/// If so many versions pass before an answer is known to be committed, there was a recovery in between.
+/// If this many versions pass before an answer is known to be committed, there was a recovery in
+/// between.
 const RECOVERY_VERSIONS: Version = 50_000_000;
 
 impl Transaction {
-    /// Completes when the value of a key changes, from this transaction's commit on. Dropping the future
-    /// gives the watch up.
+    /// Completes when the value of a key changes, from this transaction's commit on. Dropping the
+    /// future ends the watch.
     pub fn watch(&self, key: Key) -> Pending<()> {
         let inner = self.inner();
         inner.operation(|| {
@@ -124,9 +126,10 @@ impl Transaction {
 impl Transaction {
     /// Ends the watches of a transaction that is cancelled before it commits.
     ///
-    /// FoundationDB leaves those pending that have their value. A program that cancels at once meets that only with values which
-    /// the transaction wrote itself: any other takes a round trip. A database inside the program takes no time for that, and
-    /// here it is as if it did.
+    /// FoundationDB leaves pending those watches that have their value. A program that cancels at
+    /// once sees this only with values that the transaction wrote itself, because any other value
+    /// takes a round trip. A database inside the program takes no time for the round trip; this
+    /// function behaves as if it did.
     pub(super) fn cancel_watches(&self) {
         let inner = self.inner();
         if !inner.context.is_instant || inner.state().commit_started {
@@ -140,7 +143,8 @@ impl Transaction {
 }
 
 impl Inner {
-    /// Notes what was read. `None` means that the transaction has written something else in between.
+    /// Records what was read. Returns `None` if the transaction has written something else in
+    /// between.
     fn register(&self, watch: &Rc<Watch>, value: Option<Value>) -> Result<Option<Place>, Error> {
         let is_changed = watch
             .written
@@ -200,15 +204,15 @@ impl Watch {
         }
     }
 
-    /// Ends the watch with an error, unless it has ended.
+    /// Ends the watch with an error, unless it has already ended.
     pub(crate) fn fail(&self, error: Error) {
         self.trigger.set(Err(error));
     }
 }
 
 impl State {
-    /// Tells the watches of a range that the transaction wrote there. `None` is a value that is not known, which
-    /// counts as a change.
+    /// Notifies the watches of a range that the transaction wrote there. `None` is a value that is
+    /// not known, which counts as a change.
     pub(crate) fn trigger_watches(
         &mut self,
         begin: &Key,
@@ -250,8 +254,8 @@ impl State {
     }
 }
 
-/// Starts the watches of a transaction that has committed: from its version on, or from its read version if it
-/// wrote nothing.
+/// Starts the watches of a transaction that has committed: from its version on, or from its read
+/// version if it wrote nothing.
 pub(crate) fn begin(
     context: &Rc<Context>,
     watches: Vec<Rc<Watch>>,
@@ -328,7 +332,7 @@ impl Drop for Place {
     }
 }
 
-/// Somebody who waits for a question. With the last one the question is dropped.
+/// A watch that waits for a shared request. The request is dropped with its last user.
 struct User {
     context: Rc<Context>,
     key: Key,
@@ -401,7 +405,7 @@ impl Context {
         user.waiting.done.wait().await
     }
 
-    /// The value of a key now.
+    /// The current value of a key.
     async fn current_value(self: &Rc<Self>, key: &Key) -> Option<Value> {
         let kind = GrvKind {
             priority: TransactionPriority::Default,
@@ -419,7 +423,7 @@ impl Context {
         }
     }
 
-    /// Puts a new question.
+    /// Starts a new request.
     fn ask_and_wait(
         self: &Rc<Self>,
         key: &Key,

@@ -1,9 +1,10 @@
 //! What a transaction has written so far, as a read must see it.
 //!
-//! The key space is cut into segments: keys with operations of their own, and between them ranges that are
-//! either unmodified or cleared. Each segment also knows whether it belongs to the write conflict ranges, and
-//! whether a versionstamp has made it unreadable. An entry describes a key *and* the keys after it up to the
-//! next entry, so that a range costs two entries however many keys it spans.
+//! The key space is cut into segments: keys with operations of their own, and between them ranges
+//! that are either unmodified or cleared. Each segment also knows whether it belongs to the write
+//! conflict ranges, and whether a versionstamp has made it unreadable. An entry describes a key
+//! *and* the keys after it up to the next entry, so that a range costs two entries however many
+//! keys it spans.
 //!
 //! A clone is a snapshot: a read that waits for the database goes on with the writes it began with.
 
@@ -60,7 +61,7 @@ impl WriteMap {
         WriteCursor::at(&self.entries, key)
     }
 
-    /// Writes to one key. Without `conflict` a conflict that is there already stays.
+    /// Writes to one key. Without `conflict`, an existing conflict stays.
     pub(crate) fn mutate(&mut self, key: Key, operation: Operation, conflict: bool) {
         self.is_empty = false;
         let kind = operation.kind;
@@ -169,7 +170,7 @@ impl WriteMap {
         }
     }
 
-    /// Makes a range unmodified (its writes are elsewhere by now) and unreadable.
+    /// Makes a range unmodified (its writes have been handed over) and unreadable.
     pub(crate) fn add_unreadable_range(&mut self, begin: Key, end: Key) {
         let mut cursor = self.cursor(&begin);
         let insert_begin =
@@ -231,7 +232,7 @@ impl WriteMap {
         }
     }
 
-    /// The write conflict ranges, each as long as it can be.
+    /// The write conflict ranges, joined into the longest possible ones.
     pub(crate) fn conflict_ranges(&self) -> Vec<KeyRange> {
         let mut ranges: Vec<KeyRange> = Vec::new();
         let mut cursor = self.cursor(&[]);
@@ -251,7 +252,8 @@ impl WriteMap {
         ranges
     }
 
-    /// Takes out the entries of a range, sparing the entry at `begin` and including the one at `end` on demand.
+    /// Removes the entries of a range: the one at `begin` only with `replace_begin`, the one at
+    /// `end` only with `merge_end`.
     fn replace(&mut self, begin: &[u8], end: &[u8], replace_begin: bool, merge_end: bool) {
         let bound = |key, after| {
             if after {
@@ -354,7 +356,8 @@ impl<'a> WriteCursor<'a> {
         self.is_unmodified_range() || (!self.in_range && !self.is_independent())
     }
 
-    /// Whether the operations here need no value of the database: they set it, or the keys around are cleared.
+    /// Whether the operations here need no value from the database: they set it, or the keys around
+    /// it are cleared.
     pub(crate) fn is_independent(&self) -> bool {
         let entry = self.entry();
         entry.following_cleared || !entry.stack.is_dependent()
@@ -379,7 +382,7 @@ impl<'a> WriteCursor<'a> {
         }
     }
 
-    /// The key at which the segment begins, shared with its entry where that is the same.
+    /// The key at which the segment begins, shared with its entry if it is the same key.
     pub(crate) fn to_begin_key(self) -> Key {
         if self.starts_entry() {
             self.key().clone()
@@ -441,7 +444,7 @@ impl<'a> WriteCursor<'a> {
         self.starts_entry() && self.begins_at(key)
     }
 
-    /// From the segment in which a range begins to the one in which the keys after it begin.
+    /// Moves from the segment in which a range begins to the one in which the keys after it begin.
     fn advance_to_end_of_range(&mut self, end: &[u8]) {
         match self.end_key().cmp(&KeyBound::new(end)) {
             std::cmp::Ordering::Equal => self.next(),
@@ -529,7 +532,7 @@ mod tests {
         assert!(snapshot.cursor(b"c").is_unmodified_range());
     }
 
-    /// What is known of one key, kept the simple way.
+    /// What is known about one key, stored the simple way.
     #[derive(Clone, Debug, Default, PartialEq)]
     struct Simple {
         cleared: bool,

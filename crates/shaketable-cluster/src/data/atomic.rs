@@ -1,15 +1,17 @@
-//! Atomic operations: what a mutation makes of the value that is there.
+//! Atomic operations: what a mutation does to the existing value.
 //!
-//! The same function runs in two places, in the client's overlay (a transaction reads the outcome of its own
-//! operations) and in the storage server (the operation meets the committed value). It promises FoundationDB's
-//! result for every pair of lengths, including the distinctions that are easy to lose:
+//! The same function runs in two places, in the client's overlay (a transaction reads the outcome
+//! of its own operations) and in the storage server (the operation meets the committed value). It
+//! promises FoundationDB's result for every pair of lengths, including the distinctions that are
+//! easy to lose:
 //!
-//! * an existing value is cut or zero-extended to the length of the operand, so a longer value loses its tail;
-//! * for `ADD`, `OR`, `XOR`, `MAX` and `APPEND_IF_FITS` an empty value counts as an absent one, for the second
-//!   versions of `AND` and `MIN`, which API version 510 brought, it does not;
-//! * `BYTE_MIN` and `BYTE_MAX` compare whole strings and `COMPARE_AND_CLEAR` may remove the key.
+//! * an existing value is cut or zero-extended to the length of the operand, so a longer value
+//!   loses its tail;
+//! * for `ADD`, `OR`, `XOR`, `MAX` and `APPEND_IF_FITS` an empty value counts as an absent one; for
+//!   the second versions of `AND` and `MIN`, introduced by API version 510, it does not;
+//! * `BYTE_MIN` and `BYTE_MAX` compare whole strings, and `COMPARE_AND_CLEAR` may remove the key.
 //!
-//! It refuses to know about ranges: clearing is not the business of one value.
+//! Ranges are out of scope: clearing is not an operation on one value.
 
 use super::key::VALUE_BYTES_MAX;
 use crate::error::Error;
@@ -19,7 +21,7 @@ use bytes::Bytes;
 /// What a mutation does to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It stays as it is, be it absent.
+    /// The value stays as it is, even if it is absent.
     Unchanged,
     /// The key is absent afterwards.
     Absent,
@@ -27,7 +29,7 @@ pub enum Outcome {
     Value(Bytes),
 }
 
-/// The value after the mutation; `None` if the key is then absent.
+/// Returns the value after the mutation; `None` if the key is then absent.
 ///
 /// # Panics
 ///
@@ -40,11 +42,11 @@ pub fn apply(kind: MutationKind, existing: Option<&Bytes>, operand: &Bytes) -> O
     }
 }
 
-/// What the mutation does to a value.
+/// Returns what the mutation does to a value.
 ///
-/// A plain set and the two versionstamped operations store their operand: the commit proxy has turned the latter
-/// into sets before a storage server sees them, and the overlay shows the operand only to a reader who asked to
-/// bypass unreadability.
+/// A plain set and the two versionstamped operations store their operand: the commit proxy has
+/// turned the latter into sets before a storage server sees them, and the overlay shows the operand
+/// only to a reader that asked to bypass unreadability.
 ///
 /// # Panics
 ///
@@ -78,10 +80,12 @@ pub fn outcome(kind: MutationKind, existing: Option<&[u8]>, operand: &Bytes) -> 
     })
 }
 
-/// The mutation that an application's operation code stands for, or `invalid_mutation_type`.
+/// Returns the mutation that an application's operation code stands for, or
+/// `invalid_mutation_type`.
 ///
-/// `MIN` and `AND` got a second meaning for absent keys in API version 510. The codes of these second versions
-/// are internal, yet FoundationDB accepts them from applications, so they are accepted here.
+/// `MIN` and `AND` got a second meaning for absent keys in API version 510. The codes of these
+/// second versions are internal, yet FoundationDB accepts them from applications, so they are
+/// accepted here.
 pub fn kind_of_code(code: i32, api_version: i32) -> Result<MutationKind, Error> {
     use MutationKind as M;
     Ok(match code {
@@ -103,9 +107,9 @@ pub fn kind_of_code(code: i32, api_version: i32) -> Result<MutationKind, Error> 
     })
 }
 
-/// The sum of two little-endian numbers, as wide as the operand; what overflows is lost.
+/// The sum of two little-endian numbers, as wide as the operand; overflow is discarded.
 fn add(existing: &[u8], operand: &[u8]) -> Bytes {
-    // Counters are numbers of the machine nearly always.
+    // Counters nearly always have the width of a machine integer.
     if let (Ok(existing), Ok(operand)) = (existing.try_into(), operand.try_into()) {
         let sum = u64::from_le_bytes(existing).wrapping_add(u64::from_le_bytes(operand));
         return crate::short::copy(&sum.to_le_bytes());
@@ -121,7 +125,7 @@ fn add(existing: &[u8], operand: &[u8]) -> Bytes {
         .collect()
 }
 
-/// One byte after the other, as many as the operand has.
+/// Combines the values byte by byte, for as many bytes as the operand has.
 fn zip(existing: &[u8], operand: &[u8], combine: impl Fn(u8, u8) -> u8) -> Bytes {
     extended(existing, operand.len())
         .zip(operand)
@@ -129,7 +133,8 @@ fn zip(existing: &[u8], operand: &[u8], combine: impl Fn(u8, u8) -> u8) -> Bytes
         .collect()
 }
 
-/// The existing number if it compares to the operand as `wanted`, else the operand. Little-endian, as wide as the operand.
+/// The existing number if it compares to the operand as `wanted`, otherwise the operand.
+/// Little-endian, as wide as the operand.
 fn pick(existing: &[u8], operand: &Bytes, wanted: std::cmp::Ordering) -> Bytes {
     let existing: Bytes = extended(existing, operand.len()).collect();
     if existing.iter().rev().cmp(operand.iter().rev()) == wanted {
@@ -162,7 +167,7 @@ mod tests {
         apply(kind, existing.as_ref(), &bytes(operand)).map(Vec::from)
     }
 
-    /// A value of up to 16 bytes as the number that it is.
+    /// A value of up to 16 bytes as a number.
     fn number(value: &[u8]) -> u128 {
         value
             .iter()
@@ -170,7 +175,7 @@ mod tests {
             .fold(0, |number, byte| number << 8 | u128::from(*byte))
     }
 
-    /// The number in as many bytes as `like` has, what does not fit cut off.
+    /// The number in as many bytes as `like` has; what does not fit is cut off.
     fn encoded(number: u128, like: &[u8]) -> Vec<u8> {
         number.to_le_bytes()[..like.len()].to_vec()
     }

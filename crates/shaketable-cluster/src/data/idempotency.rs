@@ -1,8 +1,8 @@
 //! Where the idempotency ids of committed transactions are kept.
 //!
-//! A commit proxy stores the ids of a batch in rows under `\xff\x02/idmp/`: the key is the commit version
-//! and the high byte of the batch index, the value lists ids with the low byte of theirs. A client that
-//! lost the reply to a commit looks for its id there.
+//! A commit proxy stores the ids of a batch in rows under `\xff\x02/idmp/`: the key is the commit
+//! version and the high byte of the batch index, the value lists ids, each with the low byte of its
+//! batch index. A client that lost the reply to a commit looks for its id there.
 
 use crate::proto::{Key, KeyValue, Value, Version, Versionstamp};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -21,7 +21,8 @@ pub fn key(version: Version, batch_index_high: u8) -> Key {
     key.freeze()
 }
 
-/// The value of a row: when it was written, in seconds, and the ids with the low bytes of their batch indices.
+/// The value of a row: the time it was written, in seconds, and the ids with the low bytes of their
+/// batch indices.
 pub fn value(seconds: i64, ids: &[(Bytes, u8)]) -> Value {
     let mut value = BytesMut::new();
     value.put_u64_le(PROTOCOL_VERSION);
@@ -34,7 +35,7 @@ pub fn value(seconds: i64, ids: &[(Bytes, u8)]) -> Value {
     value.freeze()
 }
 
-/// The stamp of the transaction with that id, if the row tells of it.
+/// Returns the stamp of the transaction with that id, if the row contains it.
 pub fn find(row: &KeyValue, id: &[u8]) -> Option<Versionstamp> {
     let mut key = row.key.strip_prefix(IDEMPOTENCY_ID_PREFIX)?;
     let version = key.try_get_i64().ok()?;

@@ -1,7 +1,7 @@
-//! The edges of the key space, how long a key may be, and keys with a zero byte that nobody stored.
+//! The edges of the key space, how long a key may be, and keys with a zero byte that is not stored.
 //!
-//! Half of the keys that the read-your-writes layer compares are "the key just after this one". [`KeyBound`]
-//! stands for such a key without allocating it.
+//! Half of the keys that the read-your-writes layer compares are "the key just after this one".
+//! [`KeyBound`] stands for such a key without allocating it.
 
 use crate::proto::{Key, KeySelector};
 use crate::short::copy_both;
@@ -14,14 +14,14 @@ pub(crate) const NORMAL_END: Bytes = Bytes::from_static(b"\xff");
 pub(crate) const ALL_END: Bytes = Bytes::from_static(b"\xff\xff");
 /// The key just after [`ALL_END`].
 pub(crate) const AFTER_ALL: Bytes = Bytes::from_static(b"\xff\xff\x00");
-/// The one system key that everybody may read, and write in one way.
+/// The one system key that any transaction may read, and write in one way.
 pub(crate) const METADATA_VERSION: Bytes = Bytes::from_static(b"\xff/metadataVersion");
 
 const KEY_BYTES_MAX: usize = 10_000;
 const SYSTEM_KEY_BYTES_MAX: usize = 30_000;
 /// Room for the prefix of a tenant, granted to everything but an ordinary write.
 const RAW_ACCESS_BYTES: usize = 8;
-/// How long a value may be.
+/// The longest possible value.
 pub(crate) const VALUE_BYTES_MAX: usize = 100_000;
 
 /// The longest key that can exist where this key would be.
@@ -38,7 +38,8 @@ pub(crate) fn max_write_key_bytes(key: &[u8], raw_access: bool) -> usize {
     }
 }
 
-/// An equivalent bound for a range: keys longer than the limit do not exist, so a longer bound can be cut.
+/// Returns an equivalent bound for a range: keys longer than the limit do not exist, so a longer
+/// bound can be cut.
 pub(crate) fn cut_to_limit(key: Key) -> Key {
     let max = max_key_bytes(&key);
     if key.len() > max {
@@ -48,7 +49,7 @@ pub(crate) fn cut_to_limit(key: Key) -> Key {
     }
 }
 
-/// The key just after `key`. There is none after the end of the key space.
+/// Returns the key just after `key`. There is none after the end of the key space.
 pub(crate) fn key_after(key: &[u8]) -> Key {
     if *key == ALL_END {
         return ALL_END;
@@ -108,8 +109,9 @@ impl<'a> KeyBound<'a> {
 impl Ord for KeyBound<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let common = self.base.len().min(other.base.len());
-        // The bytes of an empty key are nowhere. To load none from there, under a mask, as the C library does, takes a processor with
-        // AVX-512 longer than all else here; and every overlay begins with the empty key.
+        // The bytes of an empty key have no address. Loading zero bytes from there under a mask, as
+        // the C library does, takes longer on a processor with AVX-512 than everything else here,
+        // and every overlay begins with the empty key.
         let start = match common {
             0 => Ordering::Equal,
             _ => self.base[..common].cmp(&other.base[..common]),
@@ -142,7 +144,7 @@ impl PartialEq for KeyBound<'_> {
 
 impl Eq for KeyBound<'_> {}
 
-/// The selectors that the client makes itself, and what it asks of them.
+/// The selectors that the client makes itself, and the properties it needs.
 impl KeySelector {
     /// The first key `>= key`.
     pub fn first_greater_or_equal(key: Key) -> KeySelector {
@@ -157,12 +159,12 @@ impl KeySelector {
         !self.or_equal && self.offset == 1
     }
 
-    /// Whether only keys before the reference key decide.
+    /// Whether only keys before the reference key matter.
     pub(crate) fn is_backward(&self) -> bool {
         !self.or_equal && self.offset <= 0
     }
 
-    /// An equivalent selector without `or_equal`, whose key is no longer than a key can be.
+    /// Returns an equivalent selector without `or_equal`, whose key is no longer than a key can be.
     pub(crate) fn normalised(mut self) -> KeySelector {
         if self.or_equal {
             self.key = key_after(&self.key);
@@ -172,7 +174,7 @@ impl KeySelector {
         self
     }
 
-    /// Whether it resolves to a key beyond `key`, whatever the database holds.
+    /// Whether it resolves to a key beyond `key`, regardless of what the database holds.
     pub(crate) fn is_definitely_greater(&self, key: &[u8]) -> bool {
         self.offset >= 1
             && if self.is_first_greater_or_equal() {
@@ -182,7 +184,7 @@ impl KeySelector {
             }
     }
 
-    /// Whether it resolves to a key before `key`, whatever the database holds.
+    /// Whether it resolves to a key before `key`, regardless of what the database holds.
     pub(crate) fn is_definitely_less(&self, key: &[u8]) -> bool {
         let last_less_or_equal = self.or_equal && self.offset == 0;
         self.offset <= 0

@@ -1,22 +1,25 @@
 //! Mappers: how the row of an index becomes the range, or the key, of a record.
 //!
-//! A mapper is a packed tuple. A string element of the form `{K[2]}` or `{V[0]}` stands for that element of the row's
-//! key or value, a final `{...}` asks for everything that begins with what stands before it, `{{` and `}}` are braces
-//! that mean themselves, and anything else is taken as it is. Rows are parsed only if the mapper needs them parsed.
+//! A mapper is a packed tuple. A string element of the form `{K[2]}` or `{V[0]}` stands for that
+//! element of the row's key or value, a final `{...}` asks for everything that begins with what
+//! precedes it, `{{` and `}}` are literal braces, and anything else is taken as it is. Rows are
+//! parsed only if the mapper needs them parsed.
 //!
-//! The errors come at FoundationDB's moments. A mapper that is no tuple, or has its `{...}` in the wrong place, fails
-//! the read even if there is no row. A bad index fails it when the first row meets it.
+//! The errors come at the same moments as FoundationDB's. A mapper that is not a tuple, or has its
+//! `{...}` in the wrong place, fails the read even if there is no row. A bad index fails it at the
+//! first row.
 
 use super::tuple;
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeyValue};
 use bytes::Bytes;
 
-/// At most so many rows in one secondary range.
+/// The largest number of rows in one secondary range.
 pub const SECONDARY_ROWS_MAX: usize = 2000;
 /// The byte limit of one secondary range.
 pub const SECONDARY_BYTES_MAX: usize = 10_000_000;
-/// So many secondary reads run at once; the byte limit of the whole read is looked at only between such batches.
+/// The number of secondary reads that run at once; the byte limit of the whole read is checked only
+/// between such batches.
 pub const SECONDARY_READS_AT_ONCE: usize = 10;
 
 /// A parsed mapper.
@@ -28,16 +31,17 @@ pub struct Mapper {
 
 #[derive(Clone, Debug)]
 enum Element {
-    /// Encoded already.
+    /// Already encoded.
     Literal(Bytes),
-    /// An element of the row's key. No index if it is not a number.
+    /// An element of the row's key; `None` if its index is not a number.
     Key(Option<usize>),
     /// An element of the row's value.
     Value(Option<usize>),
 }
 
 impl Mapper {
-    /// Parses a packed mapper: `mapper_not_tuple`, or `mapper_bad_range_decriptor` if `{...}` is not at its end.
+    /// Parses a packed mapper. Fails with `mapper_not_tuple`, or with `mapper_bad_range_decriptor`
+    /// if `{...}` is not at its end.
     pub fn parse(packed: &[u8]) -> Result<Mapper, Error> {
         let mut mapper = Mapper {
             elements: Vec::new(),
@@ -64,14 +68,14 @@ impl Mapper {
         Ok(mapper)
     }
 
-    /// Whether a row becomes a range. Otherwise it becomes a key, of which the value is read; FoundationDB's C interface
-    /// cannot show that value.
+    /// Whether a row becomes a range. Otherwise it becomes a key, whose value is read;
+    /// FoundationDB's C interface cannot show that value.
     pub fn is_range(&self) -> bool {
         self.is_range
     }
 
-    /// What a row becomes: the prefix of a range, or a key. Fails with `mapper_bad_index`, `key_not_tuple` or
-    /// `value_not_tuple`.
+    /// Returns what a row becomes: the prefix of a range, or a key. Fails with `mapper_bad_index`,
+    /// `key_not_tuple` or `value_not_tuple`.
     pub fn map(&self, row: &KeyValue) -> Result<Key, Error> {
         let mut key = None;
         let mut value = None;
@@ -101,8 +105,8 @@ impl Mapper {
     }
 }
 
-/// All keys that begin with `prefix`. FoundationDB has no answer, but a failed assertion, for a prefix that nothing can
-/// come after: `internal_error`.
+/// All keys that begin with `prefix`. For a prefix that no key can come after, FoundationDB fails
+/// an assertion; this is `internal_error`.
 pub fn prefix_range(prefix: Key) -> Result<KeyRange, Error> {
     let last = prefix
         .iter()
@@ -116,20 +120,21 @@ pub fn prefix_range(prefix: Key) -> Result<KeyRange, Error> {
     })
 }
 
-/// The byte limit for reading the index itself, when the whole read is limited to `limit_bytes`: most of that is left
-/// for the records.
+/// The byte limit for reading the index itself, when the whole read is limited to `limit_bytes`:
+/// most of that is left for the records.
 pub fn index_limit_bytes(limit_bytes: usize) -> usize {
     limit_bytes / 5
 }
 
-/// What a row of the index and the rows of its secondary range count against the byte limit of the whole read.
+/// What a row of the index and the rows of its secondary range count against the byte limit of the
+/// whole read.
 pub fn mapped_bytes(index_row: &KeyValue, rows: &[KeyValue]) -> usize {
     let bytes = |row: &KeyValue| 24 + row.key.len() + row.value.len();
     bytes(index_row) + rows.iter().map(bytes).sum::<usize>()
 }
 
-/// The meaning of a string element, or `None` if it is to be taken as it is. An element with escaped braces becomes a
-/// byte string, even if it was text.
+/// Returns the meaning of a string element, or `None` if it is taken as it is. An element with
+/// escaped braces becomes a byte string, even if it was text.
 fn parse_string(text: &[u8]) -> Option<Element> {
     let (text, opening) = unescape(text, b"{{");
     let (text, closing) = unescape(&text, b"}}");
@@ -144,7 +149,7 @@ fn parse_string(text: &[u8]) -> Option<Element> {
     }
 }
 
-/// Replaces each doubled brace by a single one, and says whether there were any.
+/// Replaces each doubled brace by a single one, and returns whether there were any.
 fn unescape(text: &[u8], doubled: &[u8; 2]) -> (Vec<u8>, bool) {
     let mut result = Vec::new();
     let mut rest = text;
@@ -159,8 +164,8 @@ fn unescape(text: &[u8], doubled: &[u8; 2]) -> (Vec<u8>, bool) {
     (result, found)
 }
 
-/// The number at the beginning of `text`, read as C does: blanks and a sign before it and anything after it are
-/// tolerated. A negative one points nowhere, as one that does not exist.
+/// Parses the number at the beginning of `text` as C does: blanks and a sign before it and anything
+/// after it are tolerated. A negative index is treated like one that does not exist.
 fn number(text: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(text).ok()?.trim_start();
     let digits = text.strip_prefix('+').unwrap_or(text);

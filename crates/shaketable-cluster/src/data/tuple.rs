@@ -1,12 +1,13 @@
 //! The tuple encoding, as far as the database itself needs it.
 //!
-//! FoundationDB's servers know tuples for one purpose: a mapped range takes elements out of keys and values and puts
-//! them into other keys. For that a tuple need only be cut into its elements, and the elements stay encoded. What is
-//! promised is FoundationDB's idea of where an element ends, which is lenient: a string that never ends and a number
-//! that is cut short both count as the last element. A type code that FoundationDB's servers do not know (nested
-//! tuples among them) makes the bytes no tuple at all.
+//! FoundationDB's servers know tuples for one purpose: a mapped range takes elements out of keys
+//! and values and puts them into other keys. For that, a tuple only needs to be cut into its
+//! elements, and the elements stay encoded. An element ends where FoundationDB ends it, which is
+//! lenient: a string that never ends and a number that is cut short both count as the last element.
+//! Bytes with a type code that FoundationDB's servers do not know (nested tuples among them) are
+//! not a tuple at all.
 
-/// The encoded elements of a packed tuple, or `None` if it is none.
+/// Returns the encoded elements of a packed tuple, or `None` if `packed` is not a tuple.
 pub fn elements(packed: &[u8]) -> Option<Vec<&[u8]>> {
     let mut elements = Vec::new();
     let mut rest = packed;
@@ -27,7 +28,7 @@ pub fn elements(packed: &[u8]) -> Option<Vec<&[u8]>> {
     Some(elements)
 }
 
-/// The content of an encoded string, of bytes or of text; `None` for an element of another type.
+/// The content of an encoded string, bytes or text; `None` for an element of another type.
 pub fn string(element: &[u8]) -> Option<Vec<u8>> {
     let (&(BYTES | TEXT), mut rest) = element.split_first()? else {
         return None;
@@ -37,7 +38,7 @@ pub fn string(element: &[u8]) -> Option<Vec<u8>> {
         rest = after;
         match (byte, after.split_first()) {
             (0, None) => break,
-            // An escaped zero: the byte behind it says so and goes.
+            // An escaped zero: the byte behind it marks it as one and is dropped.
             (0, Some((_, after))) => {
                 content.push(0);
                 rest = after;
@@ -74,7 +75,7 @@ const TEXT: u8 = 0x02;
 const INTEGER_ZERO: u8 = 0x14;
 const ESCAPE: u8 = 0xff;
 
-/// How long the encoded string at the beginning is, with its code and its final zero.
+/// The length of the encoded string at the beginning, including its code and its final zero.
 fn string_length(element: &[u8]) -> usize {
     let mut at = 1;
     while at + 1 < element.len() {

@@ -1,23 +1,25 @@
 //! Versionstamped keys and values: where the stamp goes, and what it makes unreadable.
 //!
-//! An application leaves ten bytes for the stamp of its commit and says where by a suffix: four bytes, little
-//! endian. The proxy that commits the transaction fills them in. Until then the client does not know the key, so
-//! every key that it may become is *unreadable* in that transaction.
+//! An application leaves ten bytes for the stamp of its commit and gives their offset in a suffix:
+//! four bytes, little endian. The proxy that commits the transaction fills them in. Until then the
+//! client does not know the key, so every key that it may become is *unreadable* in that
+//! transaction.
 //!
-//! Before API version 520 the offset had two bytes in a key and was missing in a value. The client of today turns
-//! the old form into the new one before it looks at it ([`with_offset_suffix`]), and so does this one: everything
-//! below speaks of the four-byte form alone.
+//! Before API version 520 the offset had two bytes in a key and was missing in a value. The current
+//! client turns the old form into the new one before using it ([`with_offset_suffix`]), and so does
+//! this one: everything below deals with the four-byte form alone.
 
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Version, Versionstamp};
 use bytes::Bytes;
 
-/// How many bytes a stamp has.
+/// The length of a stamp in bytes.
 const STAMP: usize = 10;
-/// How many bytes say where it goes.
+/// The length of the offset suffix in bytes.
 const SUFFIX: usize = 4;
 
-/// Key and operand with a four-byte offset, whatever the API version. Operations without a stamp pass unchanged.
+/// Returns key and operand with a four-byte offset, regardless of the API version. Operations
+/// without a stamp pass unchanged.
 pub fn with_offset_suffix(
     kind: MutationKind,
     key: Key,
@@ -35,16 +37,17 @@ pub fn with_offset_suffix(
     }
 }
 
-/// Refuses an offset that is missing or points outside: `client_invalid_operation`. This is all that a
-/// versionstamped value needs; for a key, [`unreadable_range`] and [`placeholder_key`] do it too.
+/// Refuses an offset that is missing or points outside, with `client_invalid_operation`. This is
+/// all that a versionstamped value needs; for a key, [`unreadable_range`] and [`placeholder_key`]
+/// check it too.
 pub fn validate(stamped: &[u8]) -> Result<(), Error> {
     position(stamped)
         .map(|_| ())
         .ok_or(Error::CLIENT_INVALID_OPERATION)
 }
 
-/// The keys that a versionstamped key may become: from the lowest stamp that its commit can get to the highest.
-/// A transaction that has its read version commits later than that.
+/// The keys that a versionstamped key may become: from the lowest stamp that its commit can get to
+/// the highest. A transaction that has its read version commits at a later version.
 pub fn unreadable_range(
     stamped: &[u8],
     read_version: Option<Version>,
@@ -62,8 +65,8 @@ pub fn unreadable_range(
     })
 }
 
-/// The key under which the client files a versionstamped key in its overlay: the lowest stamp in place, the
-/// suffix still there.
+/// The key under which the client stores a versionstamped key in its overlay: the lowest stamp in
+/// place, the suffix still there.
 pub fn placeholder_key(stamped: &[u8], read_version: Option<Version>) -> Result<Key, Error> {
     let at = position(stamped).ok_or(Error::CLIENT_INVALID_OPERATION)?;
     let lowest = Versionstamp {
@@ -75,10 +78,11 @@ pub fn placeholder_key(stamped: &[u8], read_version: Option<Version>) -> Result<
     Ok(key.into())
 }
 
-/// The mutation that is stored once the stamp is known: a plain set without the suffix. Mutations that carry no
-/// stamp pass unchanged.
+/// Returns the mutation that is stored once the stamp is known: a plain set without the suffix.
+/// Mutations that carry no stamp pass unchanged.
 ///
-/// A client has refused bad offsets; should one arrive nevertheless, the suffix goes and nothing is filled in.
+/// The client refuses bad offsets; if one arrives nevertheless, the suffix is removed and nothing
+/// is filled in.
 pub fn resolve(mutation: Mutation, stamp: Versionstamp) -> Mutation {
     let Mutation {
         kind,

@@ -1,9 +1,10 @@
-//! Every code of FoundationDB 7.4: its name and the text that `fdb_get_error` gives for it.
+//! Every code of FoundationDB 7.4: its name and the text that `fdb_get_error` returns for it.
 //!
-//! The list is complete because a program may ask for the text of any number, and an unknown code must be
-//! told from a known one that this engine never produces. The texts of the codes that a client can meet are
-//! FoundationDB's to the letter, since bindings and their tests compare them literally; for the others, which
-//! only its servers and tools use among themselves, the text is the name in words.
+//! The list is complete because a program may ask for the text of any number, and an unknown code
+//! must be distinguished from a known one that this engine never produces. The texts of the codes
+//! that a client can meet are exactly FoundationDB's, since bindings and their tests compare them
+//! literally; for the others, which only its servers and tools use among themselves, the text is
+//! the name in words.
 
 /// Code, name and text, in ascending order of codes, so that a binary search finds an entry.
 #[rustfmt::skip]

@@ -32,8 +32,8 @@ fn messages_take_as_long_as_in_the_real_simulator() {
         "one in a thousand, for each half of the way: {slow}"
     );
     let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
-    // Half of 2 ms batching, and on average two parts, each with twice 225 us and a twentieth of a millisecond for the
-    // slow ones.
+    // Half of 2 ms batching, and on average two parts, each with twice 225 us and a twentieth of a
+    // millisecond for the slow ones.
     assert!((0.0019..0.0021).contains(&mean), "{mean}");
     let whole = latencies.iter().filter(|latency| **latency < 0.002_4);
     assert!(whole.count() > 10_000, "half arrive in one piece");

@@ -380,7 +380,8 @@ fn an_endpoint_that_outlives_its_kernel_refuses() {
     assert_eq!(other.block_on(request), Ok(Err(Disconnected::Refused)));
 }
 
-/// A server that handles each request where it arrives, and notes what it was and in whose name it ran.
+/// A server that handles each request where it arrives, and notes what it was and in whose name it
+/// ran.
 fn noting(
     kernel: &Kernel,
     server: shaketable_kernel::ProcessId,

@@ -1,9 +1,9 @@
 //! One attempt of a transaction: what is under way, and how it ends all at once.
 //!
-//! FoundationDB's transactions have a "reset promise": cancelling, resetting, timing out, or using a transaction
-//! while it commits ends everything that is pending with one error. An attempt keeps the operations that are
-//! under way for that moment. It also remembers what became of the reads: a commit waits for them, and fails with
-//! the first error that any of them had.
+//! FoundationDB's transactions have a "reset promise": cancelling, resetting, timing out, or using
+//! a transaction while it commits ends everything that is pending with one error. An attempt keeps
+//! the operations that are under way for that moment. It also remembers what became of the reads: a
+//! commit waits for them, and fails with the first error that any of them had.
 
 use crate::client::pending::Fail;
 use crate::error::Error;
@@ -35,7 +35,7 @@ struct Operation {
 
 #[derive(Default)]
 struct Reading {
-    /// All reads that were ever begun, also those that were answered at once.
+    /// All reads that were ever begun, including those whose result was known at once.
     begun: u64,
     outstanding: u64,
     error: Option<Error>,
@@ -47,8 +47,8 @@ impl Attempt {
         self.broken.get()
     }
 
-    /// Ends everything that is pending, and all that comes later, with an error. Only the first one counts.
-    /// The caller must hold no borrow: callbacks may run.
+    /// Ends everything that is pending, and everything that comes later, with an error. Only the
+    /// first error counts. The caller must hold no borrow: callbacks may run.
     pub(crate) fn end(&self, error: Error) {
         if self.broken.get().is_some() {
             return;
@@ -62,7 +62,7 @@ impl Attempt {
         }
     }
 
-    /// Ends when the attempt does.
+    /// Waits until the attempt ends and returns its error.
     pub(crate) async fn ended(&self) -> Error {
         self.waiters.until(|| self.broken.get()).await
     }
@@ -91,7 +91,7 @@ impl Attempt {
         }
     }
 
-    /// Forgets an operation that has come to its own end.
+    /// Forgets an operation that has ended by itself.
     pub(super) fn remove(&self, index: usize) {
         let mut operations = self.operations.borrow_mut();
         if let Some(operation) = operations.slots.get_mut(index).and_then(Option::take) {
@@ -106,7 +106,7 @@ impl Attempt {
         }
     }
 
-    /// Counts a read that was answered at once.
+    /// Counts a read whose result was known at once.
     pub(super) fn count_read<T>(&self, result: &Result<T, Error>) {
         self.begin_read();
         self.end_read(result.as_ref().err().copied());
@@ -134,7 +134,7 @@ impl Attempt {
         self.reading.borrow().begun > 0
     }
 
-    /// What became of the reads: nothing yet, an error, or all is well.
+    /// What became of the reads: nothing yet, an error, or success of all of them.
     pub(super) fn reads(&self) -> Option<Result<(), Error>> {
         let reading = self.reading.borrow();
         match reading.error {
@@ -143,7 +143,7 @@ impl Attempt {
         }
     }
 
-    /// Waits for the reads that are under way, or for the first error of any.
+    /// Waits for the reads that are under way, or for the first error of any of them.
     pub(super) async fn reads_done(&self) -> Result<(), Error> {
         self.waiters.until(|| self.reads()).await
     }

@@ -1,14 +1,15 @@
 //! Committing.
 //!
-//! A commit waits for the reads of its attempt and fails with the first error that any of them had. Then the
-//! overlay is handed over and the transaction travels to a commit proxy, unless it has written nothing: that
-//! succeeds at once, and nobody is asked.
+//! A commit waits for the reads of its attempt and fails with the first error that any of them had.
+//! Then the overlay is handed over and the transaction travels to a commit proxy. A transaction
+//! that has written nothing succeeds at once, without a request.
 //!
-//! When the reply is lost the fate of the transaction is unknown, and the client must not say so before it is
-//! settled: it first commits another transaction that conflicts with it. Once that has committed, the original
-//! either has or never will, because its read conflict can no longer pass. For this every transaction that is sent
-//! has a key in common between what it reads and what it writes; if it has none of its own, a random one is added.
-//! With an idempotency id the client then looks up what happened and never reports an unknown result.
+//! When the reply is lost the fate of the transaction is unknown, and the client must not report
+//! that before it is settled: it first commits another transaction that conflicts with it. Once
+//! that has committed, the original either has or never will, because its read conflict can no
+//! longer pass. For this, every transaction that is sent has a key in common between what it reads
+//! and what it writes; if it has none of its own, a random one is added. With an idempotency id the
+//! client then looks up what happened and never reports an unknown result.
 
 use super::state::{Native, State};
 use super::writes::MUTATION_BYTES;
@@ -30,11 +31,11 @@ use crate::proto::{
 use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
 
-/// Where the keys lie that transactions have in common with nobody but themselves.
+/// The prefix of the random keys that make a transaction conflict with itself and with no other.
 const SELF_CONFLICT_PREFIX: &[u8] = b"\xff/SC/";
 
 impl Transaction {
-    /// Commits.
+    /// Commits the transaction.
     pub fn commit(&self) -> Pending<()> {
         let inner = self.inner();
         inner.operation(|| {
@@ -67,8 +68,8 @@ impl Transaction {
 }
 
 impl Inner {
-    /// Commits a transaction whose reads have ended. If the attempt ends first, the caller hears of that, but what was sent is
-    /// on its way.
+    /// Commits a transaction whose reads have ended. If the attempt ends first, the caller gets its
+    /// error, but a commit that has been sent is still on its way.
     fn commit_now(self: &Rc<Self>) -> Result<Pending<()>, Error> {
         let (promise, pending) = Pending::new();
         let attempt = self.state().attempt.clone();
@@ -88,8 +89,8 @@ impl Inner {
         })
     }
 
-    /// Hands the transaction over and sends it; `done` gets the outcome. `false` means that it is done already, and without
-    /// `done`: it wrote nothing.
+    /// Hands the transaction over and sends it; `done` gets the outcome. Returns `false` if it
+    /// wrote nothing: it has then committed already, and `done` is not called.
     fn start_commit(
         self: &Rc<Self>,
         done: impl FnOnce(Result<(), Error>) + 'static,
@@ -129,7 +130,7 @@ impl Inner {
         }
     }
 
-    /// Whether there is anything to send, and whether it may be.
+    /// Whether there is anything to send, and whether it may be sent.
     fn check_commit(&self) -> Result<bool, Error> {
         let state = self.state();
         let commit = &state.native.commit;
@@ -279,7 +280,7 @@ impl Inner {
 }
 
 impl State {
-    /// Hands everything over that the commit is made of.
+    /// Hands over everything that makes up the commit.
     fn prepare_commit(&mut self) {
         if self.options.read_your_writes_disabled {
             let Native {
@@ -304,7 +305,7 @@ impl State {
     }
 }
 
-/// The reply to a commit is lost.
+/// The reply to a commit was lost.
 struct MaybeDelivered;
 
 impl Context {
@@ -327,7 +328,8 @@ impl Context {
         }
     }
 
-    /// Commits a transaction that conflicts with every other one that reads and writes `key`, however long it takes.
+    /// Commits a transaction that conflicts with every other one that reads and writes `key`,
+    /// however long it takes.
     async fn commit_dummy(self: &Rc<Self>, key: Key) {
         let mut backoff = self.knobs().default_backoff;
         loop {
@@ -434,7 +436,8 @@ impl CommitTransaction {
 
     /// A key that is both read and written, if there is one.
     fn common_key(&self) -> Option<Key> {
-        // They come in order from the overlay; only a transaction without it may have mixed them.
+        // Ranges from the overlay are in order; only a transaction without it may have them out of
+        // order.
         let sorted = |ranges: &'_ [KeyRange]| {
             let mixed = !ranges.is_sorted_by_key(|range| &range.begin);
             mixed.then(|| {

@@ -25,11 +25,12 @@ impl Transaction {
 }
 
 impl Inner {
-    /// Applies what the database and earlier attempts have set for good. A bad default is the first error of the
-    /// transaction.
+    /// Applies the persistent options of the database and of earlier attempts. A bad default
+    /// becomes the first error of the transaction.
     pub(super) fn apply_persistent_options(&self) {
         let options = self.state().persistent_options.clone();
-        // A time-out can end the transaction at once, so only the last one counts, and it comes last.
+        // A timeout can end the transaction at once, so only the last one counts, and it is applied
+        // last.
         let timeout = options.iter().rev().find(|(code, _)| *code == TIMEOUT);
         let others = options.iter().filter(|(code, _)| *code != TIMEOUT);
         for (code, value) in others.chain(timeout) {
@@ -138,7 +139,7 @@ impl Inner {
             }
             T::BypassUnreadable => options.bypass_unreadable = true,
             T::UseGrvCache => {
-                // It needs state shared with an external client library, which there is none of.
+                // It needs state shared with an external client library, and there is none.
                 if self.context.api_version_at_least(720) {
                     return Err(Error::INVALID_OPTION);
                 }
@@ -148,7 +149,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Starts the clock of a time limit, which runs from the creation of the transaction or its last reset.
+    /// Starts the timeout's clock, which runs from the creation of the transaction or its last
+    /// reset.
     fn restart_timeout(&self) {
         let (deadline, attempt) = {
             let mut state = self.state_mut();

@@ -1,10 +1,11 @@
-//! Reads: which layer answers them, and what they add to the conflict ranges.
+//! Reads: which layer serves them, and what they add to the conflict ranges.
 //!
-//! Ordinarily a read goes through the overlay of the transaction's own writes. A snapshot read with snapshot
-//! read-your-writes disabled sees the snapshot cache alone. With read-your-writes disabled altogether a read goes
-//! to the database, and its conflict range does not know of writes.
+//! Ordinarily a read goes through the overlay of the transaction's own writes. A snapshot read with
+//! snapshot read-your-writes disabled sees the snapshot cache alone. With read-your-writes disabled
+//! altogether a read goes to the database, and its conflict range takes no account of writes.
 //!
-//! The conflict range is computed from the writes as they were when the read began, and added when it ends.
+//! The conflict range is computed from the writes as they were when the read began, and added when
+//! it ends.
 
 use super::writes::read_cost;
 use super::{Inner, State, Transaction};
@@ -21,7 +22,7 @@ use crate::proto::{Key, KeyRange, KeySelector, KeyValues, MappedKeyValues, Value
 use bytes::Bytes;
 use std::rc::Rc;
 
-/// Which layer answers a read.
+/// The layer that serves a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layer {
     Overlay,
@@ -99,7 +100,8 @@ impl Transaction {
         })
     }
 
-    /// The rows between two selectors. [`RangeLimits::from_parameters`] makes limits of the C parameters.
+    /// The rows between two selectors. [`RangeLimits::from_parameters`] makes limits from the C
+    /// parameters.
     pub fn get_range(
         &self,
         begin: KeySelector,
@@ -175,7 +177,7 @@ impl Transaction {
                 return Err(Error::UNSUPPORTED_OPERATION);
             }
             let this = inner.clone();
-            // Unlike other reads a commit does not wait for this one.
+            // A commit does not wait for this read, unlike others.
             Ok(inner.start(move || async move {
                 this.read_mapped(begin, end, mapper, limits, reverse).await
             }))
@@ -222,7 +224,8 @@ impl Transaction {
         })
     }
 
-    /// Keys that cut a range into chunks, with its ends. The caller has checked that it is not inverted.
+    /// Keys that cut a range into chunks, including its ends. The caller has checked that it is not
+    /// inverted.
     pub fn get_range_split_points(&self, range: KeyRange, chunk_bytes: i64) -> Pending<Vec<Key>> {
         let inner = self.inner();
         inner.operation(|| {
@@ -268,7 +271,7 @@ impl Inner {
         }
     }
 
-    /// Reads a key as far as it is known: its value, or what is left to do.
+    /// Reads a key as far as it is known. Returns its value, or what is left to do.
     pub(crate) fn begin_get(
         &self,
         key: Key,
@@ -392,7 +395,7 @@ impl Inner {
         Ok((!is_inverted).then_some((begin, end)))
     }
 
-    /// Walks a range read on over what is known.
+    /// Advances a range read over what is known.
     fn advance(&self, read: &mut RangeRead, writes: &WriteMap) -> Result<Step, Error> {
         let state: &State = &self.state();
         read.advance(Overlay {
@@ -402,7 +405,7 @@ impl Inner {
         })
     }
 
-    /// Ends a range read that is done already, or starts what is left of it.
+    /// Ends a range read that is already done, or starts what is left of it.
     fn run<T: 'static>(
         self: &Rc<Self>,
         read: RangeRead,
@@ -423,7 +426,7 @@ impl Inner {
         }
     }
 
-    /// Plays a range read to its end.
+    /// Runs a range read to its end.
     async fn play(
         &self,
         mut read: RangeRead,
@@ -571,7 +574,7 @@ fn selector_read(mut selector: KeySelector, max_key: Key) -> RangeRead {
     }
 }
 
-/// What the result of that read says about the selector.
+/// The key that the result of that read resolves the selector to.
 fn resolved_key(selector: &KeySelector, result: RangeResult, max_key: &Key) -> Key {
     let RangeResult {
         rows,

@@ -1,8 +1,9 @@
-//! Trying again: `on_error`, back-off, `reset`.
+//! Trying again: `on_error`, backoff, `reset`.
 //!
-//! An error is retryable in one of two ways. After a conflict, an unknown result or a lack of resources the client
-//! waits for a random part of a back-off that doubles each time; after 1007 and 1009 for a short fixed time. Any
-//! other error is handed back, and leaves the transaction cancelled until it is reset.
+//! An error is retryable in one of two ways. After a conflict, an unknown result or a lack of
+//! resources the client waits for a random part of a backoff that doubles each time; after 1007 and
+//! 1009 it waits for a short fixed time. Any other error is returned, and leaves the transaction
+//! cancelled until it is reset.
 
 use super::state::{Native, Options, State};
 use super::{Inner, Transaction};
@@ -11,8 +12,9 @@ use crate::client::special_keys;
 use crate::error::Error;
 
 impl Transaction {
-    /// Waits and makes the transaction ready for another attempt, or returns the error if it is not retryable.
-    /// `error` may be zero, which is answered with 2000. Dropping the future gives the attempt up.
+    /// Waits and makes the transaction ready for another attempt, or returns the error if it is not
+    /// retryable. `error` may be zero; the result is then 2000. Dropping the future abandons the
+    /// attempt.
     pub fn on_error(&self, error: Error) -> Pending<()> {
         let inner = self.inner();
         if let Err(error) = inner.check_broken() {
@@ -41,7 +43,7 @@ impl Transaction {
         let sleep = inner.context.kernel.sleep(delay);
         let this = inner.clone();
         let attempt = inner.state().attempt.clone();
-        // The task that resets the transaction must survive the end of the attempt that it brings about.
+        // The task that resets the transaction must outlive the attempt, which it ends.
         let (promise, pending) = Pending::new();
         let waiting = inner.start(move || async move {
             sleep.await;
@@ -61,7 +63,7 @@ impl Transaction {
         pending.guarded_by(task)
     }
 
-    /// Makes the transaction as new.
+    /// Resets the transaction as if it were new.
     pub fn reset(&self) {
         let inner = self.inner();
         {
@@ -80,7 +82,7 @@ impl Transaction {
 }
 
 impl Inner {
-    /// How long to wait before the next attempt, or the error if there is to be none.
+    /// How long to wait before the next attempt, or the error if there is to be no other attempt.
     fn retry_delay(&self, state: &mut State, error: Error) -> Result<f64, Error> {
         let knobs = self.context.knobs();
         let max_backoff = state.options.max_backoff;
@@ -113,7 +115,7 @@ impl Inner {
         delay
     }
 
-    /// Leaves the transaction as an error that is not retryable leaves it.
+    /// Leaves the transaction in the state that follows an error that is not retryable.
     fn give_up(&self) {
         if self.context.api_version_at_least(610) {
             let attempt = self.state().attempt.clone();
@@ -123,12 +125,12 @@ impl Inner {
         }
     }
 
-    /// Takes out what a commit is made of and puts an empty one in its place.
+    /// Takes out what makes up a commit and puts an empty one in its place.
     pub(super) fn drop_native(&self) -> Native {
         std::mem::replace(&mut self.state_mut().native, Native::new())
     }
 
-    /// Begins another attempt: everything is forgotten that does not outlive one.
+    /// Begins another attempt: forgets everything that does not outlive one.
     pub(super) fn soft_reset(&self) {
         let attempt = {
             let mut state = self.state_mut();
@@ -153,7 +155,7 @@ impl Inner {
 }
 
 impl Native {
-    /// Ends what would have begun with the commit.
+    /// Ends everything that would have begun with the commit.
     pub(super) fn end(self, error: Error) {
         for watch in &self.watches {
             watch.fail(error);

@@ -1,8 +1,9 @@
 //! Everything a transaction knows.
 //!
-//! Two life times are kept apart, as in FoundationDB: what a retry loses, and what it keeps. `on_error` and
-//! `reset` make the first part new; the second ([`State::retries`], the back-off, the committed version, the
-//! keys of the last conflict) outlives `on_error`, and some of it `reset` too.
+//! Two lifetimes are kept apart, as in FoundationDB: what a retry loses, and what it keeps.
+//! `on_error` and `reset` recreate the first part; the second ([`State::retries`], the backoff, the
+//! committed version, the keys of the last conflict) outlives `on_error`, and some of it outlives
+//! `reset` too.
 
 use super::attempt::Attempt;
 use crate::client::conflicts::ReadConflicts;
@@ -26,7 +27,7 @@ use std::rc::Rc;
 /// The state of a transaction.
 #[derive(Debug)]
 pub(crate) struct State {
-    // Made new by every retry.
+    // Recreated by every retry.
     pub(crate) attempt: Rc<Attempt>,
     pub(crate) writes: WriteMap,
     pub(crate) cache: SnapshotCache,
@@ -40,11 +41,11 @@ pub(crate) struct State {
     pub(crate) watches: BTreeMap<Key, Vec<Rc<Watch>>>,
     /// Versionstamped keys as they were written.
     pub(crate) stamped_keys: Vec<Key>,
-    /// Conflict ranges of a commit without read-your-writes, to be looked at afterwards.
+    /// Conflict ranges of a commit without read-your-writes, kept to be read afterwards.
     pub(crate) committed_ranges: (Vec<KeyRange>, Vec<KeyRange>),
     pub(crate) native: Native,
 
-    // Kept by a retry, made new by `reset`.
+    // Kept by a retry, recreated by `reset`.
     pub(crate) retries: i32,
     pub(crate) created: Time,
     pub(crate) backoff: f64,
@@ -55,14 +56,15 @@ pub(crate) struct State {
     pub(crate) conflicting_keys: RangeSet,
 }
 
-/// The part that a commit is made of.
+/// The part that makes up a commit.
 #[derive(Debug)]
 pub(crate) struct Native {
     pub(crate) read_version: Option<Shared<ReadVersion>>,
     /// Whether the read version comes from a proxy, with the metadata version beside it.
     pub(crate) is_given_version: bool,
     pub(crate) commit: CommitTransaction,
-    /// Read conflict ranges that were known only when their reads ended. They do not count towards the size.
+    /// Read conflict ranges that were known only when their reads ended. They do not count towards
+    /// the size.
     pub(crate) late_read_ranges: Vec<KeyRange>,
     pub(crate) idempotency_id: Option<Bytes>,
     pub(crate) versionstamp: Shared<Versionstamp>,
@@ -72,7 +74,7 @@ pub(crate) struct Native {
     pub(crate) total_cost: i64,
 }
 
-/// What the options of a transaction say.
+/// The transaction's options.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) causal_write_risky: bool,
@@ -195,11 +197,11 @@ impl Options {
         }
     }
 
-    /// Whether the next write adds a conflict range. Asking uses the answer up.
+    /// Whether the next write adds a conflict range. Applies to one write only: the call resets it.
     pub(crate) fn take_write_conflict(&mut self) -> bool {
         !std::mem::take(&mut self.next_write_no_conflict)
     }
 }
 
-/// How large a transaction may be, in bytes.
+/// The default size limit of a transaction, in bytes.
 const SIZE_LIMIT: i64 = 10_000_000;

@@ -1,8 +1,9 @@
 //! Writes: what is legal, what it adds to the approximate size, and where it goes.
 //!
-//! Ordinarily a write goes into the overlay and reaches the commit only when that begins. Without read-your-writes
-//! it goes into the commit at once. A versionstamped key is the exception: the writes that lie where the key may
-//! end up are handed over first, so that the commit keeps their order.
+//! Ordinarily a write goes into the overlay and reaches the commit only when that begins. Without
+//! read-your-writes it goes into the commit at once. A versionstamped key is the exception: the
+//! writes that lie where the key may end up are handed over first, so that the commit keeps their
+//! order.
 
 use super::{ConflictRangeKind, Inner, State, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
@@ -17,11 +18,11 @@ use crate::error::Error;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use bytes::Bytes;
 
-/// What FoundationDB counts for a mutation beside the bytes of its parameters.
+/// What FoundationDB counts for a mutation on top of the bytes of its parameters.
 pub(super) const MUTATION_BYTES: i64 = 44;
-/// The one operand with which the metadata version key may be written.
+/// The only operand with which the metadata version key may be written.
 const METADATA_VERSION_OPERAND: [u8; 14] = [0; 14];
-/// What a cleared range costs in the eyes of tag throttling.
+/// What a cleared range costs, as tag throttling counts it.
 const CLEAR_COST: i64 = 4096;
 
 impl Transaction {
@@ -35,7 +36,7 @@ impl Transaction {
         self.inner().defer(|inner| inner.clear(key));
     }
 
-    /// Clears a range; an inverted one is deferred 2005.
+    /// Clears a range; an inverted one is the deferred error 2005.
     pub fn clear_range(&self, begin: Key, end: Key) {
         self.inner().defer(|inner| {
             if begin > end {
@@ -250,8 +251,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What every write begins with. The option "no conflict for the next write" is used up even by a write that
-    /// turns out to be illegal.
+    /// What every write begins with. Even a write that turns out to be illegal uses up the option
+    /// "no conflict for the next write".
     fn begin_write(&self) -> Result<bool, Error> {
         let conflict = self.state_mut().options.take_write_conflict();
         self.check_used_during_commit()?;
@@ -260,7 +261,8 @@ impl Inner {
 }
 
 impl State {
-    /// Hands the writes of a range over to the commit: clears first, because a key may be cleared and then set.
+    /// Hands the writes of a range over to the commit, clears first, because a key may be cleared
+    /// and then set.
     pub(super) fn hand_over(&mut self, begin: &[u8], end: &[u8]) {
         let State { writes, native, .. } = self;
         let mut operations = Vec::new();
@@ -306,12 +308,13 @@ impl State {
     }
 }
 
-/// Joins segments that belong together into ranges as long as they can be.
+/// Joins segments that belong together into the longest possible ranges.
 #[derive(Default)]
 struct Run(Option<Key>);
 
 impl Run {
-    /// Goes on at `key` with a segment that belongs or not. Gives the range that ends there.
+    /// Continues at `key` with a segment that belongs or does not. Returns the range that ends
+    /// there.
     fn step(&mut self, belongs: bool, key: impl FnOnce() -> Key) -> Option<(Key, Key)> {
         if belongs {
             self.0.get_or_insert_with(key);
@@ -362,13 +365,13 @@ impl super::state::Native {
     }
 }
 
-/// What a write costs in the eyes of tag throttling: whole pages, several for each.
+/// What a write costs, as tag throttling counts it: whole pages, several for each.
 fn write_cost(bytes: usize) -> i64 {
     const PAGES_PER_WRITE: i64 = 4;
     PAGES_PER_WRITE * read_cost(bytes)
 }
 
-/// What a read costs in the eyes of tag throttling: whole pages.
+/// What a read costs, as tag throttling counts it: whole pages.
 pub(super) fn read_cost(bytes: usize) -> i64 {
     const PAGE_BYTES: usize = 4096;
     (PAGE_BYTES * bytes.max(1).div_ceil(PAGE_BYTES)) as i64
