@@ -1,12 +1,12 @@
 //! What holds messages back: clogs of pairs and interfaces, and partitions.
 //!
-//! Blockades are between addresses, as in FoundationDB's simulator, and delay without losing
-//! anything. A clog has an end; a partition lasts until it is healed and counts as a clog without
+//! Blockades are between addresses, as in FoundationDB's simulator, and delay messages without
+//! losing any. A clog has an end; a partition lasts until it is healed and counts as a clog without
 //! end.
 //!
-//! Every message asks whether its link is blocked, and a fault workload blocks hundreds of times in
-//! a run. So clogs stand in a table by the numbers of the two addresses, and a change is looked at
-//! only by the links it [reaches](Reach).
+//! Every message checks whether its link is blocked, and a fault workload blocks links hundreds of
+//! times in a run. So clogs are kept in a table indexed by the numbers of the two addresses, and
+//! only the links that a change [reaches](Reach) look at it.
 
 use crate::kernel::Kernel;
 use crate::network::LinkId;
@@ -30,20 +30,20 @@ pub(crate) struct Blockades {
     /// By process: the number of its address.
     interfaces: Vec<u32>,
     addresses: Vec<IpAddr>,
-    /// By number of an address: the processes there, and what holds back messages to them.
+    /// By the number of an address: the processes there, and what holds back messages to them.
     processes: Vec<Vec<ProcessId>>,
     receive_clogs: Vec<Time>,
-    /// By sender, then by receiver; a row is as long as it had to be so far.
+    /// By sender, then by receiver; a row is only as long as it has had to be so far.
     pair_clogs: Vec<Vec<Time>>,
     /// Pairs with the smaller number first.
     partitions: BTreeSet<(u32, u32)>,
-    /// No clog lasts longer than this: the short cut for a calm network.
+    /// No clog lasts longer than this: the shortcut for a calm network.
     clogged_until: Time,
-    /// Counts the times something was unblocked before its time.
+    /// Counts how often something was unblocked before its time.
     pub(crate) relieved: u32,
 }
 
-/// Which links a blockade or its end concerns: in both directions, because a ping needs both.
+/// Which links a blockade or its end affects: in both directions, because a ping needs both.
 #[derive(Clone, Copy)]
 pub(crate) enum Reach {
     /// Those between two addresses.
@@ -92,7 +92,8 @@ impl Blockades {
         )
     }
 
-    /// Until when nothing arrives over this link; a time that has passed if nothing holds it.
+    /// The time until which nothing arrives over this link; a time in the past if nothing blocks
+    /// it.
     #[inline]
     pub(crate) fn until(&self, id: LinkId, now: Time) -> Time {
         if self.clogged_until <= now || !self.faults {
@@ -117,7 +118,7 @@ impl Blockades {
         until
     }
 
-    /// The links that such a change concerns and that pass the filter, in the order of their
+    /// The links that such a change affects and that pass the filter, in the order of their
     /// processes.
     pub(crate) fn links(
         &self,
@@ -187,8 +188,8 @@ impl Blockades {
 
 impl Kernel {
     /// Switches the faults of the network on or off. While they are off, nothing is held back and
-    /// no connection breaks by chance: FoundationDB's "speed up". What is held back at that moment
-    /// arrives.
+    /// no connection breaks by chance: FoundationDB's "speed up". Messages held back at that moment
+    /// arrive.
     pub fn set_faults_enabled(&self, enabled: bool) {
         self.relieve(|blockades| {
             blockades.faults = enabled;
@@ -202,7 +203,7 @@ impl Kernel {
     }
 
     /// Holds back all messages from one address to another for that many seconds. A longer clog
-    /// stays.
+    /// that is already in place stays.
     pub fn clog_pair(&self, from: IpAddr, to: IpAddr, seconds: f64) {
         let until = self.now().after(seconds);
         self.block(|blockades| {
@@ -215,14 +216,14 @@ impl Kernel {
         self.record(|| Event::PairClogged { from, to, until });
     }
 
-    /// Until when nothing that one process sends to another arrives; a time that has passed if
-    /// nothing holds it back.
+    /// The time until which nothing that one process sends to another arrives; a time in the past
+    /// if nothing holds it back.
     pub fn held_until(&self, from: ProcessId, to: ProcessId) -> Time {
         let network = self.0.network.borrow();
         network.blockades.until(LinkId { from, to }, self.now())
     }
 
-    /// Ends the clog of a pair. What was held back arrives.
+    /// Ends the clog of a pair. Messages that were held back arrive.
     pub fn unclog_pair(&self, from: IpAddr, to: IpAddr) {
         self.relieve(|blockades| {
             let (from, to) = (blockades.interface(from), blockades.interface(to));
@@ -247,7 +248,7 @@ impl Kernel {
         self.record(|| Event::InterfaceClogged { ip, until });
     }
 
-    /// Ends the clog of an interface. What was held back arrives.
+    /// Ends the clog of an interface. Messages that were held back arrive.
     pub fn unclog_interface(&self, ip: IpAddr) {
         self.relieve(|blockades| {
             let interface = blockades.interface(ip);
@@ -256,7 +257,7 @@ impl Kernel {
         });
     }
 
-    /// Cuts two addresses off from one another, in both directions, until [`Kernel::heal`].
+    /// Cuts two addresses off from each other, in both directions, until [`Kernel::heal`].
     pub fn partition(&self, a: IpAddr, b: IpAddr) {
         self.block(|blockades| {
             let (x, y) = (blockades.interface(a), blockades.interface(b));
@@ -271,7 +272,7 @@ impl Kernel {
         });
     }
 
-    /// Ends a partition. What was held back arrives.
+    /// Ends a partition. Messages that were held back arrive.
     pub fn heal(&self, a: IpAddr, b: IpAddr) {
         self.record(|| Event::Partitioned { a, b, healed: true });
         self.relieve(|blockades| {

@@ -1,8 +1,8 @@
 //! Disks: what survives when a process dies.
 //!
-//! Nothing is serialised: a disk holds Rust values by name, as the network carries them. It models
-//! the one property that matters to what runs above, which values are there after a reboot, and
-//! leaves layout to real disks.
+//! Nothing is serialised: a disk holds Rust values by name, just as the network carries them. It
+//! models the one property that matters to the code above it, which values are there after a
+//! reboot, and leaves layout to real disks.
 
 use crate::kernel::{Kernel, WeakKernel};
 use crate::random::Stream;
@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 /// Named values that survive a reboot of their process and are lost when its disk is deleted.
 ///
-/// What is written here is durable at once; a real disk takes its time, which the writer
-/// must respect: first [`Disk::sync`], then write.
+/// What is written here is durable at once. A real disk takes time, and the writer must account for
+/// that: first [`Disk::sync`], then write.
 #[derive(Clone)]
 pub struct Disk {
     kernel: WeakKernel,
@@ -40,8 +40,8 @@ impl Disk {
         }
     }
 
-    /// The value of that name, made by `create` if there is none. To change it later, choose a type
-    /// with a `Cell` or `RefCell` inside.
+    /// Returns the value of that name, created by `create` if there is none. To change it later,
+    /// choose a type with a `Cell` or `RefCell` inside.
     ///
     /// # Panics
     /// If the name holds a value of another type.
@@ -56,7 +56,7 @@ impl Disk {
         value
     }
 
-    /// The value of that name.
+    /// Returns the value of that name.
     ///
     /// # Panics
     /// If the name holds a value of another type.
@@ -91,7 +91,7 @@ impl Disk {
         self.slots.borrow().keys().cloned().collect()
     }
 
-    /// Takes as long as a disk takes to make things durable: 5 to 15 ms in a simulation, no time
+    /// Takes as long as a disk takes to make data durable: 5 to 15 ms in a simulation, no time
     /// otherwise.
     pub async fn sync(&self) {
         if let Some(kernel) = self.kernel.upgrade() {

@@ -1,14 +1,15 @@
-//! Who notices that a process or a connection has failed, and when: without a single ping.
+//! Which process notices that another process or a connection has failed, and when: without a
+//! single ping.
 //!
 //! A real cluster pings. Here the kernel knows what a ping would find: nothing new while a link is
-//! open and its ends are alive. So it sets a timer only when a link in use is blocked, and tells of
-//! a death by a message to those that wait for the dead process. Idle time costs nothing.
+//! open and its ends are alive. So it sets a timer only when a link in use is blocked, and reports
+//! a death by a message to the processes that wait for the dead one. Idle time costs nothing.
 //!
 //! * A connection over which nothing arrives for about two seconds is closed: pending requests end
 //!   with `MaybeDelivered`.
-//! * A process from which nothing arrives for four seconds counts as failed for the one that
+//! * A process from which nothing arrives for four seconds counts as failed for the process that
 //!   watches it, until it is reachable again.
-//! * A process that dies counts as failed when the news has travelled, until news of its next
+//! * A process that dies counts as failed once the news has travelled, until news of its next
 //!   incarnation has.
 
 use crate::clog::Reach;
@@ -124,7 +125,7 @@ impl Kernel {
         }
     }
 
-    /// A process has died: those that wait for it learn so when the news has travelled.
+    /// Sends the news that a process has died to the processes that wait for it.
     pub(crate) fn announce_death(&self, process: ProcessId) {
         let incarnation = self.incarnation(process);
         let concerned = self
@@ -142,7 +143,7 @@ impl Kernel {
         }
     }
 
-    /// A process has come back: those that watch it learn so when the news has travelled.
+    /// Sends the news that a process has come back to the processes that watch it.
     pub(crate) fn announce_boot(&self, process: ProcessId) {
         let concerned = self
             .0
@@ -164,7 +165,7 @@ impl Kernel {
         self.ship(id.to, id.from, "available again", Box::new(news));
     }
 
-    /// Looks after every link that a new blockade may concern.
+    /// Monitors every link that a new blockade may affect.
     pub(crate) fn monitor_all(&self, reach: Reach) {
         let used = self
             .0
@@ -223,8 +224,8 @@ impl Kernel {
         }
     }
 
-    /// A connection has been silent for as long as that is endured, unless it was relieved
-    /// meanwhile.
+    /// Closes a connection that has been silent for as long as is tolerated, unless the blockade
+    /// was lifted in the meantime.
     fn silent_connection(&self, id: LinkId, relieved: u32) {
         let now = self.now();
         let close = {
@@ -241,8 +242,8 @@ impl Kernel {
         }
     }
 
-    /// A watched process has been silent for as long as it takes to call it failed, unless it was
-    /// relieved meanwhile.
+    /// Declares a watched process failed after it has been silent for long enough, unless the
+    /// blockade was lifted in the meantime.
     fn silent_process(&self, id: LinkId, relieved: u32) {
         let now = self.now();
         let until = {
@@ -265,7 +266,7 @@ impl Kernel {
         }
     }
 
-    /// Calls a process available again when the blockade ends, if it does.
+    /// Declares a process available again when the blockade ends, if it does.
     fn restore_at(&self, id: LinkId, until: Time) {
         self.call_at(until, move |kernel| {
             let until = blocked(&kernel.0.network.borrow(), id, kernel.now());
@@ -277,7 +278,7 @@ impl Kernel {
         });
     }
 
-    /// Some blockades have ended before their time: processes behind them are available again.
+    /// Makes processes available again after the blockades in front of them have ended early.
     pub(crate) fn restore(&self, reach: Reach) {
         let now = self.now();
         let failed = {
@@ -295,7 +296,7 @@ impl Kernel {
     }
 }
 
-/// Until when no ping comes back: it needs both ways.
+/// The time until which no ping comes back: a ping needs both directions.
 fn blocked(network: &Network, id: LinkId, now: Time) -> Time {
     if id.from == id.to {
         return Time::ZERO; // no network between a process and itself
@@ -306,14 +307,14 @@ fn blocked(network: &Network, id: LinkId, now: Time) -> Time {
         .max(blockades.until(id.back(), now))
 }
 
-/// Whether one of two processes waits for the other.
+/// Whether either of two processes waits for the other.
 fn awaits(network: &mut Network, id: LinkId) -> bool {
     network.link(id).awaits() || network.link(id.back()).awaits()
 }
 
-/// News of the death or the return of a process, on its way to one that watches or awaits it.
+/// News of the death or the return of a process, on its way to a process that watches or awaits it.
 struct News {
-    /// The way from the receiver of the news to the process.
+    /// The link from the receiver of the news to the process.
     id: LinkId,
     incarnation: u32,
     alive: bool,
@@ -328,12 +329,12 @@ impl Parcel for News {
         } = *self;
         kernel.set_failed(id, !alive);
         if alive {
-            // It lives, but may be silent for another reason.
+            // It is alive, but may be silent for another reason.
             kernel.monitor(id);
             return;
         }
         kernel.disconnect(id, incarnation);
-        // A watch that began while this was on its way has not been told of a return.
+        // A watch that began while this was on its way has not heard of the return.
         if kernel.is_alive(id.to) && kernel.incarnation(id.to) > incarnation {
             kernel.announce_boot_to(id);
         }

@@ -2,8 +2,8 @@
 //!
 //! Two kinds of things come this way: closures, which an [`Inbox`] posts, and tasks, which their
 //! wakers post when they are woken on another thread. Both wait behind one lock until the kernel's
-//! thread takes them over into its queues ([`crate::ready`]); it may sleep meanwhile, and what is
-//! posted wakes it. On the kernel's own thread neither goes through the lock.
+//! thread moves them into its queues ([`crate::ready`]). That thread may be asleep; a post wakes
+//! it. On the kernel's own thread neither goes through the lock.
 
 use crate::kernel::Kernel;
 use crate::ready::{self, Local, Queues};
@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Posts closures to a kernel from any thread. They run later, in the order of posting, on the
 /// kernel's thread.
 ///
-/// An inbox can exist before its kernel does (see [`Kernel::real_with`]): what is posted meanwhile
-/// waits. What is posted after the kernel is gone is dropped silently.
+/// An inbox can exist before its kernel does (see [`Kernel::real_with`]): closures posted before
+/// then wait. Closures posted after the kernel is gone are dropped silently.
 #[derive(Clone)]
 pub struct Inbox(pub(crate) Arc<Shared>);
 
@@ -56,12 +56,11 @@ impl Inbox {
 /// A closure from the inbox.
 pub(crate) type Call = Box<dyn FnOnce(&Kernel) + Send>;
 
-/// Checks again and again, for some ten microseconds, whether something has happened; returns
-/// whether it has.
+/// Polls `happened` for about ten microseconds; returns whether it became true.
 ///
-/// Two threads that work hand in hand rarely wait for each other longer than this, while waking a
-/// thread that sleeps takes longer on an idle machine, and much longer on a virtual one. It spins
-/// no longer than that because a busy machine gives a processor first to the thread that sleeps.
+/// Two threads that work closely together rarely wait for each other longer than this, while waking
+/// a sleeping thread takes longer on an idle machine, and much longer on a virtual one. It spins no
+/// longer than that because a busy machine gives a processor to the sleeping thread first.
 pub fn spin_until(happened: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
         std::hint::spin_loop();
@@ -70,12 +69,12 @@ pub fn spin_until(happened: impl Fn() -> bool) -> bool {
 }
 
 const SPINS: u32 = 1000;
-/// A shorter pause is not worth spinning before.
+/// Spinning is not worthwhile before a pause shorter than this.
 pub(crate) const SPIN_WORTHWHILE: Duration = Duration::from_millis(1);
 
 /// The part of a kernel that other threads may touch.
 pub(crate) struct Shared {
-    /// Tells the kernel from every other one of the program.
+    /// Distinguishes the kernel from all others in the program.
     pub(crate) kernel: u64,
     /// Where the kernel's queues are among those of its thread.
     pub(crate) place: AtomicU32,
@@ -88,7 +87,7 @@ pub(crate) struct Shared {
 /// The place of a kernel that does not exist yet.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// What another thread wants.
+/// What another thread has posted.
 pub(crate) enum Posted {
     Task(Arc<TaskWaker>),
     Call(Call),
@@ -176,7 +175,7 @@ impl Shared {
         state.waiting = false;
     }
 
-    /// Refuses what will be posted from now on; returns what was.
+    /// Refuses everything posted from now on; returns what has been posted so far.
     pub(crate) fn close(&self) -> Vec<Posted> {
         self.lock().closed = true;
         self.take()
@@ -186,7 +185,7 @@ impl Shared {
 /// The waker of one task.
 pub(crate) struct TaskWaker {
     task: Local,
-    /// Whether another thread has posted it: woken twice from there, it is posted once.
+    /// Whether another thread has posted it: if woken twice from there, it is posted once.
     posted: AtomicBool,
     shared: Arc<Shared>,
 }
@@ -200,9 +199,10 @@ impl TaskWaker {
         }
     }
 
-    /// Takes it out of what was posted: from now on a wake-up from another thread posts it again.
+    /// Takes the task out of what was posted: from now on a wake-up from another thread posts it
+    /// again.
     pub(crate) fn receive(&self) -> Local {
-        // A swap: the work of a thread that found it posted must be seen by the poll that follows.
+        // A swap, because the poll that follows must see the work of a thread that found it posted.
         self.posted.swap(false, Ordering::AcqRel);
         self.task
     }

@@ -84,24 +84,24 @@ pub struct Spinning {
     pub process: Option<ProcessId>,
 }
 
-/// How many things a network thread runs before it looks at its timers again.
+/// How many items a network thread runs before it looks at its timers again.
 const TIMERS_EVERY: u32 = 64;
-/// Events that may happen in a simulation before time must move.
+/// How many events may happen in a simulation before time must move.
 const BUDGET: u64 = 5_000_000;
 
 impl Kernel {
-    /// A simulation: the clock begins at zero and jumps to the next timer.
+    /// Creates a simulation: the clock begins at zero and jumps to the next timer.
     pub fn simulation(seed: u64) -> Kernel {
         let clock = Clock::Virtual(Cell::new(Time::ZERO));
         Kernel::new(seed, clock, Inbox::new(), NetworkConfig::simulation())
     }
 
-    /// A kernel that lives in the time of the machine, with a network that costs nothing.
+    /// Creates a kernel that runs on the machine's clock, with a network that costs nothing.
     pub fn real(seed: u64) -> Kernel {
         Kernel::real_with(seed, Inbox::new())
     }
 
-    /// Like [`Kernel::real`], for an inbox that exists already. The calling thread becomes the
+    /// Like [`Kernel::real`], for an inbox that already exists. The calling thread becomes the
     /// kernel's.
     #[expect(
         clippy::disallowed_methods,
@@ -142,12 +142,12 @@ impl Kernel {
         }))
     }
 
-    /// The seed everything is split from.
+    /// The seed from which everything is split.
     pub fn seed(&self) -> u64 {
         self.0.seed
     }
 
-    /// The time.
+    /// The current time.
     #[inline]
     pub fn now(&self) -> Time {
         match &self.0.clock {
@@ -161,7 +161,7 @@ impl Kernel {
         matches!(self.0.clock, Clock::Virtual(_))
     }
 
-    /// The random stream of that name: the same one for every caller.
+    /// Returns the random stream of that name: the same one for every caller.
     pub fn stream(&self, name: &str) -> Stream {
         self.0.streams.borrow_mut().get(name)
     }
@@ -181,7 +181,7 @@ impl Kernel {
         }
     }
 
-    /// Runs everything that is ready, until nothing is. In a simulation it gives up when that takes
+    /// Runs everything that is ready, until nothing is. A simulation gives up when that takes
     /// suspiciously many steps without time moving; see [`Kernel::set_budget`].
     pub fn run_ready(&self) -> Result<(), Spinning> {
         self.check_budget()?;
@@ -251,7 +251,7 @@ impl Kernel {
                 Some(item) => {
                     // A real clock has no budget: time moves by itself.
                     let _ = self.run_item(item);
-                    // Threads that never stop posting must not hold the timers up.
+                    // Threads that never stop posting must not delay the timers.
                     in_a_row += 1;
                     if in_a_row == TIMERS_EVERY {
                         in_a_row = 0;
@@ -301,12 +301,12 @@ impl Kernel {
         }
     }
 
-    /// How many events may happen in a simulation before time must move.
+    /// Sets how many events may happen in a simulation before time must move.
     pub fn set_budget(&self, events: u64) {
         self.0.budget.set(events);
     }
 
-    /// How many things have happened: polls, closures run, timers fired.
+    /// How many events there were: polls, closures run, timers fired.
     pub fn events(&self) -> u64 {
         self.0.events.get()
     }
@@ -316,8 +316,8 @@ impl Kernel {
         self.0.tasks.borrow().len()
     }
 
-    /// A number that differs, as good as surely, between two runs in which anything differed: the
-    /// state of every random stream, the time, and the count of events.
+    /// A number that differs, almost certainly, between two runs in which anything differed: it
+    /// covers the state of every random stream, the time, and the count of events.
     pub fn fingerprint(&self) -> u64 {
         let mut digest = Digest::new();
         digest.write_u64(self.events());
@@ -330,8 +330,8 @@ impl Kernel {
         digest.finish()
     }
 
-    /// Ends the universe: drops all tasks, timers and messages; the inbox closes. Without this,
-    /// tasks that hold a handle of their own kernel keep it, and themselves, in memory.
+    /// Ends the universe: drops all tasks, timers and messages, and closes the inbox. Without this,
+    /// tasks that hold a handle to their own kernel keep it, and themselves, in memory.
     pub fn shutdown(&self) {
         self.0.ready.close();
         for process in self.processes() {
@@ -413,7 +413,7 @@ impl Kernel {
         }
     }
 
-    /// Lets every timer of a moment act, in the order they were set.
+    /// Runs every timer of a moment, in the order they were set.
     #[inline]
     fn fire(&self, first: Fired) {
         self.act(first);
@@ -428,7 +428,7 @@ impl Kernel {
 
     #[inline(always)]
     fn act(&self, fired: Fired) {
-        // A budget that is used up by timers is reported before the next task runs.
+        // If timers use up the budget, that is reported before the next task runs.
         let _ = self.count_event();
         match fired {
             Fired::Wake(Some(wakeup)) => wakeup.wake(),

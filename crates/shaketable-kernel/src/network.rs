@@ -1,17 +1,17 @@
 //! The network: how long messages take, in which order they arrive, and how connections break.
 //!
 //! Between each ordered pair of processes there is a link, a FIFO of messages with the time each is
-//! due. One timer per link stands for its first message; a later one that would be due earlier
+//! due. One timer per link stands for its first message; a later message that would be due earlier
 //! arrives right after it. What holds messages back ([`crate::clog`]) never touches them: when the
 //! timer fires and the link is blocked, it is set again for the end of the blockade, so that
 //! nothing is lost or reordered.
 //!
-//! Two processes share one connection, that is two links. When it breaks, requests pending over it
-//! end with `MaybeDelivered`, and each message in flight arrives or is lost, by a coin; *reliable*
-//! requests stay pending, and their messages travel over the next connection. As in FoundationDB's
-//! simulator most connections that break by chance do so silently: nothing arrives any more, and
-//! only a ping that stays away tells. Who notices a broken or silent connection, and when, is
-//! decided in [`crate::failure`].
+//! Two processes share one connection, which is two links. When it breaks, requests pending over it
+//! end with `MaybeDelivered`, and a coin decides whether each message in flight arrives or is lost;
+//! *reliable* requests stay pending, and their messages travel over the next connection. As in
+//! FoundationDB's simulator, most connections that break by chance do so silently: nothing arrives
+//! any more, and only a missing ping reveals it. Which process notices a broken or silent
+//! connection, and when, is decided in [`crate::failure`].
 
 mod config;
 mod connection;
@@ -39,9 +39,9 @@ pub(crate) struct Network {
     instant: bool,
     ways: Ways,
     connection_failures: bool,
-    /// Latencies come from here.
+    /// The source of latencies.
     latencies: Stream,
-    /// Which connections break and what they lose.
+    /// Decides which connections break and what they lose.
     failures: Stream,
     /// By sender, then by receiver; grown when first used.
     links: Vec<Vec<Link>>,
@@ -117,8 +117,8 @@ impl Network {
         let [batching, mut part, first, second] = stream.uniform_four();
         let ways = &self.ways;
         let mut latency = config.batching_seconds * batching + ways.half(first) + ways.half(second);
-        // One number says how many parts there are: what is left of it, once it is known that there
-        // is another, is still uniform.
+        // One number decides how many parts there are: once it is known that there is another part,
+        // what is left of the number is still uniform.
         while part < config.split_chance {
             part /= config.split_chance;
             let [first, second, ..] = stream.uniform_four();
@@ -134,7 +134,7 @@ impl Network {
         latency
     }
 
-    /// Notes a request that waits for its reply; returns the number to forget it by.
+    /// Records a request that waits for its reply; returns the slot to pass to `unregister`.
     pub(crate) fn register(&mut self, id: LinkId, request: Rc<dyn PendingRequest>) -> u32 {
         let link = self.link(id);
         match link.free.pop() {
@@ -250,7 +250,7 @@ impl Kernel {
     }
 
     /// Delivers what is due on a link, and sets its timer for the rest. Called by that timer
-    /// (`alone`), or by what ended a blockade before its time.
+    /// (`alone`), or when a blockade has ended early.
     pub(crate) fn serve_link(&self, id: LinkId, alone: bool) {
         let now = self.now();
         let LinkId { from, to } = id;
@@ -308,7 +308,7 @@ impl Kernel {
         }
     }
 
-    /// Delivers what blockades that are over still hold back.
+    /// Delivers messages that were held back by blockades that are over.
     pub(crate) fn serve_links(&self, reach: Reach) {
         let waiting = self
             .0

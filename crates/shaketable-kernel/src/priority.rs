@@ -2,7 +2,7 @@
 //!
 //! FoundationDB's loop runs what is ready by priority, and some of what a client sees depends on
 //! that order. So the kernel has the same priorities, by name and number. The queue needs only
-//! their rank, which counts those that exist from the lowest.
+//! their rank: their position among the existing priorities, counted from the lowest.
 
 /// How urgent a task is: among ready tasks the highest priority runs first, equals run in the order
 /// they became ready. The names and numbers are FoundationDB's.

@@ -1,8 +1,8 @@
-//! Processes: what has an address, owns tasks and request streams, dies, and comes back.
+//! Processes: they have an address, own tasks and request streams, die, and come back.
 //!
 //! A [`ProcessId`] stays the same over reboots; each life in between is an incarnation. When a
-//! process dies all its tasks are dropped and its request streams close in the same instant; only
-//! its [`Disk`] remains. Machines, zones and datacenters are names on processes: killing one is
+//! process dies, all its tasks are dropped and its request streams close in the same instant; only
+//! its [`Disk`] remains. Machines, zones and datacenters are names on processes: killing one means
 //! killing all processes that carry the name.
 
 use crate::disk::Disk;
@@ -57,10 +57,10 @@ impl fmt::Display for Address {
     }
 }
 
-/// What a process is and where it stands.
+/// What a process is and where it is located.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSpec {
-    /// For people.
+    /// A name for people to read.
     pub name: String,
     /// Where it can be reached.
     pub address: Address,
@@ -81,7 +81,7 @@ pub struct ProcessSpec {
 pub enum KillKind {
     /// It never comes back.
     KillInstantly,
-    /// It fails by errors of its disk instead of at once; for the kernel the same as
+    /// It fails through disk errors instead of at once; for the kernel this is the same as
     /// `KillInstantly`.
     InjectFaults,
     /// The machine comes back with empty disks.
@@ -152,7 +152,7 @@ impl Kernel {
             .collect()
     }
 
-    /// What a process is.
+    /// Returns what a process is.
     pub fn process(&self, process: ProcessId) -> Rc<ProcessSpec> {
         self.0.processes.borrow()[process.index()].spec.clone()
     }
@@ -169,7 +169,7 @@ impl Kernel {
         self.0.processes.borrow()[process.index()].incarnation
     }
 
-    /// Whether the process runs and is in that life.
+    /// Whether the process runs and is still in that incarnation.
     #[inline]
     pub(crate) fn lives(&self, process: ProcessId, incarnation: u32) -> bool {
         let state = &self.0.processes.borrow()[process.index()];
@@ -186,7 +186,7 @@ impl Kernel {
         self.0.processes.borrow()[process.index()].boot.is_some()
     }
 
-    /// Starts a process by its boot function; a dead one comes alive first, as a new incarnation.
+    /// Starts a process with its boot function; a dead one comes alive first, as a new incarnation.
     /// Does nothing and returns `false` if it is running, or was killed for good.
     pub fn boot(&self, process: ProcessId) -> bool {
         let (boot, incarnation, returns) = {
@@ -266,8 +266,8 @@ impl Kernel {
         drop(tasks);
     }
 
-    /// Forgets how processes start and what is on their disks; both may hold the kernel. The caller
-    /// drops them.
+    /// Forgets how processes start and what is on their disks; both may hold the kernel. Returns
+    /// them for the caller to drop.
     pub(crate) fn forget_processes(&self) -> Vec<(Option<Boot>, Disk)> {
         let nothing = Disk::new(self);
         self.0
@@ -301,7 +301,8 @@ impl Kernel {
 
     pub(crate) fn add_stream(&self, process: ProcessId, stream: Weak<dyn CloseStream>) {
         let streams = &mut self.0.processes.borrow_mut()[process.index()].streams;
-        // Forget dropped ones now and then, so that a process that listens often does not grow.
+        // Forget dropped streams now and then, so that the list does not grow for a process that
+        // listens often.
         if streams.len() == streams.capacity() {
             streams.retain(|stream| stream.strong_count() > 0);
         }

@@ -2,7 +2,7 @@
 //!
 //! Each purpose draws from its own stream, so switching one fault off leaves every other draw as it
 //! was; that is what makes a failing run shrinkable. The generator is xoshiro256++: 32 bytes of
-//! state, a few cycles a draw, and a published algorithm, so that a seed means the same run on
+//! state, a few cycles per draw, and a published algorithm, so that a seed means the same run on
 //! every machine. Nothing here needs to be unpredictable. The conversions to ranges are written out
 //! here rather than taken from `rand`, whose distributions may change between releases; a seed must
 //! outlive them.
@@ -42,7 +42,7 @@ impl Stream {
         }))
     }
 
-    /// The name it was split off by.
+    /// The name by which it was split off.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -64,7 +64,7 @@ impl Stream {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Four numbers of one draw, each uniform in `(0, 1)`, with 16 bits: enough for what is drawn
+    /// Four numbers from one draw, each uniform in `(0, 1)`, with 16 bits: enough for what is drawn
     /// with every message and added up.
     #[inline]
     pub(crate) fn uniform_four(&self) -> [f64; 4] {
@@ -175,7 +175,7 @@ macro_rules! integers {
         impl Sample for $type {
             fn sample(stream: &Stream, low: $type, high: $type) -> $type {
                 assert!(low < high, "stream {:?} was asked for a number in {low}..{high}", stream.name());
-                // Wrapping arithmetic of 64 bits gives the right span and sum for signed types too.
+                // Wrapping 64-bit arithmetic gets the span and the sum right for signed types too.
                 let span = (high as u64).wrapping_sub(low as u64);
                 (low as u64).wrapping_add(stream.below(span)) as $type
             }
@@ -219,11 +219,11 @@ impl Streams {
     }
 }
 
-/// A small running hash (FNV-1a over 64-bit words with a final mix): for telling runs apart, not
-/// for adversaries.
+/// A small running hash (FNV-1a over 64-bit words with a final mix): for distinguishing runs, not
+/// for resisting adversaries.
 ///
-/// Written out here, like the conversions of a [`Stream`], because each stream is split off the
-/// seed by it: with another function, be it of a better-known crate, every seed would mean another
+/// Written out here, like the conversions of a [`Stream`], because it splits each stream off the
+/// seed: with another function, even one from a better-known crate, every seed would mean another
 /// run.
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(u64);
@@ -240,14 +240,14 @@ impl Digest {
         Digest(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Takes in a number.
+    /// Adds a number.
     pub fn write_u64(&mut self, value: u64) {
         self.0 = (self.0 ^ value)
             .wrapping_mul(0x0000_0100_0000_01b3)
             .rotate_left(23);
     }
 
-    /// Takes in bytes, so that `"ab"` then `"c"` differs from `"a"` then `"bc"`.
+    /// Adds bytes, so that `"ab"` then `"c"` differs from `"a"` then `"bc"`.
     pub fn write(&mut self, bytes: &[u8]) {
         self.write_u64(bytes.len() as u64);
         for chunk in bytes.chunks(8) {
@@ -257,7 +257,7 @@ impl Digest {
         }
     }
 
-    /// The hash of everything taken in so far.
+    /// The hash of everything added so far.
     pub fn finish(&self) -> u64 {
         let mut hash = self.0;
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

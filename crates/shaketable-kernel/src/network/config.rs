@@ -1,4 +1,4 @@
-//! The numbers of the network, and how a message's latency comes of them.
+//! The parameters of the network, and how they determine a message's latency.
 
 /// How long messages take, how often connections break, and how soon that is noticed. All durations
 /// are in seconds, all chances between 0 and 1.
@@ -6,18 +6,18 @@
 pub struct NetworkConfig {
     /// A sender waits up to this long for more messages before it sends.
     pub batching_seconds: f64,
-    /// The shortest time a message spends in one of the two halves of its way.
+    /// The shortest time a message spends in one of the two halves of its path.
     pub half_latency_min_seconds: f64,
-    /// The longest time, usually.
+    /// The longest such time, usually.
     pub half_latency_fast_seconds: f64,
-    /// The longest time, rarely.
+    /// The longest such time, in rare cases.
     pub half_latency_slow_seconds: f64,
-    /// How rarely.
+    /// The chance of that rare case.
     pub slow_chance: f64,
     /// Each ordered pair of addresses has a fixed latency of its own up to this, while faults are
     /// on.
     pub pair_latency_seconds: f64,
-    /// How often a message is cut in two whose rest travels later, and may be cut again: a receiver
+    /// How often a message is cut in two. The rest travels later, and may be cut again: a receiver
     /// sees a part of what was sent and waits for the rest.
     pub split_chance: f64,
     /// The first message of a connection waits up to this long, for the slower of the two sides.
@@ -27,13 +27,14 @@ pub struct NetworkConfig {
     /// The chance, for each message, that it breaks its connection, while such failures are
     /// enabled.
     pub connection_failure_chance: f64,
-    /// How often a connection that breaks by chance does so visibly; else only silence tells.
+    /// How often a connection that breaks by chance does so visibly; otherwise only silence reveals
+    /// it.
     pub explicit_failure_chance: f64,
-    /// How long a connection over which nothing arrives is endured, at least.
+    /// The shortest time for which a connection over which nothing arrives is kept.
     pub connection_timeout_min_seconds: f64,
-    /// How long, at most.
+    /// The longest such time.
     pub connection_timeout_max_seconds: f64,
-    /// After how long a silence the other process is declared failed.
+    /// How long a process must be silent to be declared failed.
     pub failure_detection_seconds: f64,
 }
 
@@ -50,7 +51,8 @@ impl NetworkConfig {
             split_chance: 0.5,
             connect_latency_seconds: 0.5,
             // One in 100,000 for each read and each write of a socket: a message is one write, and
-            // two reads for each of its parts; and there are the pings, which do not exist here.
+            // two reads for each of its parts. The real network also has pings, which do not exist
+            // here.
             connection_failure_chance: 1e-4,
             explicit_failure_chance: 0.3,
             // The monitor looks every 0.75 s and gives a ping 1.5 s to come back.
@@ -82,11 +84,11 @@ impl NetworkConfig {
     }
 }
 
-/// How long the two halves of a way take: the numbers of [`NetworkConfig`], ready to be used.
+/// How long the two halves of a path take: the numbers of [`NetworkConfig`], ready to use.
 pub(super) struct Ways {
     slow_chance: f64,
     shortest: f64,
-    /// What a draw is multiplied by: below `slow_chance`, and above it, where it begins at
+    /// The factors for a draw: one below `slow_chance`, and one above it, where the range begins at
     /// `slow_chance`.
     slow: f64,
     fast: f64,
@@ -103,7 +105,7 @@ impl Ways {
         }
     }
 
-    /// One number says both whether a half is slow and how slow.
+    /// One number decides both whether a half is slow and how slow it is.
     pub(super) fn half(&self, draw: f64) -> f64 {
         let more = if draw < self.slow_chance {
             draw * self.slow

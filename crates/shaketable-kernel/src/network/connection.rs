@@ -1,4 +1,4 @@
-//! Connections: made when two processes first talk, broken on purpose or by chance, made again.
+//! Connections: made when two processes first talk, broken on purpose or by chance, and made again.
 
 use super::Network;
 use super::config::NetworkConfig;
@@ -9,7 +9,7 @@ use crate::record::Event;
 use crate::time::Time;
 
 impl Network {
-    /// A process has died: to talk to its next incarnation one must connect anew.
+    /// Drops the connections of a process that has died: its next incarnation needs new ones.
     pub(crate) fn disconnect_all(&mut self, process: ProcessId) {
         for link in &mut self.links[process.index()] {
             link.connected = Connected::NoMore;
@@ -28,7 +28,7 @@ impl Network {
             && self.failures.chance(self.config.connection_failure_chance)
     }
 
-    /// Connects two processes anew: nothing passes until that is done.
+    /// Makes a new connection between two processes: nothing passes until that is done.
     pub(super) fn connect(&mut self, id: LinkId, now: Time) {
         let slower = self.failures.uniform().max(self.failures.uniform());
         let until = now.after(self.config.connect_latency_seconds * slower);
@@ -41,13 +41,13 @@ impl Network {
 }
 
 impl Kernel {
-    /// Lets connections break by chance, or not. At first they do not.
+    /// Sets whether connections break by chance. Initially they do not.
     pub fn set_connection_failures(&self, enabled: bool) {
         self.0.network.borrow_mut().connection_failures = enabled;
     }
 
-    /// Breaks the connection of two processes: requests pending over it, in both directions, end
-    /// with `MaybeDelivered` unless they are reliable, and messages in flight may be lost.
+    /// Breaks the connection between two processes: requests pending over it, in both directions,
+    /// end with `MaybeDelivered` unless they are reliable, and messages in flight may be lost.
     pub fn close_connection(&self, a: ProcessId, b: ProcessId) {
         let there = LinkId { from: a, to: b };
         let mut pending = Vec::new();
@@ -82,8 +82,8 @@ impl Kernel {
         self.boots(id.from) && self.boots(id.to)
     }
 
-    /// A connection breaks by chance. Mostly neither side is told: nothing arrives until a ping
-    /// stays away.
+    /// Breaks a connection by chance. Usually neither side learns of it: nothing arrives until a
+    /// ping is missed.
     pub(super) fn break_connection(&self, id: LinkId) {
         let silence = {
             let mut network = self.0.network.borrow_mut();
@@ -102,7 +102,7 @@ impl Kernel {
                     network.link(id).mute_until = now.after(silence);
                 }
             }
-            // One that is silent already breaks no further.
+            // A connection that is already silent breaks no further.
             (!silent).then_some(if explicit { 0.0 } else { silence })
         };
         let Some(silence) = silence else { return };

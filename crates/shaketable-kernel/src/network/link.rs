@@ -36,7 +36,8 @@ impl LinkId {
 
 /// A message on its way.
 pub(crate) trait Parcel {
-    /// It has arrived; `alone` if nothing else is at work at the moment, as its sender would be.
+    /// Called when the message has arrived; `alone` if no other code is running at the moment, such
+    /// as its sender.
     fn arrive(self: Box<Self>, kernel: &Kernel, alone: bool);
     /// What becomes of it when its connection breaks.
     fn delivery(&self) -> Delivery;
@@ -58,16 +59,18 @@ pub(crate) struct Link {
     pub(super) queue: VecDeque<InFlight>,
     /// The timer for the first message.
     pub(super) timer: Option<TimerId>,
-    /// Which connection in a row this is, and whether it has been made.
+    /// The number of this connection, counted from the first, and whether it has been made.
     pub(super) connection: u32,
     pub(super) connected: Connected,
-    /// Until when nothing arrives because the connection is silently broken, or being made.
+    /// The time until which nothing arrives because the connection is silently broken, or being
+    /// made.
     pub(super) mute_until: Time,
     pub(super) pending: Vec<Option<Rc<dyn PendingRequest>>>,
     pub(super) free: Vec<u32>,
-    /// What the sender of this link knows about its receiver, if it cares.
+    /// What the sender of this link knows about its receiver, if it watches it.
     pub(crate) watch: Option<Box<Watch>>,
-    /// Whether the silence of the connection is being timed; of its two links, the first says so.
+    /// Whether the silence of the connection is being timed; of its two links, the first one keeps
+    /// this.
     pub(crate) monitored: bool,
 }
 
