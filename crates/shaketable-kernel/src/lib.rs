@@ -5,8 +5,8 @@
 //! random draw comes from a named [`Stream`] that was split from the seed. Universes share nothing,
 //! so any number of them may run side by side, on one thread or on several.
 //!
-//! The kernel knows nothing of databases. What runs on it is made of [processes](ProcessId) that
-//! have addresses on machines, send one another [requests](Request), sleep, die and come back.
+//! The kernel knows nothing about databases. What runs on it is made of [processes](ProcessId) that
+//! have addresses on machines, send each other [requests](Request), sleep, die and come back.
 //!
 //! # A tour
 //!
@@ -16,22 +16,23 @@
 //! * **Time.** [`Kernel::now`], [`Kernel::sleep`], [`Kernel::timeout`], [`Kernel::call_at`]. A
 //!   [`Time`] is whole nanoseconds; durations are seconds.
 //! * **Tasks.** [`Kernel::spawn`] starts a [`Task`] of a process at a [`Priority`]; dropping it
-//!   cancels. Tasks wait for one another by [`Completion`], [`Shared`], [`channel`], [`Notify`],
+//!   cancels. Tasks wait for one another with [`Completion`], [`Shared`], [`channel`], [`Notify`],
 //!   [`AsyncVar`] and [`first_of`].
 //! * **Chance.** [`Kernel::stream`] returns the random [`Stream`] of a name.
 //! * **Processes.** [`Kernel::add_process`], [`Kernel::set_boot`], [`Kernel::boot`],
 //!   [`Kernel::kill`], [`Kernel::reboot`]; what survives is on [`Kernel::disk`].
 //! * **Messages.** [`Kernel::listen`] and [`Kernel::listen_well_known`] open a [`RequestStream`];
 //!   an [`Endpoint`] leads there; each [`Request`] ends with its [`Reply`] or [`Disconnected`].
-//! * **Failures.** [`Kernel::on_failed`] and [`Kernel::on_available`] tell what one process knows
-//!   of another.
+//! * **Failures.** [`Kernel::on_failed`] and [`Kernel::on_available`] report what one process knows
+//!   about another.
 //! * **Faults.** [`Kernel::clog_pair`], [`Kernel::clog_interface`], [`Kernel::partition`],
 //!   [`Kernel::close_connection`], [`Kernel::set_connection_failures`],
 //!   [`Kernel::set_faults_enabled`].
 //! * **The loop.** [`Kernel::run_ready`], [`Kernel::advance`] and [`Kernel::run_until`] for hosts,
-//!   [`Kernel::block_on`] for tests, [`Kernel::run_real`] for a network thread. Other threads come
-//!   in by an [`Inbox`].
-//! * **Looking on.** [`Kernel::record`] and [`Recorder`]; [`Kernel::fingerprint`] tells runs apart.
+//!   [`Kernel::block_on`] for tests, [`Kernel::run_real`] for a network thread. Other threads enter
+//!   through an [`Inbox`].
+//! * **Observing.** [`Kernel::record`] and [`Recorder`]; [`Kernel::fingerprint`] distinguishes
+//!   runs.
 //!
 //! ```
 //! use shaketable_kernel::{Address, Kernel, Priority, ProcessSpec, Request};

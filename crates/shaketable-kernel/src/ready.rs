@@ -1,12 +1,13 @@
-//! What is ready to run: the queue that wakers push into, and the kernel pops from.
+//! What is ready to run: the queue that wakers push into and the kernel pops from.
 //!
-//! One FIFO per priority. A `Waker` must be `Send + Sync`, yet nearly every wake-up happens on the
-//! kernel's own thread, ten thousand times in a simulation of milliseconds, where a lock would cost
-//! more than the queue. So each thread knows the [`Queues`] of the kernels that live on it, and a
-//! waker that finds its kernel's there pushes without a lock. From any other thread it goes through
-//! [`crate::inbox`], which the kernel empties into its queues: safe by construction instead of by
-//! promise. Closures of the inbox wait in the same queue at the priority of FoundationDB's
-//! `DefaultOnMainThread`, so that their order among tasks is the real client's.
+//! There is one FIFO per priority. A `Waker` must be `Send + Sync`, yet nearly every wake-up
+//! happens on the kernel's own thread, ten thousand times in a simulation of milliseconds, where a
+//! lock would cost more than the queue. So each thread knows the [`Queues`] of the kernels that
+//! live on it, and a waker that finds its kernel's queues there pushes without a lock. From any
+//! other thread it goes through [`crate::inbox`], which the kernel empties into its queues: safe by
+//! construction instead of by promise. Closures from the inbox wait in the same queue at the
+//! priority of FoundationDB's `DefaultOnMainThread`, so that their order among tasks is the real
+//! client's.
 
 use crate::inbox::{Call, Inbox, NOWHERE, Posted, SPIN_WORTHWHILE, Shared, TaskWaker, spin_until};
 use crate::priority::Priority;
@@ -25,7 +26,7 @@ pub(crate) enum Item {
     Call(Call),
 }
 
-/// A task, as the thread that its kernel lives on knows it.
+/// A task, as known to the thread that its kernel lives on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Local {
     id: TaskId,
@@ -41,8 +42,8 @@ thread_local! {
     static HERE: RefCell<Vec<Option<Rc<Queues>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The queues of a kernel, if it lives on this thread and is not closed. The number decides:
-/// another thread has another kernel in that place, or none.
+/// The queues of a kernel, if it lives on this thread and is not closed. The number decides: on
+/// another thread that place holds another kernel, or none.
 #[inline]
 pub(crate) fn queues<T>(kernel: u64, place: u32, look: impl FnOnce(&Queues) -> T) -> Option<T> {
     let look = |here: &RefCell<Vec<Option<Rc<Queues>>>>| {
@@ -69,7 +70,7 @@ impl Ready {
     /// Makes the calling thread the kernel's.
     ///
     /// # Panics
-    /// If the inbox has a kernel already.
+    /// If the inbox already has a kernel.
     pub(crate) fn new(inbox: Inbox) -> Ready {
         let shared = inbox.0;
         let queues = Rc::new(Queues {
@@ -135,7 +136,7 @@ impl Ready {
     /// Drops what waits and everything that will be pushed from now on.
     pub(crate) fn close(&self) {
         let place = self.shared.place.load(Ordering::Relaxed) as usize;
-        // At the end of a thread there may be nothing left to leave.
+        // At the end of a thread the thread-local list may already be gone.
         let _ = HERE.try_with(|here| {
             let own = |queues: &mut Rc<Queues>| Rc::ptr_eq(queues, &self.queues);
             here.borrow_mut()[place].take_if(own)
@@ -165,7 +166,7 @@ impl Queues {
         self.levels.borrow_mut().push(CALLS, Item::Call(call));
     }
 
-    /// Takes over what other threads have posted.
+    /// Moves what other threads have posted into the queues.
     #[inline(always)]
     fn receive(&self) {
         if self.shared.posted.load(Ordering::Acquire) {
@@ -194,13 +195,13 @@ const CALLS: u8 = Priority::DefaultOnMainThread.level();
 
 #[derive(Default)]
 struct Levels {
-    /// The task that is ready while nothing else is, which is how it is most of the time. Then the
-    /// queues are empty.
+    /// The task that is ready while nothing else is, which is the usual case. The queues are then
+    /// empty.
     only: Option<(u8, TaskId)>,
     queues: [VecDeque<Item>; Priority::LEVELS],
     /// Bit `n` is set when queue `n` holds something.
     occupied: u32,
-    /// By the index of a task: the generation of the one that waits in a queue.
+    /// By the index of a task: the generation of the task that waits in a queue.
     queued: Vec<Option<u32>>,
 }
 
@@ -225,7 +226,7 @@ impl Levels {
         self.occupied |= 1 << level;
     }
 
-    /// Queues a task. Woken twice before it runs, it is queued once.
+    /// Queues a task. If woken twice before it runs, it is queued once.
     #[inline]
     fn wake(&mut self, level: u8, id: TaskId) {
         // After a shutdown there is no room for tasks that were there before.

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// Receives every event, in order.
 pub trait Recorder {
-    /// One event has happened. Must not call back into the kernel.
+    /// Called for each event. Must not call back into the kernel.
     fn record(&self, time: Time, event: &Event);
 }
 
@@ -52,7 +52,7 @@ pub enum Event {
     },
     /// Messages to an address are held back.
     InterfaceClogged { ip: IpAddr, until: Time },
-    /// Two addresses were cut off from one another (`healed`: joined again).
+    /// Two addresses were cut off from each other (`healed`: joined again).
     Partitioned { a: IpAddr, b: IpAddr, healed: bool },
     /// Anything else, by its name.
     User {
@@ -84,8 +84,8 @@ impl Kernel {
     }
 }
 
-/// A recorder that keeps a hash of everything: two runs are the same if and, but for one chance in
-/// 2^64, only if it is.
+/// A recorder that keeps a hash of everything: equal runs have equal hashes, and different runs
+/// have different ones, except for one chance in 2^64.
 #[derive(Default)]
 pub struct Fingerprint {
     digest: Cell<Digest>,
@@ -93,7 +93,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Nothing has happened yet.
+    /// Creates a recorder of no events yet.
     pub fn new() -> Rc<Fingerprint> {
         Rc::default()
     }
@@ -126,7 +126,7 @@ pub struct LastEvents {
 }
 
 impl LastEvents {
-    /// Remembers that many.
+    /// Creates a recorder that remembers `capacity` events.
     pub fn new(capacity: usize) -> Rc<LastEvents> {
         Rc::new(LastEvents {
             capacity,

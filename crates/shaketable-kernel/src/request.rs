@@ -6,12 +6,12 @@
 //! this side; the receiver may still serve it.
 //!
 //! Most servers answer each request by itself, in the order they arrive: [`RequestStream::serve`].
-//! Then a message from another process is handled right when its time has come, without waking a
-//! task for it, which saves half of what a message costs. A message that a process sends to itself,
-//! or over a network without latency, arrives while its sender is still at work; it waits its turn
-//! in the queue.
+//! A message from another process is then handled as soon as it is due, without waking a task for
+//! it, which saves half of what a message costs. A message that a process sends to itself, or over
+//! a network without latency, arrives while its sender is still running; it waits its turn in the
+//! queue.
 //!
-//! The three ends have a file each: [`endpoint`] sends, [`stream`] receives, and [`pending`] is
+//! The three parts have a file each: [`endpoint`] sends, [`stream`] receives, and [`pending`] is
 //! what both share about a request until it has its outcome.
 
 mod endpoint;

@@ -1,6 +1,6 @@
 //! Waiting for time to pass.
 //!
-//! A sleep counts from the call that makes it and takes its place among equal timers there, not
+//! A sleep counts from the call that creates it and takes its place among equal timers there, not
 //! when it is first polled, so that the order of events is the order of the calls. Dropping it
 //! frees its timer.
 
@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 impl Kernel {
     /// Waits that many seconds, counted from this call. With zero or less it takes one trip through
     /// the ready queue; with more than the clock can express it never ends. Dropping the future
-    /// costs next to nothing.
+    /// costs almost nothing.
     pub fn sleep(&self, seconds: f64) -> Sleep {
         self.sleep_until(if seconds <= 0.0 {
             Time::ZERO
@@ -23,7 +23,7 @@ impl Kernel {
         })
     }
 
-    /// Waits until that moment; if it has passed, one trip through the ready queue.
+    /// Waits until that moment; if it has passed, this takes one trip through the ready queue.
     pub fn sleep_until(&self, time: Time) -> Sleep {
         let state = if time == Time::NEVER {
             SleepState::Never
@@ -43,7 +43,7 @@ impl Kernel {
         self.sleep(0.0)
     }
 
-    /// The output of the future, or `None` if it is not there after that many seconds.
+    /// Returns the output of the future, or `None` if it is not ready after that many seconds.
     pub fn timeout<F: Future>(
         &self,
         seconds: f64,

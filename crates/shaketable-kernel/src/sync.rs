@@ -3,16 +3,16 @@
 //! * [`Completion`]: a value that appears once, for one consumer;
 //! * [`Shared`]: the same for several consumers, each of which gets a copy;
 //! * [`channel`]: a queue of values;
-//! * [`Notify`] and [`AsyncVar`]: something that happens again and again, a value that changes;
-//! * [`Waiters`]: the bare list of those who wait, for a condition of the caller's own;
+//! * [`Notify`] and [`AsyncVar`]: an event that happens repeatedly, a value that changes;
+//! * [`Waiters`]: the bare list of waiting tasks, for a condition of the caller's own;
 //! * [`first_of`]: the first of two futures.
 //!
 //! All of them belong to one thread. A wake-up queues the waiting task; the task never runs inside
 //! the call that caused it. Waiters are woken in the order in which they began to wait.
 //!
-//! What is completed once has one implementation. The result of a task, the reply to a request and
-//! the future that a database client hands out are all a [`Completion`], and all are woken
-//! the short way, by the number of a task instead of a `Waker`.
+//! Everything that completes once has one implementation. The result of a task, the reply to a
+//! request and the future that a database client returns are all a [`Completion`], and all are
+//! woken the short way, by the number of a task instead of a `Waker`.
 
 mod channel;
 mod completion;

@@ -1,9 +1,10 @@
-//! Tasks: futures in a slab, each belonging to a process, each named by an index and a generation.
+//! Tasks: futures in a slab, each belonging to a process, each identified by an index and a
+//! generation.
 //!
-//! A future is taken out of its slot while it is polled, so that nothing it does to the kernel
-//! meanwhile (spawn, cancel, kill its own process) meets a borrow. Cancelling drops the future at
-//! once, or right after the poll if it is the one that runs. Destructors run with nothing borrowed,
-//! for they may do all of that too.
+//! A future is taken out of its slot while it is polled, so that nothing it does to the kernel in
+//! the meantime (spawn, cancel, kill its own process) runs into a borrow. Cancelling drops the
+//! future at once, or right after the poll if it is the one that runs. Destructors run with nothing
+//! borrowed, because they may do all of that too.
 
 use crate::kernel::Kernel;
 use crate::priority::Priority;
@@ -18,10 +19,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A spawned task. As a future it gives the task's output; dropping it cancels the task.
+/// A spawned task. As a future it returns the task's output; dropping it cancels the task.
 ///
 /// A task whose process dies has no output: awaiting it never ends. [`Task::join`] returns `None`
-/// then.
+/// in that case.
 #[must_use = "dropping a task cancels it; call detach() to let it run"]
 pub struct Task<T> {
     kernel: Kernel,
@@ -44,7 +45,7 @@ impl<T> Task<T> {
         !self.kernel.0.tasks.borrow().contains(self.id)
     }
 
-    /// Waits for the end of the task: its output, or `None` if its process died first.
+    /// Waits for the end of the task. Returns its output, or `None` if its process died first.
     pub async fn join(self) -> Option<T> {
         std::future::poll_fn(|cx| self.outcome.poll(cx)).await
     }
@@ -86,8 +87,7 @@ impl<T> fmt::Debug for Task<T> {
     }
 }
 
-/// Lives inside the task's future: whichever way the future ends, the task that waits learns of
-/// it.
+/// Lives inside the task's future: however the future ends, the waiting task learns of it.
 struct Report<T>(Option<Rc<Completion<Option<T>>>>);
 
 impl<T> Report<T> {
@@ -107,7 +107,8 @@ impl<T> Drop for Report<T> {
 }
 
 pin_project! {
-    /// What a task's slot holds. No `async` block, which would keep room for the future twice.
+    /// What a task's slot holds. Not an `async` block, which would reserve space for the future
+    /// twice.
     struct Run<F: Future> {
         #[pin]
         future: F,
@@ -127,7 +128,7 @@ impl<F: Future> Future for Run<F> {
     }
 }
 
-/// Names one task, never another one later.
+/// Identifies one task, and never a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskId {
     pub(crate) index: u32,
@@ -248,8 +249,8 @@ impl Tasks {
 }
 
 impl Kernel {
-    /// Starts a task of `process`. It runs when the loop comes to it, never inside this call.
-    /// A dead process runs nothing: then the future is dropped.
+    /// Starts a task of `process`. It runs when the loop reaches it, never inside this call. A dead
+    /// process runs nothing: the future is then dropped.
     pub fn spawn<T: 'static>(
         &self,
         process: ProcessId,
@@ -295,7 +296,7 @@ impl Kernel {
         self.0.current_process.get()
     }
 
-    /// Runs something in the name of a process, between tasks.
+    /// Runs a closure on behalf of a process, between tasks.
     pub(crate) fn run_as(&self, process: ProcessId, work: impl FnOnce()) {
         self.0.current_process.set(Some(process));
         self.0.last_process.set(Some(process));

@@ -1,13 +1,13 @@
 //! Time as the kernel counts it: whole nanoseconds since the universe began.
 //!
-//! An integer, because two runs must agree to the last digit on which of two timers is earlier, and
-//! because `sleep(1.5)` must take exactly one and a half seconds however large the clock has
-//! become.
+//! It is an integer, because two runs must agree to the last digit on which of two timers is
+//! earlier, and because `sleep(1.5)` must take exactly one and a half seconds however large the
+//! clock has become.
 //!
-//! A moment is a type, a duration is not: it is a number of seconds, an `f64` called `seconds` or
-//! `…_seconds`. The mistakes that could hide are kept out without a second type. Two moments cannot
-//! be added, a moment is no duration, and the difference of two moments is one. There is one unit:
-//! what arrives in another one, such as the milliseconds of the C API, is converted where it
+//! A moment is a type; a duration is not: it is a number of seconds, an `f64` called `seconds` or
+//! `…_seconds`. The mistakes that this could hide are prevented without a second type. Two moments
+//! cannot be added, a moment is not a duration, and the difference of two moments is one. There is
+//! one unit: a value in another unit, such as the milliseconds of the C API, is converted where it
 //! enters. FoundationDB's constants, knobs and options are seconds in `f64`, drawn and multiplied
 //! before they are waited for; a wrapper would be taken off and put on around each of these steps,
 //! and `Seconds(5.0)` says no more than `5.0` where the parameter is called `seconds`. Where
@@ -32,7 +32,7 @@ impl Time {
         Time(nanos)
     }
 
-    /// The moment that many seconds after the beginning; see [`Time::after`] for the odd values.
+    /// The moment that many seconds after the beginning; see [`Time::after`] for unusual values.
     pub fn from_secs(seconds: f64) -> Time {
         Time::ZERO.after(seconds)
     }
@@ -53,8 +53,8 @@ impl Time {
         if seconds <= 0.0 {
             return self;
         }
-        // Rounded, by the half and the cut of `as`, which also saturates; a NaN must not become
-        // "now".
+        // Rounded, by adding a half and truncating with `as`, which also saturates; a NaN must not
+        // become "now".
         let nanos = seconds * 1e9 + 0.5;
         if nanos.is_nan() || nanos >= u64::MAX as f64 {
             return Time::NEVER;

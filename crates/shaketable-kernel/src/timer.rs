@@ -2,10 +2,10 @@
 //!
 //! Most timers of a cluster are messages that arrive in a millisecond, set while a few hundred
 //! others wait; but a million tasks may be asleep. So there are two places. The *near* timers, a
-//! few hundred at most, are one sorted row: setting one is a short search from the side of the
-//! present, firing one is taking the last. All others are in a [`Wheel`], which gives up its first
-//! slot whenever the row is empty, and takes the later half of the row when it is full. A timer's
-//! cost is the same with ten others as with a million.
+//! few hundred at most, are one sorted row: setting one is a short search from the end nearest the
+//! present, firing one means taking the last. All others are in a [`Wheel`], which hands over its
+//! first slot whenever the row is empty, and takes the later half of the row when it is full. A
+//! timer costs the same with ten others as with a million.
 //!
 //! Cancelling frees the timer's entry at once and leaves a 16-byte husk in its place; when husks
 //! outnumber live timers they are swept, so a million cancelled timeouts cost neither memory nor,
@@ -20,7 +20,7 @@ use std::task::Context;
 
 /// At most this many timers count as near.
 const NEAR_MAX: usize = 256;
-/// A refill takes at least this many, if there are as many.
+/// A refill takes at least this many timers, if there are that many.
 const NEAR_MIN: usize = 64;
 
 /// What a timer does when its time comes.
@@ -33,7 +33,7 @@ pub(crate) enum Action {
     Call(Box<dyn FnOnce(&crate::Kernel)>),
 }
 
-/// Names one timer, never another one later.
+/// Identifies one timer, and never a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimerId {
     index: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Timers {
     /// Those of the current moment that were taken and have not fired: each may cancel those behind
     /// it.
     due: VecDeque<TimerId>,
-    /// How many were ever set: the number of the last one.
+    /// The number of timers ever set, which is the number of the last one.
     sequence: u64,
     /// The number of the one that fired last at the current moment, or 0.
     fired: u64,
@@ -83,7 +83,7 @@ enum State {
     Free,
     /// It has not fired.
     Waiting(Action),
-    /// A sleep that is over and whose owner has not looked yet.
+    /// A sleep that is over and whose owner has not checked yet.
     Over,
 }
 
@@ -144,7 +144,7 @@ impl Timers {
         item.id
     }
 
-    /// Whether the sleep is over; if not, whom to wake when it is.
+    /// Returns whether the sleep is over; if not, remembers which task to wake when it is.
     pub(crate) fn poll_sleep(&mut self, id: TimerId, cx: &Context<'_>) -> bool {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
@@ -160,8 +160,8 @@ impl Timers {
         }
     }
 
-    /// Forgets a timer, whether or not it has fired. What it held is returned, for the caller to
-    /// drop where destructors may run.
+    /// Forgets a timer, whether or not it has fired. Returns what it held, for the caller to drop
+    /// where destructors may run.
     pub(crate) fn cancel(&mut self, id: TimerId) -> Option<Action> {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
@@ -234,7 +234,7 @@ impl Timers {
         }
     }
 
-    /// Fires the next one of the moment that was taken, unless there is none left.
+    /// Fires the next timer of the moment that was taken, unless there is none left.
     #[inline]
     pub(crate) fn fire_due(&mut self) -> Option<Fired> {
         while let Some(id) = self.due.pop_front() {
@@ -246,7 +246,7 @@ impl Timers {
         None
     }
 
-    /// Notes that a timer has left its place; returns whether it was more than a husk.
+    /// Records that a timer has left its place; returns whether it was more than a husk.
     fn mark_due(&mut self, id: TimerId) -> bool {
         let entry = &mut self.entries[id.index as usize];
         if entry.generation != id.generation {
@@ -282,7 +282,7 @@ impl Timers {
         }
     }
 
-    /// Empties everything. The actions are returned for the caller to drop.
+    /// Empties everything. Returns the actions for the caller to drop.
     pub(crate) fn clear(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         for index in 0..self.entries.len() {
@@ -305,8 +305,8 @@ impl Timers {
     }
 
     /// Takes the first timers out of the wheel, `time` being the earliest. All their entries are
-    /// read here, one after the other, because that brings them in from memory together; read one
-    /// by one, each when it fires, every one of them would be a cache miss.
+    /// read here, one after the other, because that brings them in from memory together; if each
+    /// were read only when it fires, every one of them would be a cache miss.
     fn refill(&mut self, time: u64) {
         self.far.take(time, NEAR_MAX, &mut self.near);
         while self.near.len() < NEAR_MIN && self.far.take_slot(NEAR_MAX, &mut self.near) {}
@@ -325,7 +325,8 @@ impl Timers {
         );
     }
 
-    /// Moves the later half to the wheel, and whatever is of the same moment as the first of it.
+    /// Moves the later half to the wheel, together with everything due at the same moment as the
+    /// first of it.
     fn spill(&mut self) {
         let horizon = self.near[self.near.len() / 2].time;
         let later = self.near.partition_point(|item| item.time >= horizon);
@@ -355,7 +356,7 @@ mod tests {
     use crate::{ProcessId, Stream};
     use std::collections::BTreeMap;
 
-    /// A timer that tells its number when it fires.
+    /// A timer that reports its number when it fires.
     fn numbered(number: u32) -> Action {
         let process = ProcessId(number);
         Action::Link(LinkId {
@@ -364,7 +365,7 @@ mod tests {
         })
     }
 
-    /// Fires the next moment's timers and says which they were.
+    /// Fires the next moment's timers and returns their numbers.
     fn pop(timers: &mut Timers) -> Option<(u64, Vec<u32>)> {
         let next = timers.next();
         let taken = timers.take_next(Time::NEVER);

@@ -1,24 +1,24 @@
-//! Whom to wake when something has happened.
+//! Which task to wake when something has happened.
 //!
 //! A future of the kernel is nearly always polled by a task of the kernel, and woken on the same
 //! thread. Keeping a `Waker` for that means counting its references up and down atomically, and
 //! looking at the object behind it, ten thousand times in a simulation of milliseconds. A task's
-//! number says as much. So while a task is polled its thread knows which, and a future that finds
-//! itself polled with that task's waker keeps the number instead. With any other waker, for a
+//! number is enough. So while a task is polled, its thread knows which one, and a future that finds
+//! itself polled with that task's waker keeps the number instead. With any other waker, since a
 //! combinator may bring its own, it keeps the waker.
 
 use crate::ready::{self, Local};
 use std::cell::Cell;
 use std::task::{Context, RawWakerVTable, Waker};
 
-/// See the module. It stays on its thread.
+/// See the module documentation. It stays on its thread.
 pub(crate) enum Wakeup {
     Task(Local),
     Waker(Waker),
 }
 
 impl Wakeup {
-    /// The task that polls.
+    /// The task that is polling.
     #[inline]
     pub(crate) fn of(cx: &Context<'_>) -> Wakeup {
         match POLLED.get() {
@@ -27,7 +27,7 @@ impl Wakeup {
         }
     }
 
-    /// Whether it is the task that polls.
+    /// Whether it is the task that is polling.
     #[inline]
     pub(crate) fn is_of(&self, cx: &Context<'_>) -> bool {
         match self {
@@ -47,7 +47,7 @@ impl Wakeup {
     }
 }
 
-/// Remembers the task that polls, unless it is remembered already.
+/// Remembers the task that is polling, unless it is already remembered.
 #[inline]
 pub(crate) fn remember(place: &mut Option<Wakeup>, cx: &Context<'_>) {
     if !place.as_ref().is_some_and(|wakeup| wakeup.is_of(cx)) {
@@ -55,7 +55,7 @@ pub(crate) fn remember(place: &mut Option<Wakeup>, cx: &Context<'_>) {
     }
 }
 
-/// For as long as this lives, the thread polls a task with that waker.
+/// While this is alive, the thread polls a task with that waker.
 pub(crate) struct Polling(());
 
 impl Polling {
@@ -84,7 +84,7 @@ struct Polled {
     task: Local,
 }
 
-/// Two wakers with the same one wake the same, while one of them lives.
+/// Two wakers with the same identity wake the same task, while one of them is alive.
 type Identity = (*const (), *const RawWakerVTable);
 
 #[inline]

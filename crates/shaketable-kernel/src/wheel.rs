@@ -2,28 +2,28 @@
 //!
 //! A hierarchical wheel whose tick is one nanosecond: level `n` sorts by the `n`th group of six
 //! bits, counted from the first group in which a timer differs from the wheel's own time. That time
-//! only moves forward, so a timer is touched at most once per level on its way down, whatever the
-//! number of others; a heap would pay for each of them.
+//! only moves forward, so a timer is touched at most once per level on its way down, regardless of
+//! the number of others; a heap would pay for each of them.
 //!
-//! Slots keep insertion order and a slot is dealt out in order into empty lower ones, which is why
-//! equal times stay in sequence without a sequence number. What is in a slot is small and lies in a
-//! row, so a million timers stream through the cache instead of missing it.
+//! Slots keep insertion order, and a slot is dealt out in order into empty lower ones, which is why
+//! equal times stay in sequence without a sequence number. The items of a slot are small and
+//! contiguous, so a million timers stream through the cache instead of missing it.
 
 use crate::timer::TimerId;
 
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
-/// Slots that grew beyond this give their memory back when emptied.
+/// Slots that grew beyond this release their memory when emptied.
 const KEEP: usize = 1024;
 
-/// A timer's time and name.
+/// A timer's time and identity.
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
     pub(crate) time: u64,
     pub(crate) id: TimerId,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(crate) struct Wheel {
     /// No item is earlier than this.
     current: u64,
@@ -59,7 +59,7 @@ impl Wheel {
         self.place(item);
     }
 
-    /// The time of the earliest item that lives. Those found not to are removed, and counted in
+    /// The time of the earliest live item. Dead items found on the way are removed, and counted in
     /// `removed`.
     pub(crate) fn earliest(
         &mut self,
@@ -197,7 +197,7 @@ impl Wheel {
         }
     }
 
-    /// How many items there is memory for.
+    /// The number of items for which memory is allocated.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         let slots = self.levels.iter().flat_map(|level| &level.slots);

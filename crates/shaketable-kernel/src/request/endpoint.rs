@@ -14,7 +14,7 @@ use std::rc::Rc;
 ///
 /// The endpoint that [`Kernel::listen`] returns leads to that one stream and dies with it. The one
 /// that [`Kernel::well_known_endpoint`] returns leads to the stream that listens under a name when
-/// the request arrives, also after a reboot.
+/// the request arrives, even after a reboot.
 pub struct Endpoint<Q: Request>(pub(super) Target<Q>);
 
 pub(super) enum Target<Q: Request> {
@@ -92,7 +92,7 @@ impl<Q: Request> Endpoint<Q> {
         }
     }
 
-    /// Sends a request from a process and waits for what becomes of it.
+    /// Sends a request from a process and returns a future of its outcome.
     pub fn request(&self, from: ProcessId, request: Q) -> Requesting<Q::Reply> {
         self.ask(from, request, false)
     }
@@ -117,7 +117,7 @@ impl<Q: Request> Endpoint<Q> {
         Requesting(pending)
     }
 
-    /// Sends a request whose fate is of no interest: nothing waits for it, and no silence is
+    /// Sends a request whose outcome does not matter: nothing waits for it, and no silence is
     /// noticed.
     pub fn send(&self, from: ProcessId, request: Q) {
         if let (pending, Some(kernel)) = self.prepare(from, false, Completion::closed()) {
@@ -125,7 +125,7 @@ impl<Q: Request> Endpoint<Q> {
         }
     }
 
-    /// What becomes of a request; and the kernel, if the sender lives.
+    /// Prepares the pending request; returns the kernel too, if the sender is alive.
     fn prepare(
         &self,
         from: ProcessId,
@@ -161,7 +161,7 @@ impl<Q: Request> Endpoint<Q> {
 }
 
 impl Kernel {
-    /// Where the requests to a well-known name of a process go, whether or not a stream listens
+    /// Returns the endpoint for a well-known name of a process, whether or not a stream listens
     /// there yet.
     pub fn well_known_endpoint<Q: Request>(
         &self,

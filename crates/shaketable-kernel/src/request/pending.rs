@@ -1,6 +1,6 @@
 //! A request under way, as its two sides see it: [`Requesting`] waits for the outcome, [`Reply`]
-//! makes it. The first outcome counts, for a broken connection or a death may come before the
-//! reply.
+//! produces it. The first outcome counts, because a broken connection or a death may come before
+//! the reply.
 
 use super::Disconnected;
 use crate::kernel::{Kernel, WeakKernel};
@@ -39,7 +39,7 @@ impl<R> fmt::Debug for Requesting<R> {
     }
 }
 
-/// Answers one request. Dropping it unused tells the requester `MaybeDelivered`.
+/// Answers one request. If it is dropped unused, the request ends with `MaybeDelivered`.
 #[must_use = "dropping a reply unused tells the requester that its request may have been processed"]
 pub struct Reply<R: 'static> {
     pending: Rc<Pending<R>>,
@@ -64,12 +64,12 @@ impl<R: 'static> Reply<R> {
         self.pending.link.from
     }
 
-    /// Whether the answer is not wanted any more.
+    /// Whether the answer is no longer wanted.
     pub fn is_closed(&self) -> bool {
         !self.pending.outcome.is_awaited()
     }
 
-    /// Tells the requester that its request was certainly not processed.
+    /// Ends the request with `Refused`: it was certainly not processed.
     pub(super) fn refuse(mut self) {
         self.answer(Err(Disconnected::Refused));
     }
@@ -91,12 +91,12 @@ impl<R: 'static> Reply<R> {
         kernel.ship(to, from, std::any::type_name::<R>(), Box::new(parcel));
     }
 
-    /// The request has reached a stream of this life of its receiver.
+    /// Records that the request has reached a stream of this incarnation of its receiver.
     pub(super) fn received_by(&self, incarnation: u32) {
         self.pending.incarnation.set(incarnation);
     }
 
-    /// Whether the process that took the request is still in the same life.
+    /// Whether the process that took the request is still in the same incarnation.
     fn receiver_lives(&self) -> bool {
         let Pending { kernel, link, .. } = &*self.pending;
         let kernel = kernel.upgrade();
@@ -111,7 +111,7 @@ impl<R: 'static> Reply<R> {
 
 impl<R: 'static> Drop for Reply<R> {
     fn drop(&mut self) {
-        // The death of a process tells its requesters by itself.
+        // The death of a process ends the requests to it by itself.
         if !self.answered && self.receiver_lives() {
             self.answer(Err(Disconnected::MaybeDelivered));
         }
@@ -125,7 +125,7 @@ impl<R: 'static> fmt::Debug for Reply<R> {
     }
 }
 
-/// A request that can be told that its connection is lost.
+/// A request that can be notified that its connection is lost.
 pub(crate) trait PendingRequest {
     fn incarnation(&self) -> u32;
     fn is_reliable(&self) -> bool;
@@ -140,7 +140,7 @@ pub(super) struct Pending<R> {
     kernel: WeakKernel,
     link: LinkId,
     reliable: bool,
-    /// Of the receiver, as far as known.
+    /// The incarnation of the receiver, as far as known.
     incarnation: Cell<u32>,
     /// Its place among the requests pending over the link.
     slot: Cell<Option<u32>>,
@@ -150,8 +150,8 @@ pub(super) struct Pending<R> {
 }
 
 impl<R: 'static> Pending<R> {
-    /// Notes a request at its link, so that it learns when its connection is lost. There is none
-    /// between a process and itself.
+    /// Registers a request with its link, so that it learns when its connection is lost. There is
+    /// no connection between a process and itself.
     pub(super) fn register(self: &Rc<Self>, kernel: &Kernel) {
         if self.link.from != self.link.to {
             let mut network = kernel.0.network.borrow_mut();
@@ -192,7 +192,7 @@ impl<R> Pending<R> {
         }
     }
 
-    /// The first outcome counts; later ones are dropped.
+    /// Completes the request. The first outcome counts; later ones are dropped.
     pub(super) fn complete(&self, result: Result<R, Disconnected>) {
         if self.outcome.complete(result) {
             self.unregister();

@@ -15,16 +15,16 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Where the requests of one kind arrive, in the order of each sender. It is also a `Stream`.
+/// Where the requests of one kind arrive, those of each sender in order. It is also a `Stream`.
 pub struct RequestStream<Q: Request>(pub(super) Rc<Core<Q>>);
 
 impl<Q: Request> RequestStream<Q> {
-    /// The next request, and the handle to answer it with.
+    /// Returns the next request, and the handle to answer it with.
     pub async fn recv(&mut self) -> (Q, Reply<Q::Reply>) {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// The next request if it is there already.
+    /// Returns the next request if it has already arrived.
     pub fn try_recv(&mut self) -> Option<(Q, Reply<Q::Reply>)> {
         self.0.state.borrow_mut().queue.pop_front()
     }
@@ -39,7 +39,7 @@ impl<Q: Request> RequestStream<Q> {
         }
     }
 
-    /// Another handle to send requests here.
+    /// Returns another handle for sending requests here.
     pub fn endpoint(&self) -> Endpoint<Q> {
         Endpoint(Target::Stream(self.0.clone()))
     }
@@ -101,8 +101,8 @@ impl Kernel {
         (Endpoint(Target::Stream(core.clone())), RequestStream(core))
     }
 
-    /// Like [`Kernel::listen`], under a name that others know beforehand: after a reboot the
-    /// process listens again under the same name. The last one to listen under a name has it.
+    /// Like [`Kernel::listen`], under a name that is known beforehand: after a reboot the process
+    /// listens again under the same name. The last stream to listen under a name owns it.
     pub fn listen_well_known<Q: Request>(
         &self,
         process: ProcessId,
@@ -145,8 +145,8 @@ impl<Q: Request> Core<Q> {
         self.state.borrow().open
     }
 
-    /// A request has arrived. If nothing else is at work (`alone`) and nothing waits before it, the
-    /// handler serves it at once; else it is queued.
+    /// Receives a request. If no other code is running (`alone`) and nothing is queued before it,
+    /// the handler serves it at once; otherwise it is queued.
     pub(super) fn receive(&self, kernel: &Kernel, request: Q, reply: Reply<Q::Reply>, alone: bool) {
         let lives = kernel.lives(self.process, self.incarnation);
         assert!(

@@ -1,4 +1,4 @@
-//! A queue without bound between tasks.
+//! An unbounded queue between tasks.
 
 use crate::wakeup::{self, Wakeup};
 use futures_core::Stream;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A queue without bound.
+/// Creates an unbounded queue.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let state = Rc::new(RefCell::new(Channel {
         queue: VecDeque::new(),
@@ -82,12 +82,12 @@ impl<T> Drop for Sender<T> {
 pub struct Receiver<T>(Rc<RefCell<Channel<T>>>);
 
 impl<T> Receiver<T> {
-    /// The next value, or `None` when all senders are gone and the queue is empty.
+    /// Returns the next value, or `None` when all senders are gone and the queue is empty.
     pub async fn recv(&mut self) -> Option<T> {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// The next value if it is there already.
+    /// Returns the next value if it is already there.
     pub fn try_recv(&mut self) -> Option<T> {
         self.0.borrow_mut().queue.pop_front()
     }

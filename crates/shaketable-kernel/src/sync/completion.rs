@@ -1,18 +1,20 @@
 //! A value that appears once, for one consumer.
 //!
-//! The place itself, without an opinion on who may fill it: an `Rc` around it makes a promise and a
-//! future, a request adds what the network must know, a client adds a guard. In all of them these
-//! rules hold: the first value counts and later ones are dropped; the value is given out once, to a
-//! poll or to a callback; after that, and after [`Completion::close`], nothing happens any more.
+//! This is the place itself, with no rule about what may fill it: an `Rc` around it makes a promise
+//! and a future, a request adds what the network must know, a client adds a guard. These rules hold
+//! for all of them: the first value counts and later ones are dropped; the value is handed out
+//! once, to a poll or to a callback; after that, and after [`Completion::close`], nothing more
+//! happens.
 //!
-//! No destructor, callback or waker runs while the place is borrowed: all of them may come back.
+//! No destructor, callback or waker runs while the place is borrowed: any of them may call back
+//! into it.
 
 use crate::wakeup::{self, Wakeup};
 use std::cell::RefCell;
 use std::fmt;
 use std::task::{Context, Poll};
 
-/// See [`crate::Shared`] for several consumers.
+/// A place for one value, for one consumer. See [`crate::Shared`] for several consumers.
 ///
 /// ```
 /// use shaketable_kernel::{Completion, Kernel};
@@ -32,7 +34,7 @@ enum State<T> {
     Waiting(Option<Wakeup>),
     Listening(Box<dyn FnOnce(T)>),
     Done(T),
-    /// The value was given out, or is not wanted.
+    /// The value was handed out, or is not wanted.
     Over,
 }
 
@@ -42,7 +44,7 @@ impl<T> Completion<T> {
         Completion(RefCell::new(State::Waiting(None)))
     }
 
-    /// A value that is there at once.
+    /// A value that is available at once.
     pub const fn ready(value: T) -> Completion<T> {
         Completion(RefCell::new(State::Done(value)))
     }
@@ -83,10 +85,10 @@ impl<T> Completion<T> {
         }
     }
 
-    /// Takes the value, or remembers whom to wake when it is there.
+    /// Takes the value, or remembers which task to wake when it is there.
     ///
     /// # Panics
-    /// If the value was given out before, or the place was closed.
+    /// If the value was handed out before, or the place was closed.
     #[inline]
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<T> {
         let mut state = self.0.borrow_mut();
@@ -105,10 +107,10 @@ impl<T> Completion<T> {
         }
     }
 
-    /// Calls `callback` with the value: at once if it is there, else as soon as it is.
+    /// Calls `callback` with the value: at once if it is there, otherwise as soon as it is.
     ///
     /// # Panics
-    /// If the value was given out before, or the place was closed.
+    /// If the value was handed out before, or the place was closed.
     pub fn then(&self, callback: impl FnOnce(T) + 'static) {
         let state = self.0.replace(State::Over);
         match state {
@@ -120,7 +122,7 @@ impl<T> Completion<T> {
         }
     }
 
-    /// Whether the value is there and has not been given out.
+    /// Whether the value is there and has not been handed out.
     pub fn is_done(&self) -> bool {
         matches!(*self.0.borrow(), State::Done(_))
     }
@@ -131,11 +133,11 @@ impl<T> Completion<T> {
         matches!(*self.0.borrow(), State::Waiting(_) | State::Listening(_))
     }
 
-    /// The value is not wanted any more: drops it, and forgets whom to wake or call.
+    /// Marks the value as no longer wanted: drops it, and forgets what to wake or call.
     #[inline]
     pub fn close(&self) {
         let mut state = self.0.borrow_mut();
-        // Mostly the value was given out before.
+        // Usually the value was handed out before.
         if !matches!(*state, State::Over) {
             let old = std::mem::replace(&mut *state, State::Over);
             drop(state);

@@ -20,7 +20,7 @@ pub fn first_of<A: Future, B: Future>(left: A, right: B) -> FirstOf<A, B> {
 }
 
 pin_project! {
-    /// See [`first_of`]. No `async` block, which would keep room for both futures twice.
+    /// See [`first_of`]. Not an `async` block, which would reserve space for both futures twice.
     #[must_use = "nothing is waited for until this is awaited"]
     #[derive(Debug)]
     pub struct FirstOf<A, B> {

@@ -1,4 +1,4 @@
-//! Something that happens again and again, and the tasks that wait for the next time.
+//! An event that happens repeatedly, and the tasks that wait for the next time.
 
 use crate::wakeup::Wakeup;
 use std::cell::{Cell, RefCell};
@@ -17,17 +17,17 @@ struct NotifyState {
     /// How often it has happened.
     count: Cell<u64>,
     next_waiter: Cell<u64>,
-    /// In the order in which they began to wait. Mostly there is one, so a row beats a tree.
+    /// In the order in which they began to wait. Usually there is one, so a vector beats a tree.
     waiters: RefCell<Vec<(u64, Wakeup)>>,
 }
 
 impl Notify {
-    /// Nothing has happened yet.
+    /// Creates an event that has not happened yet.
     pub fn new() -> Notify {
         Notify::default()
     }
 
-    /// It happens: every task that waits now is woken.
+    /// Makes it happen: every task that waits now is woken.
     pub fn notify_all(&self) {
         self.0.count.set(self.0.count.get() + 1);
         if self.0.waiters.borrow().is_empty() {
@@ -37,14 +37,15 @@ impl Notify {
         for (_, wakeup) in waiters.drain(..) {
             wakeup.wake();
         }
-        // The memory serves the next ones, unless a task has begun to wait meanwhile.
+        // The memory is reused for the next waiters, unless a task has begun to wait in the
+        // meantime.
         let mut now = self.0.waiters.borrow_mut();
         if now.is_empty() {
             *now = waiters;
         }
     }
 
-    /// Waits until it happens the next time, counted from this call and not from the first poll.
+    /// Waits until it next happens, counted from this call and not from the first poll.
     pub fn notified(&self) -> Notified {
         Notified {
             notify: self.clone(),

@@ -22,7 +22,7 @@ impl<T: Clone> Shared<T> {
         Shared::with(None)
     }
 
-    /// A value that is there at once.
+    /// A value that is available at once.
     pub fn ready(value: T) -> Shared<T> {
         Shared::with(Some(value))
     }
@@ -77,17 +77,18 @@ impl<T> fmt::Debug for Shared<T> {
 
 /// The tasks that wait for a condition to become true.
 ///
-/// Unlike with [`crate::Notify`], giving up takes nothing off the list: it costs one needless poll
-/// later, if the task still lives then. What happens once is better served by this.
+/// Unlike with [`crate::Notify`], a task that stops waiting stays on the list: it costs one
+/// needless poll later, if the task is still alive then. This is the better choice for something
+/// that happens once.
 #[derive(Default)]
 pub struct Waiters {
-    /// Most conditions are waited for by one task, which therefore needs no allocation.
+    /// Most conditions have one waiting task, which therefore needs no allocation.
     first: Cell<Option<Wakeup>>,
     more: RefCell<Vec<Wakeup>>,
 }
 
 impl Waiters {
-    /// Nothing waits.
+    /// Creates an empty list.
     pub const fn new() -> Waiters {
         Waiters {
             first: Cell::new(None),
@@ -95,7 +96,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes every task that waits, in the order in which they began to, to look again.
+    /// Wakes every waiting task, in the order in which they began to wait, to check again.
     pub fn wake_all(&self) {
         let (first, more) = (self.first.take(), self.more.take());
         if let Some(first) = first {
@@ -104,7 +105,7 @@ impl Waiters {
         more.into_iter().for_each(Wakeup::wake);
     }
 
-    /// Waits until `condition` returns a value. It is asked at once and after each
+    /// Waits until `condition` returns a value. It is called at once and after each
     /// [`Waiters::wake_all`].
     pub async fn until<T>(&self, mut condition: impl FnMut() -> Option<T>) -> T {
         poll_fn(|cx| match condition() {

@@ -16,7 +16,7 @@ struct AsyncVarState<T> {
 }
 
 impl<T> AsyncVar<T> {
-    /// Begins with that value.
+    /// Creates a variable with that value.
     pub fn new(value: T) -> AsyncVar<T> {
         AsyncVar(Rc::new(AsyncVarState {
             value: RefCell::new(value),
@@ -24,7 +24,7 @@ impl<T> AsyncVar<T> {
         }))
     }
 
-    /// Looks at the value. The guard must not live across an `await`.
+    /// Borrows the value. The guard must not live across an `await`.
     pub fn borrow(&self) -> Ref<'_, T> {
         self.0.value.borrow()
     }
@@ -47,7 +47,8 @@ impl<T> AsyncVar<T> {
         }
     }
 
-    /// Sets the value and wakes every task that waits, equal or not.
+    /// Sets the value and wakes every task that waits, even if it is equal to the old one. Returns
+    /// the old value.
     pub fn replace(&self, value: T) -> T {
         let old = self.0.value.replace(value);
         self.0.changed.notify_all();
@@ -66,7 +67,7 @@ impl<T> AsyncVar<T> {
         self.0.changed.notified()
     }
 
-    /// Waits until the value satisfies the condition; at once if it does already.
+    /// Waits until the value satisfies the condition; returns at once if it already does.
     pub async fn wait_for(&self, mut condition: impl FnMut(&T) -> bool) {
         loop {
             let changed = self.on_change();

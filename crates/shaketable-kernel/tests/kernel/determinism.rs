@@ -10,11 +10,11 @@ use std::rc::Rc;
 /// Where the processes of the chaos find one another.
 type Directory = Rc<RefCell<Vec<Option<Endpoint<Echo>>>>>;
 
-/// What can be told about a run: a hash of its events, how many, and the kernel's own fingerprint.
+/// What identifies a run: a hash of its events, their number, and the kernel's own fingerprint.
 type Told = (u64, u64, u64);
 
-/// Twenty processes that ask one another, sleep, give up, die, come back and are clogged, for a
-/// simulated minute.
+/// Twenty processes that send each other requests, sleep, give up, die, come back and are clogged,
+/// for a simulated minute.
 fn chaos(seed: u64, with_clogs: bool) -> Told {
     let kernel = Kernel::simulation(seed);
     let fingerprint = Fingerprint::new();

@@ -1,4 +1,4 @@
-//! Who notices a failure, and when.
+//! Which process notices a failure, and when.
 
 use crate::{Echo, ip, one_millisecond, serve, two};
 use shaketable_kernel::{Disconnected, Event, KillKind, LastEvents, Time};

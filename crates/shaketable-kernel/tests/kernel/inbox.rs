@@ -191,7 +191,7 @@ fn block_on_waits_for_what_another_thread_will_post() {
     let result = Shared::new();
     let promise = result.clone();
     let process = kernel.add_process(ProcessSpec::default());
-    // The closure must be `Send`, the promise is not: a task keeps it.
+    // The closure must be `Send` and the promise is not, so a task keeps it.
     let go = Arc::new(AtomicBool::new(false));
     let (kernel2, go2) = (kernel.clone(), go.clone());
     kernel

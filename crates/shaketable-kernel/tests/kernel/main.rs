@@ -1,4 +1,4 @@
-//! What the kernel promises to those who build on it, one file per promise.
+//! What the kernel promises to the code built on it, one file per promise.
 
 mod determinism;
 mod failure;

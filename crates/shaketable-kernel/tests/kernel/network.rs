@@ -5,7 +5,7 @@ use shaketable_kernel::{
     Address, ClogMode, Disconnected, Kernel, KillKind, NetworkConfig, ProcessSpec, Time,
 };
 
-/// The latencies of so many messages, one at a time.
+/// The latencies of `count` messages, sent one at a time.
 fn latencies(kernel: &Kernel, count: usize) -> Vec<f64> {
     let (a, b) = (process(kernel, 1), process(kernel, 2));
     let (endpoint, mut requests) = kernel.listen::<Echo>(b);
@@ -161,7 +161,7 @@ fn an_instant_network_costs_no_time() {
     assert_eq!(kernel.now(), Time::ZERO);
 }
 
-/// Sends 1, 2, 3 and says when each arrives.
+/// Sends 1, 2, 3 and returns when each arrives.
 fn arrivals(clog: impl FnOnce(&Kernel, [std::net::IpAddr; 2])) -> Vec<(u64, Time)> {
     let (kernel, a, b) = two(1);
     kernel.set_network_config(one_millisecond());

@@ -195,7 +195,7 @@ fn a_connection_breaks_by_chance_only_while_that_is_enabled() {
     assert_eq!(outcomes(true, false), 0);
 }
 
-/// Notes how many of it there are.
+/// Counts how many of it there are.
 struct Counted(Rc<Cell<i32>>);
 impl Counted {
     fn new(count: &Rc<Cell<i32>>) -> Counted {
@@ -345,7 +345,8 @@ fn a_well_known_endpoint_finds_whoever_listens_now() {
     assert_eq!(ask(2), Ok(2));
     kernel.kill(server, KillKind::Reboot);
     assert_eq!(ask(3), Err(Disconnected::Refused));
-    // Sent to the dead, it meets the next incarnation, whose dropped replies are told as well.
+    // Sent to a dead process, it reaches the next incarnation, whose dropped replies are reported
+    // as well.
     let (answered, dropped) = (
         endpoint.request(client, Echo(4)),
         endpoint.request(client, Echo(0)),
@@ -380,8 +381,8 @@ fn an_endpoint_that_outlives_its_kernel_refuses() {
     assert_eq!(other.block_on(request), Ok(Err(Disconnected::Refused)));
 }
 
-/// A server that handles each request where it arrives, and notes what it was and in whose name it
-/// ran.
+/// A server that handles each request where it arrives, and notes what it was and which process it
+/// ran as.
 fn noting(
     kernel: &Kernel,
     server: shaketable_kernel::ProcessId,
@@ -422,7 +423,7 @@ fn a_served_request_of_the_process_itself_waits_for_its_turn_and_keeps_its_place
     let far = endpoint.request(client, Echo(2));
     let kernel2 = kernel.clone();
     let own = endpoint.clone();
-    // At the very moment at which the one from afar arrives, but before it.
+    // At the same moment as the one from afar arrives, but before it.
     kernel.call_at(Time::from_secs(0.001), move |_| {
         own.send(server, Echo(3));
         assert_eq!(kernel2.current_process(), None);

@@ -1,4 +1,4 @@
-//! Who is woken, and how often.
+//! Which tasks are woken, and how often.
 
 use shaketable_kernel::{Kernel, Notify, Priority, ProcessSpec};
 use std::cell::{Cell, RefCell};
