@@ -141,7 +141,7 @@ impl Shared {
     fn post(&self, item: Posted) {
         let mut state = self.lock();
         if state.closed {
-            drop(state); // the item's destructor may come back here
+            drop(state); // the item's destructor may call back here
             return;
         }
         state.items.push(item);

@@ -207,7 +207,7 @@ impl Timers {
                 if !self.near.is_empty() {
                     return None;
                 }
-                let time = self.next()?; // of the wheel, for the row is empty
+                let time = self.next()?; // from the wheel, as the row is empty
                 if time > limit {
                     return None;
                 }

@@ -1,5 +1,5 @@
 //! Reads of the database at a version: the layer that knows shards, replicas and retries, and
-//! nothing of writes.
+//! nothing about writes.
 //!
 //! A read asks one replica of the shard it needs; if that one cannot be reached, lags or is slow,
 //! it asks the next one too. A shard that has moved is looked up again. An application sees none of

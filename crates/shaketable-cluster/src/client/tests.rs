@@ -1,4 +1,4 @@
-//! The client alone, on a stage that answers its messages and goes wrong on demand.
+//! The client alone, on a stage that answers its messages and misbehaves on demand.
 
 mod stage;
 

@@ -7,7 +7,7 @@
 //!
 //! The errors come at the same moments as FoundationDB's. A mapper that is not a tuple, or has its
 //! `{...}` in the wrong place, fails the read even if there is no row. A bad index fails it at the
-//! first row.
+//! first row that needs it.
 
 use super::tuple;
 use crate::error::Error;
@@ -106,7 +106,7 @@ impl Mapper {
 }
 
 /// All keys that begin with `prefix`. For a prefix that no key can come after, FoundationDB fails
-/// an assertion; this is `internal_error`.
+/// an assertion; here the result is `internal_error`.
 pub fn prefix_range(prefix: Key) -> Result<KeyRange, Error> {
     let last = prefix
         .iter()

@@ -177,7 +177,7 @@ impl<Q: Request> Core<Q> {
         state.wakeup = None;
         let handler = state.handler.take();
         let queue = std::mem::take(&mut state.queue);
-        drop(state); // what the handler holds may come back here
+        drop(state); // what the handler holds may call back here
         drop(handler);
         queue
     }

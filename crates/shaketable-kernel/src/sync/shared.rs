@@ -38,7 +38,7 @@ impl<T: Clone> Shared<T> {
     pub fn set(&self, value: T) {
         let mut place = self.0.value.borrow_mut();
         if place.is_some() {
-            drop(place); // the destructor of the value may come back here
+            drop(place); // the value's destructor may call back here
             return;
         }
         *place = Some(value);
