@@ -1,16 +1,21 @@
 //! Proof that a run was strictly serializable.
 //!
-//! Two accounts of the same run are compared. The engine's own, [`History`], says which transactions committed and in
-//! which order; it is the true order, so nothing has to be searched for. The clients' account, one [`Observation`] per
-//! attempt at a transaction, says what each of them did, was told, and when. [`verify`] holds them against a plain ordered map:
+//! Two accounts of the same run are compared. The engine's own, [`History`], says which
+//! transactions committed and in which order; it is the true order, so nothing has to be searched
+//! for. The clients' account, one [`Observation`] per attempt at a transaction, says what each of
+//! them did, was told, and when. [`verify`] holds them against a plain ordered map:
 //!
-//! * `serializability`: every read shows the state at the read version under the transaction's own writes, and still
-//!   shows the same just before the transaction commits, unless it was a snapshot read. What was acknowledged is in the history, what
-//!   was refused is not, and the mutations do to the map what the calls would have done one after the other;
-//! * `real_time`: whoever asks for a read version gets one at or after everything that anybody had been told by then;
-//! * `conflicts`: between a transaction's read version and its commit nobody wrote what it declared to have read.
+//! * `serializability`: every read shows the state at the read version under the transaction's own
+//!   writes, and still shows the same just before the transaction commits, unless it was a snapshot
+//!   read. What was acknowledged is in the history, what was refused is not, and the mutations do
+//!   to the map what the calls would have done one after the other;
+//! * `real_time`: whoever asks for a read version gets one at or after everything that anybody had
+//!   been told by then;
+//! * `conflicts`: between a transaction's read version and its commit nobody wrote what it declared
+//!   to have read.
 //!
-//! An [`ObservedTransaction`] writes down what is done with it, and [`RandomClient`] makes clients that try everything. The checkers do not care who made the observations or what happened to the
+//! An [`ObservedTransaction`] writes down what is done with it, and [`RandomClient`] makes clients
+//! that try everything. The checkers do not care who made the observations or what happened to the
 //! cluster meanwhile, so that the same proof holds under faults.
 
 mod client;
@@ -33,7 +38,8 @@ use std::collections::BTreeMap;
 
 /// Checks a run against all rules; the first violation is the result.
 ///
-/// `history` must cover the whole life of the database, and `observations` every client that wrote to it.
+/// `history` must cover the whole life of the database, and `observations` every client that wrote
+/// to it.
 pub fn verify(history: &History, observations: &[Observation]) -> Result<Proof, Violation> {
     let committed = history.committed();
     conflicts::verify(&committed)?;

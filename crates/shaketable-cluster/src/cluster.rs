@@ -29,8 +29,8 @@ struct Inner {
 }
 
 impl Cluster {
-    /// Builds a cluster and starts it. It is there at once but needs a moment until it answers; clients
-    /// wait for it.
+    /// Builds a cluster and starts it. It is there at once but needs a moment until it answers;
+    /// clients wait for it.
     pub fn start(kernel: &Kernel, config: ClusterConfig) -> Cluster {
         let env = Env::new(kernel, &config);
         if config.knobs.max_clogging_latency > 0.0 && !config.instant {
@@ -113,8 +113,8 @@ impl Cluster {
         self.0.around.env.faults_enabled()
     }
 
-    /// Switches faults on or off, in the cluster and in the network. They are off at the beginning. While they
-    /// are off clogs are ignored, nothing is killed, and the cluster heals.
+    /// Switches faults on or off, in the cluster and in the network. They are off at the beginning.
+    /// While they are off clogs are ignored, nothing is killed, and the cluster heals.
     pub fn set_faults_enabled(&self, enabled: bool) {
         self.0.around.env.set_faults_enabled(enabled);
         self.kernel().set_faults_enabled(enabled);
@@ -157,8 +157,9 @@ impl Cluster {
 
     // For those who make trouble.
 
-    /// Who plays which role at the moment: `sequencer`, `commitproxy`, `grvproxy`, `resolver`, `tlog`, `storage`,
-    /// `clustercontroller`. In the middle of a recovery only the last two are known.
+    /// Who plays which role at the moment: `sequencer`, `commitproxy`, `grvproxy`, `resolver`,
+    /// `tlog`, `storage`, `clustercontroller`. In the middle of a recovery only the last two are
+    /// known.
     pub fn roles(&self) -> Vec<(&'static str, ProcessId)> {
         let Some(controller) = self.controller() else {
             return Vec::new();
@@ -215,8 +216,8 @@ impl Cluster {
         self.0.around.env.stall_disk(process, seconds);
     }
 
-    /// Moves a range of keys to storage servers picked at random. Says whether it did: a recovery, or the death of
-    /// one of them, may come between.
+    /// Moves a range of keys to storage servers picked at random. Says whether it did: a recovery,
+    /// or the death of one of them, may come between.
     pub async fn move_keys(&self, range: KeyRange) -> bool {
         let controller = self.controller();
         match controller.and_then(|controller| controller.distributor()) {

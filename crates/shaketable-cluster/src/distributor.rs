@@ -1,11 +1,12 @@
 //! Moving shards, and keeping them whole: what data distribution does while a cluster lives.
 //!
-//! A move has three steps, each a transaction on `\xff/keyServers/` or a wait: the new servers join (they hear of every
-//! mutation and fetch the rest), they say that they hold everything, the old ones leave. All of its state is in the
-//! database, so a move that is interrupted can be finished, or undone, by whoever comes next.
+//! A move has three steps, each a transaction on `\xff/keyServers/` or a wait: the new servers join
+//! (they hear of every mutation and fetch the rest), they say that they hold everything, the old
+//! ones leave. All of its state is in the database, so a move that is interrupted can be finished,
+//! or undone, by whoever comes next.
 //!
-//! When a storage server has been away for a while, or has come back without its disk, its shards move to others,
-//! and its name is taken off the list.
+//! When a storage server has been away for a while, or has come back without its disk, its shards
+//! move to others, and its name is taken off the list.
 
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::data::key::{ALL_END, KeyBound};
@@ -165,7 +166,8 @@ impl Distributor {
         }
     }
 
-    /// Moves shards away from servers that are gone. Says when to look again, if nothing happens before.
+    /// Moves shards away from servers that are gone. Says when to look again, if nothing happens
+    /// before.
     async fn repair(&self) -> Result<Option<Time>, Interrupted> {
         let (gone, next) = self.gone().await;
         if gone.is_empty() && self.checked.get() {
@@ -202,7 +204,8 @@ impl Distributor {
         Ok(next)
     }
 
-    /// The storage servers that are gone for good, or as good as; and when to look again, if one may be soon.
+    /// The storage servers that are gone for good, or as good as; and when to look again, if one
+    /// may be soon.
     async fn gone(&self) -> (BTreeSet<Tag>, Option<Time>) {
         let mut gone = BTreeSet::new();
         let mut next: Option<Time> = None;
@@ -216,7 +219,8 @@ impl Distributor {
             if away {
                 let now = self.kernel.now();
                 let since = *self.failed_since.borrow_mut().entry(*tag).or_insert(now);
-                // A time, not a rest of seconds: a rest shorter than the clock's tick would never pass.
+                // A time, not a rest of seconds: a rest shorter than the clock's tick would never
+                // pass.
                 let due = since.after(patience);
                 if due <= now {
                     gone.insert(*tag);
@@ -302,7 +306,8 @@ impl Distributor {
             )
         });
         let process = *candidates.first().ok_or(Interrupted)?;
-        // The tag is taken before it is given: if the answer is lost, no other server gets the same.
+        // The tag is taken before it is given: if the answer is lost, no other server gets the
+        // same.
         let tag = core.next_tag;
         self.write_core(|core| core.next_tag = tag + 1).await?;
         let recruit = recruit_endpoint(&self.kernel, process);
@@ -329,8 +334,8 @@ impl Distributor {
         self.write_core(|core| core.storages.retain(|(tag, _)| !gone.contains(tag)))
             .await?;
         let core = self.controller.core();
-        // Off the list only when they can no longer be given a shard. Others may be there too, whose
-        // recruiting or removal was interrupted.
+        // Off the list only when they can no longer be given a shard. Others may be there too,
+        // whose recruiting or removal was interrupted.
         self.transact(async |transaction| {
             for tag in read_server_list(transaction).await? {
                 if core.storages.iter().all(|(known, _)| *known != tag) {
@@ -407,7 +412,8 @@ impl Distributor {
         after: Version,
     ) -> Result<(), Interrupted> {
         let generation = self.controller.generation().ok_or(Interrupted)?;
-        // A fetch waits for a version that cannot be undone; versions pass only if somebody commits.
+        // A fetch waits for a version that cannot be undone; versions pass only if somebody
+        // commits.
         for _ in 0..2 {
             let proxy = &generation.commit_proxies[0].commit_empty_batch;
             proxy
@@ -446,7 +452,8 @@ impl Distributor {
         Ok(found.into_inner())
     }
 
-    /// Runs a transaction on system keys until it commits, or fails for good. Gives the version of the commit.
+    /// Runs a transaction on system keys until it commits, or fails for good. Gives the version of
+    /// the commit.
     async fn transact(
         &self,
         body: impl AsyncFn(&Transaction) -> Result<(), Error>,

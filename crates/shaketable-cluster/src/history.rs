@@ -1,9 +1,10 @@
 //! What committed, in the order in which it did, as the engine knows it.
 //!
-//! A commit proxy records a transaction when the resolvers have accepted it, before it goes to the logs: from then on it
-//! may come to be committed. It does unless its generation ends first; the recovery that ends it knows up to which version the logs
-//! have kept everything, and what the generation had recorded beyond that never happened. So the order of
-//! recording does not matter, only versions do.
+//! A commit proxy records a transaction when the resolvers have accepted it, before it goes to the
+//! logs: from then on it may come to be committed. It does unless its generation ends first; the
+//! recovery that ends it knows up to which version the logs have kept everything, and what the
+//! generation had recorded beyond that never happened. So the order of recording does not matter,
+//! only versions do.
 
 use crate::proto::{CommitTransaction, Version, Versionstamp};
 use std::cell::RefCell;
@@ -18,7 +19,8 @@ pub struct History(Rc<RefCell<Account>>);
 struct Account {
     /// The generation that accepted it, by the version it began with, and the transaction.
     accepted: Vec<(Version, Committed)>,
-    /// The version that a generation began with, and the last one that it found in the logs of those before.
+    /// The version that a generation began with, and the last one that it found in the logs of
+    /// those before.
     recoveries: BTreeMap<Version, Version>,
 }
 
@@ -27,7 +29,8 @@ struct Account {
 pub struct Committed {
     /// Version and position.
     pub stamp: Versionstamp,
-    /// What it read and wrote. Versionstamped mutations are not filled in yet; write conflict ranges are complete.
+    /// What it read and wrote. Versionstamped mutations are not filled in yet; write conflict
+    /// ranges are complete.
     pub transaction: CommitTransaction,
 }
 
@@ -46,8 +49,8 @@ impl History {
         self.0.borrow_mut().accepted.push((generation, committed));
     }
 
-    /// A generation has begun with a version, and up to this version it has found in the logs what those before it had accepted. May be
-    /// told more than once.
+    /// A generation has begun with a version, and up to this version it has found in the logs what
+    /// those before it had accepted. May be told more than once.
     pub fn recover(&self, generation: Version, recovery_version: Version) {
         self.0
             .borrow_mut()

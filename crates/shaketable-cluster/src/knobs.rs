@@ -1,16 +1,18 @@
 //! The numbers that FoundationDB's behaviour is made of, by FoundationDB's names.
 //!
-//! Every run has its own [`Knobs`]. With buggify each knob that has a second, nastier value takes it
-//! with FoundationDB's odds: the line is active in a quarter of the runs, and then fires with a
-//! quarter. What was changed can be told by name, and a test file may set any of them by name. A test may have knobs of its own:
-//! [`LiveKnobs`] is what a running cluster and its clients look at, each time they need a number.
+//! Every run has its own [`Knobs`]. With buggify each knob that has a second, nastier value takes
+//! it with FoundationDB's odds: the line is active in a quarter of the runs, and then fires with a
+//! quarter. What was changed can be told by name, and a test file may set any of them by name. A
+//! test may have knobs of its own: [`LiveKnobs`] is what a running cluster and its clients look at,
+//! each time they need a number.
 
 use shaketable_kernel::Stream;
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-/// The odds that a place where buggify may strike is active in a run, and that it strikes once active.
+/// The odds that a place where buggify may strike is active in a run, and that it strikes once
+/// active.
 pub const BUGGIFY_CHANCE: f64 = 0.25;
 
 macro_rules! knobs {
@@ -27,8 +29,8 @@ macro_rules! knobs {
             /// Draws buggified values.
             pub fn buggify(&mut self, stream: &Stream) {
                 $($(
-                    // Each knob takes the same draws whatever the outcome, so that one more knob in a
-                    // test file does not change the others.
+                    // Each knob takes the same draws whatever the outcome, so that one more knob in
+                    // a test file does not change the others.
                     let (active, fires) = (stream.chance(BUGGIFY_CHANCE), stream.chance(BUGGIFY_CHANCE));
                     let nasty: fn(&Stream) -> $type = $buggify;
                     let value = nasty(stream);
@@ -36,8 +38,8 @@ macro_rules! knobs {
                 )?)*
             }
 
-            /// Sets a knob from its text in a test file. Says what is wrong if there is no such knob, or if
-            /// the text is not a value of it.
+            /// Sets a knob from its text in a test file. Says what is wrong if there is no such
+            /// knob, or if the text is not a value of it.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
                 match name.to_ascii_lowercase().as_str() {
                     $(stringify!($name) => {
@@ -64,7 +66,8 @@ macro_rules! knobs {
     };
 }
 
-/// The knobs of a running cluster and its clients, who must not keep what they read. Cheap to clone.
+/// The knobs of a running cluster and its clients, who must not keep what they read. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default)]
 pub struct LiveKnobs(Rc<RefCell<Rc<Knobs>>>);
 
@@ -160,7 +163,8 @@ knobs! {
     watch_timeout: f64 = 30.0, buggify |_| 20.0;
     /// How many shards the location cache holds in a simulation.
     location_cache_eviction_size_sim: i64 = 10, buggify |_| 3;
-    /// How often a client with a time limit on a transaction looks at the clock at least, in seconds.
+    /// How often a client with a time limit on a transaction looks at the clock at least, in
+    /// seconds.
     transaction_timeout_delay_interval: f64 = 10.0, buggify |_| 1.0;
 
     // Versions.
@@ -213,7 +217,8 @@ knobs! {
     max_storage_server_watch_bytes: i64 = 100_000_000, buggify |_| 10_000;
     /// The most bytes in a reply of a buggified range read.
     buggify_limit_bytes: i64 = 1000;
-    /// How far a storage server may lag behind the logs before it refuses reads with 1037, in versions.
+    /// How far a storage server may lag behind the logs before it refuses reads with 1037, in
+    /// versions.
     behind_check_versions: i64 = 5_000_000;
 
     // Machines.

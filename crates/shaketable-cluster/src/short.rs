@@ -1,8 +1,8 @@
 //! Keys and values, copied once.
 //!
-//! [`Bytes`] counts references apart from the bytes: what is copied and then cloned is allocated twice. Nearly every key and
-//! most values are short, and each is cloned into a conflict range, a cache and a message; so short ones lie beside
-//! their count, in one allocation.
+//! [`Bytes`] counts references apart from the bytes: what is copied and then cloned is allocated
+//! twice. Nearly every key and most values are short, and each is cloned into a conflict range, a
+//! cache and a message; so short ones lie beside their count, in one allocation.
 
 use bytes::Bytes;
 

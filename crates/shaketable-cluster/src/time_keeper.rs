@@ -1,8 +1,9 @@
 //! The map from time to versions that every cluster keeps for its clients.
 //!
-//! Every ten seconds one row under `\xff\x02/timeKeeper/map/` says which version belongs to which second: key and value are
-//! tuples of one integer, the seconds since 1970 and the version. Clients look there for the version of a moment. The
-//! cluster has no calendar of its own; whoever starts the keeper says what time it is.
+//! Every ten seconds one row under `\xff\x02/timeKeeper/map/` says which version belongs to which
+//! second: key and value are tuples of one integer, the seconds since 1970 and the version. Clients
+//! look there for the version of a moment. The cluster has no calendar of its own; whoever starts
+//! the keeper says what time it is.
 
 use crate::client::Database;
 use crate::data::tuple;
@@ -49,7 +50,8 @@ async fn write_row(database: &Database, seconds: u64) {
         match attempt.await {
             Ok(()) => return,
             Err(error) => {
-                // What cannot be retried leaves a gap in the map, which is what it would do in a real cluster too.
+                // What cannot be retried leaves a gap in the map, which is what it would do in a
+                // real cluster too.
                 if transaction.on_error(error).await.is_err() {
                     return;
                 }

@@ -1,9 +1,9 @@
 //! The rooms of the house, and which of them may know which.
 //!
 //! Dependencies point one way: a room knows only those that its row names. Cargo forbids circles of
-//! crates but not a needless arrow, and inside a crate it forbids nothing, so this reads the sources.
-//! Whatever a file mentions counts, in a `use` line or in the middle of an expression. Tests are free:
-//! a test of a server may well ask as a client.
+//! crates but not a needless arrow, and inside a crate it forbids nothing, so this reads the
+//! sources. Whatever a file mentions counts, in a `use` line or in the middle of an expression.
+//! Tests are free: a test of a server may well ask as a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,8 +42,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("shaketable_macros", &["shaketable"]),
 ];
 
-/// The rooms of this crate, and those of its rooms that each may mention. The client and the servers
-/// know nothing of each other: they meet in `proto`, and agree on `data`.
+/// The rooms of this crate, and those of its rooms that each may mention. The client and the
+/// servers know nothing of each other: they meet in `proto`, and agree on `data`.
 const ROOMS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("knobs", &[]),
@@ -204,8 +204,8 @@ fn product_code(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Drops what follows `//`, and a module of tests at the end of a file. A `//` in a string hides the
-/// rest of its line, which never is a path.
+/// Drops what follows `//`, and a module of tests at the end of a file. A `//` in a string hides
+/// the rest of its line, which never is a path.
 fn without_comments_and_tests(text: &str) -> String {
     let product = text
         .split("#[cfg(test)]\nmod tests {")
@@ -230,7 +230,8 @@ fn module_of(path: &Path) -> Vec<String> {
     parts
 }
 
-/// The rooms that code in a module mentions by a path from the root of the crate, or up from itself.
+/// The rooms that code in a module mentions by a path from the root of the crate, or up from
+/// itself.
 fn rooms_mentioned(code: &str, module: &[String]) -> BTreeSet<String> {
     let up = "super::".repeat(module.len());
     let from_below: Vec<&str> = code.split(up.as_str()).skip(1).collect();

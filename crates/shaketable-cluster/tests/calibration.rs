@@ -1,7 +1,8 @@
 //! The embedded cluster beside FoundationDB's own simulator: the same probe, the same shape.
 //!
-//! The numbers on the right were recorded inside a real fdbserver 7.4, see `docs/fidelity.md`. Rates of errors must lie within
-//! a factor of three of them, and so must each latency. Seeds are fixed: nothing here depends on the machine.
+//! The numbers on the right were recorded inside a real fdbserver 7.4, see `docs/fidelity.md`.
+//! Rates of errors must lie within a factor of three of them, and so must each latency. Seeds are
+//! fixed: nothing here depends on the machine.
 
 mod probe;
 

@@ -1,8 +1,9 @@
 //! What a real FoundationDB answered, asked again of this client.
 //!
-//! `conformance/golden` holds seeded scenarios with the answers of a real FoundationDB 7.4, recorded through its C
-//! API. Here they are played on the client itself, on a simulated cluster and in virtual time: no library, no
-//! thread, no waiting. `golden.py` plays the same files through `libfdb_c.so`.
+//! `conformance/golden` holds seeded scenarios with the answers of a real FoundationDB 7.4,
+//! recorded through its C API. Here they are played on the client itself, on a simulated cluster
+//! and in virtual time: no library, no thread, no waiting. `golden.py` plays the same files through
+//! `libfdb_c.so`.
 //!
 //! `SHAKETABLE_GOLDEN=reads-0007` plays the files whose name begins so, and shows every difference.
 

@@ -1,9 +1,10 @@
 //! Range reads on a whole cluster, over parts that are known, written and unknown in every mixture.
 //!
-//! How many rows one call returns depends on what was read before, on shards, and on system rows behind
-//! the user's keys. Which rows it returns does not: they are a prefix of what an ordered map holds
-//! between the two selectors, all of it unless the call says that there is more, and a reader that goes
-//! on from the last row gets everything. `client::range_read` proves the same of the overlay alone.
+//! How many rows one call returns depends on what was read before, on shards, and on system rows
+//! behind the user's keys. Which rows it returns does not: they are a prefix of what an ordered map
+//! holds between the two selectors, all of it unless the call says that there is more, and a reader
+//! that goes on from the last row gets everything. `client::range_read` proves the same of the
+//! overlay alone.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{RangeLimits, Transaction};
@@ -123,8 +124,8 @@ struct Read {
 impl Read {
     fn draw(random: &Stream, is_one_shard: bool) -> Read {
         let reverse = random.chance(0.5);
-        // A reverse range whose begin lies before the empty key ends at the first shard it leaves, as
-        // in FoundationDB: where there are several shards, begin stays among the keys.
+        // A reverse range whose begin lies before the empty key ends at the first shard it leaves,
+        // as in FoundationDB: where there are several shards, begin stays among the keys.
         let begin_offset_min = if reverse && !is_one_shard { 1 } else { -7 };
         let selector = |offset_min: i32| KeySelector {
             key: draw_key(random),

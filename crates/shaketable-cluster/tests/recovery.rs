@@ -1,6 +1,8 @@
-//! Death and recovery, clause by clause: what a client sees of a cluster whose parts die, come back, or are cut off.
+//! Death and recovery, clause by clause: what a client sees of a cluster whose parts die, come
+//! back, or are cut off.
 //!
-//! `proof/` shows that nothing goes wrong in ten thousand runs; here each promise stands alone, with the moment made on purpose.
+//! `proof/` shows that nothing goes wrong in ten thousand runs; here each promise stands alone,
+//! with the moment made on purpose.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{ConflictRangeKind, Database, Transaction};
@@ -262,7 +264,8 @@ fn the_death_of_any_role_of_the_transaction_system_begins_a_generation_1e8_versi
                 jump >= MAX_VERSIONS_IN_FLIGHT,
                 "{role}, {kind:?}: from {before} to {after}"
             );
-            // The clock goes on meanwhile, and the version before may have been given some time ago.
+            // The clock goes on meanwhile, and the version before may have been given some time
+            // ago.
             assert!(
                 (jump - MAX_VERSIONS_IN_FLIGHT) as f64 <= passed + 5.0 * VERSIONS_PER_SECOND,
                 "{role}, {kind:?}: from {before} to {after}"
@@ -295,7 +298,8 @@ fn transaction_system(world: &World) -> Vec<ProcessId> {
     roles.map(|(_, process)| *process).collect()
 }
 
-/// Lets the logs' processes on the first four machines be away, one after the other, until the logs are elsewhere.
+/// Lets the logs' processes on the first four machines be away, one after the other, until the logs
+/// are elsewhere.
 fn move_logs_away(world: &World) {
     for machine in [3, 0, 1, 2] {
         let name = format!("server {machine}.1");
@@ -315,8 +319,8 @@ fn move_logs_away(world: &World) {
     }
 }
 
-/// Cuts the old generation off, together with the client and one of its logs: its proxies, its sequencer and its resolver live on and see
-/// one another. The other side recovers without them.
+/// Cuts the old generation off, together with the client and one of its logs: its proxies, its
+/// sequencer and its resolver live on and see one another. The other side recovers without them.
 #[test]
 fn a_generation_that_was_replaced_neither_commits_nor_gives_read_versions() {
     let mut tried = 0;
@@ -445,7 +449,8 @@ fn storage_servers_that_come_back_catch_up_from_the_logs() {
 #[test]
 fn a_storage_server_that_was_replaced_while_it_was_away_ends_when_it_comes_back() {
     let world = World::new(11, "double");
-    // As a client knows it that does not look it up again. Without the coordinator nobody is replaced.
+    // As a client knows it that does not look it up again. Without the coordinator nobody is
+    // replaced.
     let coordinator = world.cluster.servers()[world.cluster.layout().coordinators[0]];
     let mut replicas = world.storage_servers("first").into_iter();
     let old = replicas.find(|server| server.get_value.process() != coordinator);
@@ -652,7 +657,8 @@ fn a_commit_whose_reply_is_lost_is_unknown_and_settled_and_both_fates_occur() {
 #[test]
 fn an_outage_is_a_wait_and_not_an_error() {
     let world = World::new(7, "double");
-    // One in a hundred read versions is refused while faults are on; a reboot of a process needs none.
+    // One in a hundred read versions is refused while faults are on; a reboot of a process needs
+    // none.
     world.cluster.set_faults_enabled(false);
     for process in world.cluster.servers() {
         world.kill(*process, KillKind::RebootProcess);
@@ -705,7 +711,8 @@ fn as_many_machines_can_be_lost_as_leave_a_replica_and_what_they_held_is_copied(
     for seed in 0..3 {
         let world = World::new(seed, "triple");
         let mut lost = 0;
-        // All zones are asked for, some seconds apart, so that there is time to copy: none of them may take data with it.
+        // All zones are asked for, some seconds apart, so that there is time to copy: none of them
+        // may take data with it.
         for zone in world.cluster.zones() {
             world.sleep(80.0);
             let killed = world

@@ -1,4 +1,5 @@
-//! Two regions: one has all roles, and when it is gone the other takes over without losing anything.
+//! Two regions: one has all roles, and when it is gone the other takes over without losing
+//! anything.
 
 use bytes::Bytes;
 use shaketable_cluster::client::Database;

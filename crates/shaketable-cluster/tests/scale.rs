@@ -1,6 +1,7 @@
 //! Big things stay possible: nothing here may cost the square of its size.
 //!
-//! There is no clock in these tests. What is linear takes seconds in a debug build; what were quadratic would take days.
+//! There is no clock in these tests. What is linear takes seconds in a debug build; what were
+//! quadratic would take days.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{Database, RangeLimits, Transaction};

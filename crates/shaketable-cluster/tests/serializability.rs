@@ -1,7 +1,9 @@
-//! Random clients on a cluster that is left alone, and the proof that what they saw was strictly serializable.
+//! Random clients on a cluster that is left alone, and the proof that what they saw was strictly
+//! serializable.
 //!
-//! `proof/` does the same to clusters that break. Here nothing does, so that the clients get in one another's way as much as they can, also on the
-//! clusters of one process that an ordinary program has. `SHAKETABLE_SEEDS=5000` checks as many seeds.
+//! `proof/` does the same to clusters that break. Here nothing does, so that the clients get in one
+//! another's way as much as they can, also on the clusters of one process that an ordinary program
+//! has. `SHAKETABLE_SEEDS=5000` checks as many seeds.
 
 use shaketable_cluster::checker::{History, Notebook, Proof, RandomClient, verify};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};

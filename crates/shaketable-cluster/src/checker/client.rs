@@ -1,13 +1,15 @@
 //! A client that tries everything.
 //!
-//! It makes random transactions over a few keys, so that clients get in one another's way: reads of every kind,
-//! serializable and snapshot, mutations of every kind, explicit conflict ranges, options that change what reads see, attempts
-//! that fail and are tried again. All its randomness comes from one stream of the kernel.
+//! It makes random transactions over a few keys, so that clients get in one another's way: reads of
+//! every kind, serializable and snapshot, mutations of every kind, explicit conflict ranges,
+//! options that change what reads see, attempts that fail and are tried again. All its randomness
+//! comes from one stream of the kernel.
 //!
-//! It leaves out what would take the promise back that the checkers verify (writes without conflict ranges), and where
-//! FoundationDB itself, which the client follows, does not look like a plain map: a versionstamp makes keys unreadable; key
-//! selectors still count a key that the same transaction has cleared with `COMPARE_AND_CLEAR`; and a reverse read whose begin
-//! is before the empty key takes the shards for empty that it has not reached.
+//! It leaves out what would take the promise back that the checkers verify (writes without conflict
+//! ranges), and where FoundationDB itself, which the client follows, does not look like a plain
+//! map: a versionstamp makes keys unreadable; key selectors still count a key that the same
+//! transaction has cleared with `COMPARE_AND_CLEAR`; and a reverse read whose begin is before the
+//! empty key takes the shards for empty that it has not reached.
 
 use super::{Notebook, ObservedTransaction};
 use crate::client::{ConflictRangeKind, Database, RangeLimits};

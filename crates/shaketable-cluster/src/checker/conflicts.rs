@@ -1,5 +1,5 @@
-//! The resolvers' promise, read off the history alone: a committed transaction's read conflict ranges were not written
-//! between its read version and its own place in the order.
+//! The resolvers' promise, read off the history alone: a committed transaction's read conflict
+//! ranges were not written between its read version and its own place in the order.
 
 use super::{Committed, Violation};
 use crate::proto::{KeyRange, Versionstamp};

@@ -6,12 +6,14 @@ use crate::proto::{
 };
 use shaketable_kernel::Time;
 
-/// One attempt: everything between the start of a transaction, or `on_error`, and the end of its commit.
+/// One attempt: everything between the start of a transaction, or `on_error`, and the end of its
+/// commit.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// Unique in the run. An attempt that writes also writes [`Observation::marker`].
     pub attempt: u64,
-    /// When the read version was asked for, when it was there, and what it was. `None` if nothing asked for it.
+    /// When the read version was asked for, when it was there, and what it was. `None` if nothing
+    /// asked for it.
     pub read_version: Option<(Time, Time, Version)>,
     /// The calls, in order.
     pub steps: Vec<Step>,
@@ -50,7 +52,8 @@ impl Outcome {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A set, an atomic operation or a versionstamped one; `key` and `operand` as the application passed them.
+    /// A set, an atomic operation or a versionstamped one; `key` and `operand` as the application
+    /// passed them.
     Mutate {
         /// What was done.
         kind: MutationKind,

@@ -1,8 +1,10 @@
 //! A transaction that writes down what is done with it.
 //!
-//! Whatever a client does through an [`ObservedTransaction`] becomes [`Observation`]s in the [`Notebook`] of the run, one per attempt, so
-//! that any workload can be proved and not only those that were written for the proof. It has the calls that the proof understands, and leaves the rest out: what takes
-//! a promise back that is to be proved (writes without conflict ranges, risky reads) has no place here.
+//! Whatever a client does through an [`ObservedTransaction`] becomes [`Observation`]s in the
+//! [`Notebook`] of the run, one per attempt, so that any workload can be proved and not only those
+//! that were written for the proof. It has the calls that the proof understands, and leaves the
+//! rest out: what takes a promise back that is to be proved (writes without conflict ranges, risky
+//! reads) has no place here.
 
 use super::{Observation, Outcome, Read, Step};
 use crate::client::{ConflictRangeKind, Database, Pending, RangeLimits, Transaction};
@@ -326,8 +328,8 @@ impl ObservedTransaction {
 }
 
 impl Read {
-    /// Whether FoundationDB's conflict ranges do not cover what the read depends on: an empty range whose selectors walk outwards adds none for
-    /// where they walk.
+    /// Whether FoundationDB's conflict ranges do not cover what the read depends on: an empty range
+    /// whose selectors walk outwards adds none for where they walk.
     fn is_unprotected(&self) -> bool {
         match self {
             Read::GetRange {

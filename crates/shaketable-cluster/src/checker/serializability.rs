@@ -1,9 +1,10 @@
 //! Serializability, in the order that the history gives.
 //!
-//! One walk through the history keeps the database of each moment as a [`Model`]. On its way it meets each attempt twice:
-//! at its read version, where all its reads must hold, and, if it committed, at its place in the order, where
-//! those reads must hold again that are not snapshot reads. There its calls, done one after the other on the map, must also
-//! leave what its mutations leave.
+//! One walk through the history keeps the database of each moment as a [`Model`]. On its way it
+//! meets each attempt twice: at its read version, where all its reads must hold, and, if it
+//! committed, at its place in the order, where those reads must hold again that are not snapshot
+//! reads. There its calls, done one after the other on the map, must also leave what its mutations
+//! leave.
 
 use super::model::{Changes, Model};
 use super::{Committed, Fates, Observation, Outcome, Proof, Step, Violation};
@@ -190,8 +191,8 @@ struct Contradiction {
     found: String,
 }
 
-/// Does the calls of an attempt one after the other and compares the reads that `counts` chooses by whether they are
-/// snapshot reads, until the first contradiction.
+/// Does the calls of an attempt one after the other and compares the reads that `counts` chooses by
+/// whether they are snapshot reads, until the first contradiction.
 fn replay(
     model: &mut Model,
     stamp: Versionstamp,

@@ -1,11 +1,12 @@
 //! Killing parts of a cluster, and what stops one from killing too much.
 //!
-//! FoundationDB's simulator never destroys data that no database could be expected to keep. Before it kills it asks
-//! whether what is left still holds a copy of everything, and if not, it reboots instead. So does this:
+//! FoundationDB's simulator never destroys data that no database could be expected to keep. Before
+//! it kills it asks whether what is left still holds a copy of everything, and if not, it reboots
+//! instead. So does this:
 //!
 //! * a majority of the coordinators is protected for the whole run;
-//! * the zones that have lost their disks, and whose data has not been copied elsewhere yet, stay fewer than
-//!   the replicas;
+//! * the zones that have lost their disks, and whose data has not been copied elsewhere yet, stay
+//!   fewer than the replicas;
 //! * nothing is lost while a shard may have fewer replicas than it should;
 //! * so many zones stay alive that all replicas find a place;
 //! * while faults are off nothing is killed, except that a single process may be rebooted.
@@ -35,7 +36,8 @@ pub(super) struct Losses {
     protected: Vec<ProcessId>,
     /// Zones that will never come back.
     dead_zones: RefCell<BTreeSet<String>>,
-    /// Zones whose disks were lost: the storage servers that were there, and the generation at that time.
+    /// Zones whose disks were lost: the storage servers that were there, and the generation at that
+    /// time.
     lost_zones: RefCell<BTreeMap<String, (Vec<Tag>, Epoch)>>,
 }
 
@@ -60,7 +62,8 @@ impl Cluster {
         self.kill_drawing(target, kind, &self.losses().stream)
     }
 
-    /// The same, for one that has random draws of its own: how long a reboot takes is drawn from there.
+    /// The same, for one that has random draws of its own: how long a reboot takes is drawn from
+    /// there.
     pub fn kill_drawing(
         &self,
         target: &Target,
@@ -158,7 +161,8 @@ impl Cluster {
         if !controller.is_replicated() {
             return false;
         }
-        // What was copied elsewhere since, and is no longer in the logs' generation, is not at risk.
+        // What was copied elsewhere since, and is no longer in the logs' generation, is not at
+        // risk.
         losses.lost_zones.borrow_mut().retain(|_, (tags, epoch)| {
             let core = controller.core();
             generation.epoch <= *epoch || core.storages.iter().any(|(tag, _)| tags.contains(tag))

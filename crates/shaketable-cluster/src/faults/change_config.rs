@@ -1,5 +1,5 @@
-//! ChangeConfig: the configuration of the database changes while it is used. Its presence keeps the automatic
-//! fault workloads away.
+//! ChangeConfig: the configuration of the database changes while it is used. Its presence keeps the
+//! automatic fault workloads away.
 
 use super::{BadOption, Context, Options};
 use crate::server::layout::Configuration;

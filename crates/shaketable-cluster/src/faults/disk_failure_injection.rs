@@ -1,4 +1,5 @@
-//! DiskFailureInjection: disks become slow. Injected automatically it injects nothing, but keeps the start phase alive.
+//! DiskFailureInjection: disks become slow. Injected automatically it injects nothing, but keeps
+//! the start phase alive.
 
 use super::{BadOption, Context, Options};
 use shaketable_kernel::Stream;

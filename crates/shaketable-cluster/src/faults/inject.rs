@@ -6,8 +6,9 @@ use super::{
 };
 use shaketable_kernel::Stream;
 
-/// Draws the fault workloads to add to a test. `present` are those the test file names: each makes another one of
-/// its kind less likely, and some keep all others away. `disabled` are names that the file excludes.
+/// Draws the fault workloads to add to a test. `present` are those the test file names: each makes
+/// another one of its kind less likely, and some keep all others away. `disabled` are names that
+/// the file excludes.
 pub fn inject(random: &Stream, present: &[FaultWorkload], disabled: &[&str]) -> Vec<FaultWorkload> {
     if present.iter().any(FaultWorkload::disables_injection) || disabled.contains(&"all") {
         return Vec::new();

@@ -97,7 +97,8 @@ impl RandomClogging {
     }
 }
 
-/// The address of every process, testers included. An address with many processes is picked more often.
+/// The address of every process, testers included. An address with many processes is picked more
+/// often.
 fn addresses(context: &Context) -> Vec<IpAddr> {
     let kernel = context.kernel();
     kernel

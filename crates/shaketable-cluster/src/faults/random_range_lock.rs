@@ -1,5 +1,5 @@
-//! RandomRangeLock: ranges of keys are locked against writes for a while; writers are told 1242. Does nothing unless the
-//! knob `enable_read_lock_on_range` is set.
+//! RandomRangeLock: ranges of keys are locked against writes for a while; writers are told 1242.
+//! Does nothing unless the knob `enable_read_lock_on_range` is set.
 
 use super::{BadOption, Context, Options};
 use crate::server::metadata::RANGE_LOCK_PREFIX;

@@ -9,7 +9,8 @@ use shaketable_kernel::{KillKind, Stream};
 pub struct TargetedKill {
     /// When, in seconds.
     pub kill_at: f64,
-    /// The role: `master`, `commitproxy`, `grvproxy`, `resolver`, `tlog`, `storage`, `clustercontroller`.
+    /// The role: `master`, `commitproxy`, `grvproxy`, `resolver`, `tlog`, `storage`,
+    /// `clustercontroller`.
     pub machine_to_kill: String,
     /// Whether it comes back.
     pub reboot: bool,

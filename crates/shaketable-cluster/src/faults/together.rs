@@ -7,12 +7,14 @@ use shaketable_kernel::{Priority, ProcessId, Task};
 /// The API version of the database handle that the workloads share.
 const API_VERSION: i32 = 740;
 
-/// Starts fault workloads of these names side by side on a process, which must be none of the servers'. All take what they know of
-/// the same options. The task ends with the slowest of them; dropping it ends them all.
+/// Starts fault workloads of these names side by side on a process, which must be none of the
+/// servers'. All take what they know of the same options. The task ends with the slowest of them;
+/// dropping it ends them all.
 ///
 /// # Panics
 ///
-/// If there is no workload of a name, or if it cannot read an option: both are mistakes of the caller's.
+/// If there is no workload of a name, or if it cannot read an option: both are mistakes of the
+/// caller's.
 pub fn start_together(
     cluster: &Cluster,
     process: ProcessId,

@@ -1,10 +1,10 @@
 //! The commit proxy: takes transactions from clients to the logs.
 //!
-//! Transactions are collected into batches. Batches run as a pipeline of five steps: a version from the
-//! sequencer; verdicts from the resolvers; then, in the order of versions, everything that depends on
-//! metadata (who is locked out, which storage servers hear of which mutation); durability on all
-//! logs; the report to the sequencer. Only then are clients answered: whoever asks for a read
-//! version after an answer sees the commit.
+//! Transactions are collected into batches. Batches run as a pipeline of five steps: a version from
+//! the sequencer; verdicts from the resolvers; then, in the order of versions, everything that
+//! depends on metadata (who is locked out, which storage servers hear of which mutation);
+//! durability on all logs; the report to the sequencer. Only then are clients answered: whoever
+//! asks for a read version after an answer sees the commit.
 //!
 //! A proxy that loses contact with any of the others ends, without answering: what became of its
 //! transactions is for the recovery to decide, and for clients to find out.
@@ -68,7 +68,8 @@ pub struct CommitProxyHandle {
     pub failure: Endpoint<WaitFailure>,
 }
 
-/// What becomes of a transaction: `Ok(None)` if it commits, else the read ranges that conflict, or an error.
+/// What becomes of a transaction: `Ok(None)` if it commits, else the read ranges that conflict, or
+/// an error.
 type Fate = Result<Option<Vec<u32>>, Error>;
 
 type CommitReply = Reply<<Commit as shaketable_kernel::Request>::Reply>;
@@ -613,7 +614,8 @@ fn fill_versionstamps(transaction: &mut CommitTransaction, version: Version, ind
     }
 }
 
-/// Gives each resolver its part of a range. Nearly every range is a single key, so it goes to one of them as it is.
+/// Gives each resolver its part of a range. Nearly every range is a single key, so it goes to one
+/// of them as it is.
 fn distribute(
     resolvers: &[(Key, ResolverInterface)],
     mut range: KeyRange,

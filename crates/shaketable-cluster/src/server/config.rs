@@ -26,8 +26,8 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// One process with one replica, for a database inside an ordinary program; `instant` leaves all
-    /// artificial waits out.
+    /// One process with one replica, for a database inside an ordinary program; `instant` leaves
+    /// all artificial waits out.
     pub fn single_process(instant: bool) -> ClusterConfig {
         ClusterConfig {
             layout: Layout::single_process(),
@@ -39,8 +39,8 @@ impl ClusterConfig {
         }
     }
 
-    /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the knobs
-    /// are drawn too. Fails with the word of a `configure` command that nobody knows.
+    /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the
+    /// knobs are drawn too. Fails with the word of a `configure` command that nobody knows.
     pub fn simulation(
         kernel: &Kernel,
         options: &LayoutOptions,
@@ -63,8 +63,8 @@ impl ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// The same, but worse than production: what clients see rarely even under faults they see all the time, while faults
-    /// are on. Everything stays legal.
+    /// The same, but worse than production: what clients see rarely even under faults they see all
+    /// the time, while faults are on. Everything stays legal.
     pub fn under_stress(mut self) -> ClusterConfig {
         self.stress = true;
         crate::stress::set_knobs(&mut self.knobs);

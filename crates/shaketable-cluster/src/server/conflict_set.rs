@@ -1,11 +1,11 @@
 //! What a resolver remembers: for every key, the newest version that wrote it.
 //!
 //! The history is a step function over the key space: sorted boundaries, each with the version of
-//! the segment that begins there. A transaction conflicts when a segment that one of its read ranges
-//! touches is newer than its read version. Segments live in small sorted chunks that know their own
-//! maximum, so that a read over a wide range looks at one number per chunk and not at every key that
-//! was written lately. Segments older than the window are merged away once the set has doubled: the
-//! cost per write stays constant.
+//! the segment that begins there. A transaction conflicts when a segment that one of its read
+//! ranges touches is newer than its read version. Segments live in small sorted chunks that know
+//! their own maximum, so that a read over a wide range looks at one number per chunk and not at
+//! every key that was written lately. Segments older than the window are merged away once the set
+//! has doubled: the cost per write stays constant.
 //!
 //! A batch is resolved as FoundationDB does it: first every transaction against the history, then,
 //! in order, against the writes of those before it in the same batch. The difference shows in what
@@ -52,7 +52,8 @@ pub struct ConflictSet {
 }
 
 impl ConflictSet {
-    /// A history in which everything was last written at `version`: what a new generation starts with.
+    /// A history in which everything was last written at `version`: what a new generation starts
+    /// with.
     pub fn new(version: Version) -> ConflictSet {
         ConflictSet {
             history: Segments::new(version),
@@ -62,8 +63,8 @@ impl ConflictSet {
         }
     }
 
-    /// Resolves a batch at `version` and adds the writes of those that may commit. Transactions that
-    /// read before `oldest` are too old.
+    /// Resolves a batch at `version` and adds the writes of those that may commit. Transactions
+    /// that read before `oldest` are too old.
     pub fn resolve(
         &mut self,
         version: Version,
@@ -195,8 +196,8 @@ impl Segments {
         )
     }
 
-    /// The same for a key that is not before the beginning of a segment already found. Most ranges are a single key,
-    /// whose end is near.
+    /// The same for a key that is not before the beginning of a segment already found. Most ranges
+    /// are a single key, whose end is near.
     fn find_after(&self, chunk: usize, index: usize, key: &SmallKey) -> (usize, usize) {
         let begins_before = |next: &Chunk| next.segments[0].0 <= *key;
         if self.chunks.get(chunk + 1).is_some_and(begins_before) {

@@ -1,8 +1,8 @@
 //! The cluster controller: watches over the generation and begins the next one.
 //!
-//! It tells clients and servers who plays which role, and when a role of the current generation fails
-//! it starts a recovery (see [`crate::server::recovery`]). It keeps nothing of its own: a new controller
-//! reads what it needs from the coordinators and the logs.
+//! It tells clients and servers who plays which role, and when a role of the current generation
+//! fails it starts a recovery (see [`crate::server::recovery`]). It keeps nothing of its own: a new
+//! controller reads what it needs from the coordinators and the logs.
 
 use crate::knobs::Knobs;
 use crate::proto::{ClientDbInfo, OpenDatabase};
@@ -174,7 +174,8 @@ impl Controller {
         self.0.distributor.borrow().as_ref()?.upgrade()
     }
 
-    /// Whether every shard is known to have all its replicas, as of the last look in this generation.
+    /// Whether every shard is known to have all its replicas, as of the last look in this
+    /// generation.
     pub fn is_replicated(&self) -> bool {
         self.0.replicated.get()
     }
@@ -289,8 +290,8 @@ impl Controller {
         self.broadcast();
     }
 
-    /// Tells the servers of the newest generation. A real controller tells a few, who tell the others: those behind one
-    /// that is dead hear of it when that one has been given up.
+    /// Tells the servers of the newest generation. A real controller tells a few, who tell the
+    /// others: those behind one that is dead hear of it when that one has been given up.
     fn broadcast(&self) {
         let kernel = self.0.around.env.kernel();
         let servers = &self.0.around.servers;
@@ -372,7 +373,8 @@ async fn wait_for_failure(env: &Env, from: ProcessId, endpoint: &Endpoint<WaitFa
         let silent = kernel.on_failed(from, endpoint.process());
         match first_of(endpoint.request_reliably(from, WaitFailure), silent).await {
             First::Left(Ok(()) | Err(Disconnected::Refused)) | First::Right(()) => return,
-            // The connection may have broken while the role lives: ask again, and hear of it if it does not.
+            // The connection may have broken while the role lives: ask again, and hear of it if it
+            // does not.
             First::Left(Err(Disconnected::MaybeDelivered)) => {}
         }
     }

@@ -1,11 +1,12 @@
 //! Coordinators: the few processes that remember which generation counts.
 //!
-//! Together they are one register, written by one cluster controller at a time: whoever reads with the highest
-//! ballot has the only right to write, and a write counts when a majority has it on disk. Two controllers
-//! that both believe to lead can therefore not both begin a generation.
+//! Together they are one register, written by one cluster controller at a time: whoever reads with
+//! the highest ballot has the only right to write, and a write counts when a majority has it on
+//! disk. Two controllers that both believe to lead can therefore not both begin a generation.
 //!
-//! A coordinator that comes back without its disk has forgotten what it promised, and what a majority may have relied on. It takes
-//! no part any more: the others that were never wiped are a majority, see [`crate::kill`].
+//! A coordinator that comes back without its disk has forgotten what it promised, and what a
+//! majority may have relied on. It takes no part any more: the others that were never wiped are a
+//! majority, see [`crate::kill`].
 
 use crate::proto::{StorageInterface, Version};
 use crate::server::election::{HasLeaderFailed, opinion_endpoint};
@@ -36,7 +37,8 @@ pub struct CoreState {
     pub storages: Vec<(Tag, ProcessId)>,
     /// The generations so far.
     pub beginnings: Vec<Beginning>,
-    /// The version with which the current generation began, and when: its versions follow the clock.
+    /// The version with which the current generation began, and when: its versions follow the
+    /// clock.
     pub began_with: Version,
     /// When it began.
     pub began_at: Time,
@@ -62,7 +64,8 @@ pub struct ReadState {
 /// What a coordinator knows.
 #[derive(Clone, Debug)]
 pub struct ReadStateReply {
-    /// Whether the asker now has the right to write: only if its ballot is greater than every one before.
+    /// Whether the asker now has the right to write: only if its ballot is greater than every one
+    /// before.
     pub granted: bool,
     /// The highest ballot it has seen.
     pub promised: u64,

@@ -1,12 +1,15 @@
-//! The disk queue: where a transaction log writes, and why one commit in a hundred takes more than a second.
+//! The disk queue: where a transaction log writes, and why one commit in a hundred takes more than
+//! a second.
 //!
-//! FoundationDB's log writes pages to two files in turn. A file that is full is changed for the other one if
-//! that has been popped, else it grows. In a simulation a file that changes its length holds back the next write for up to
-//! two seconds, as a file system may, and with it every commit. Queues grow by their own size, so this happens
-//! whenever the load of a log rises, and ceases when the files are large enough.
+//! FoundationDB's log writes pages to two files in turn. A file that is full is changed for the
+//! other one if that has been popped, else it grows. In a simulation a file that changes its length
+//! holds back the next write for up to two seconds, as a file system may, and with it every commit.
+//! Queues grow by their own size, so this happens whenever the load of a log rises, and ceases when
+//! the files are large enough.
 //!
-//! Nothing is stored here: what a log holds is [`LogDisk`](crate::server::log::LogDisk). This is the length of the files alone, and the time
-//! they cost. One queue serves all generations of logs on a process, and survives its reboots.
+//! Nothing is stored here: what a log holds is [`LogDisk`](crate::server::log::LogDisk). This is
+//! the length of the files alone, and the time they cost. One queue serves all generations of logs
+//! on a process, and survives its reboots.
 
 use crate::proto::Version;
 use crate::server::env::Env;

@@ -64,7 +64,8 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
     LogBatch::new(0, FIRST_VERSION, entries)
 }
 
-/// The first servers that are in different zones, as many as there are replicas and as many in each region.
+/// The first servers that are in different zones, as many as there are replicas and as many in each
+/// region.
 fn spread(env: &Env, layout: &Layout, servers: &[(Tag, ProcessId)]) -> Vec<Tag> {
     let count = layout.configuration.storage_replicas;
     let in_region = count / layout.regions.len().max(1);

@@ -1,8 +1,9 @@
 //! Election: how a cluster gets another controller when it has lost its own.
 //!
-//! Coordinators watch the controller. When a majority of them has lost sight of it, one of those that noticed
-//! asks the fittest process it can reach to lead. Two may do so at once; then the later one leads and the
-//! other steps down. That is harmless: what a controller does counts only if the coordinators' register says so.
+//! Coordinators watch the controller. When a majority of them has lost sight of it, one of those
+//! that noticed asks the fittest process it can reach to lead. Two may do so at once; then the
+//! later one leads and the other steps down. That is harmless: what a controller does counts only
+//! if the coordinators' register says so.
 
 use crate::server::controller::Surroundings;
 use crate::server::layout::Fitness;

@@ -1,4 +1,5 @@
-//! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to write down what commits.
+//! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to
+//! write down what commits.
 
 use crate::history::History;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
@@ -87,9 +88,9 @@ impl Env {
         self.0.instant
     }
 
-    /// Whether buggify strikes here and now. A site is active in a quarter of the runs, and an active
-    /// site strikes a quarter of the times. Each site has its own random stream, so that a new site
-    /// changes nothing about the others.
+    /// Whether buggify strikes here and now. A site is active in a quarter of the runs, and an
+    /// active site strikes a quarter of the times. Each site has its own random stream, so that a
+    /// new site changes nothing about the others.
     pub fn buggify(&self, site: &'static str) -> bool {
         self.buggify_with_chance(site, BUGGIFY_CHANCE)
     }
@@ -150,7 +151,8 @@ impl Env {
         self.0.faults_enabled.set(enabled);
     }
 
-    /// For how much of the time since then no commit batch was under way. While one is, that time stands still.
+    /// For how much of the time since then no commit batch was under way. While one is, that time
+    /// stands still.
     pub fn quiet_seconds_since(&self, then: Time) -> f64 {
         let Quiet { from, until } = self.0.quiet.get();
         let until = until.unwrap_or_else(|| self.0.kernel.now());
@@ -179,7 +181,8 @@ impl Env {
         self.0.stalls.borrow_mut().insert(process, until);
     }
 
-    /// Takes as long as the disk of a process takes to write and to sync; the writing so many seconds.
+    /// Takes as long as the disk of a process takes to write and to sync; the writing so many
+    /// seconds.
     pub async fn sync_disk(&self, process: ProcessId, writing: f64) {
         if self.0.instant {
             return;

@@ -1,10 +1,10 @@
 //! The GRV proxy: read versions.
 //!
-//! Requests are collected into batches. A batch takes the newest committed version from the sequencer
-//! and, unless all of it may take the risk, proves with the logs that no recovery has ended this
-//! generation, for only then is nothing newer committed elsewhere. The proof holds for a moment: a recovery
-//! takes at least `required_min_recovery_duration` after it has locked the logs, so a proof younger
-//! than that is as good as a new one.
+//! Requests are collected into batches. A batch takes the newest committed version from the
+//! sequencer and, unless all of it may take the risk, proves with the logs that no recovery has
+//! ended this generation, for only then is nothing newer committed elsewhere. The proof holds for a
+//! moment: a recovery takes at least `required_min_recovery_duration` after it has locked the logs,
+//! so a proof younger than that is as good as a new one.
 
 use crate::error::Error;
 use crate::proto::{GetReadVersion, GrvProxyInterface, ReadVersion, TransactionPriority};
@@ -148,7 +148,8 @@ impl GrvProxy {
             return Ok(());
         }
         let process = self.role.process();
-        // A recovery may have missed some logs: all must answer, so that one it has locked is among them.
+        // A recovery may have missed some logs: all must answer, so that one it has locked is among
+        // them.
         let logs = self.spec.logs.iter();
         let proofs: Vec<_> = logs
             .map(|log| log.confirm.request_reliably(process, ConfirmEpochLive))

@@ -1,7 +1,7 @@
 //! What a cluster is made of: datacenters, machines, processes, and how many of each role.
 //!
-//! A seed draws a layout the way FoundationDB's simulator does; a test file may force parts of it. A
-//! layout is a plain description; [`crate::cluster::Cluster`] builds it.
+//! A seed draws a layout the way FoundationDB's simulator does; a test file may force parts of it.
+//! A layout is a plain description; [`crate::cluster::Cluster`] builds it.
 
 use crate::proto::{Key, Mutation, MutationKind, Value};
 use crate::server::metadata::Metadata;
@@ -24,10 +24,11 @@ pub struct Layout {
     pub configuration: Configuration,
     /// Where shards begin, beside the empty key.
     pub boundaries: Vec<Key>,
-    /// System rows that the database has from the beginning, beside those that describe the cluster.
+    /// System rows that the database has from the beginning, beside those that describe the
+    /// cluster.
     pub first_rows: &'static [(&'static [u8], &'static [u8])],
-    /// The datacenters of the regions, the preferred one first; none if there is but one region. The other datacenters
-    /// are satellites, which keep logs alone.
+    /// The datacenters of the regions, the preferred one first; none if there is but one region.
+    /// The other datacenters are satellites, which keep logs alone.
     pub regions: Vec<String>,
 }
 
@@ -138,8 +139,8 @@ impl Configuration {
             .collect()
     }
 
-    /// Changes it as a `configure` command says: `double`, `logs=5`, `commit_proxies=2`…. Says which
-    /// word it does not know.
+    /// Changes it as a `configure` command says: `double`, `logs=5`, `commit_proxies=2`…. Says
+    /// which word it does not know.
     pub fn configure(&mut self, command: &str) -> Result<(), String> {
         for word in command.split_whitespace() {
             let replicas = match word {
@@ -213,10 +214,10 @@ const NO_DIFFERENCE: &[&str] = &[
     "blob_granules_enabled",
 ];
 
-/// The first rows behind the user's keys in a real database of one process: a GRV proxy notes that the
-/// old client settings have been migrated, and the storage server's arrival leaves a random id. A
-/// selector that runs off the user's keys runs over them, and a storage server counts their bytes, so
-/// they decide how many of the user's rows fit into the reply.
+/// The first rows behind the user's keys in a real database of one process: a GRV proxy notes that
+/// the old client settings have been migrated, and the storage server's arrival leaves a random id.
+/// A selector that runs off the user's keys runs over them, and a storage server counts their
+/// bytes, so they decide how many of the user's rows fit into the reply.
 const FIRST_ROWS: &[(&[u8], &[u8])] = &[
     (b"\xff\x02/fdbClientInfo/migrated/", b"1"),
     (

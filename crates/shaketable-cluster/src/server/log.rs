@@ -1,11 +1,11 @@
 //! The transaction log: makes versions durable and hands them to storage servers.
 //!
 //! Every log of a generation receives every version, in order, and a commit counts when all of them
-//! have it on disk. A log is *locked* by the recovery that ends its generation: from then on it accepts
-//! nothing, and what it holds on disk decides which commits in flight have happened.
+//! have it on disk. A log is *locked* by the recovery that ends its generation: from then on it
+//! accepts nothing, and what it holds on disk decides which commits in flight have happened.
 //!
-//! What survives a reboot is [`LogDisk`]. A log that comes back belongs to a generation that is over; it
-//! can be locked and read, never written.
+//! What survives a reboot is [`LogDisk`]. A log that comes back belongs to a generation that is
+//! over; it can be locked and read, never written.
 
 use crate::proto::{MutationKind, Version};
 use crate::server::disk_queue::DiskQueue;
@@ -105,8 +105,8 @@ impl LogDisk {
         }
     }
 
-    /// Whether a storage server that has everything up to a version can still be sent the rest. A new
-    /// server has missed nothing.
+    /// Whether a storage server that has everything up to a version can still be sent the rest. A
+    /// new server has missed nothing.
     fn can_serve_after(&self, version: Version) -> bool {
         version == 0 || version >= self.discarded
     }
@@ -328,9 +328,9 @@ impl Log {
         subscriber.send(&self.role, &self.disk.borrow(), true);
     }
 
-    /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage server asks for every
-    /// update, and the question must arrive. Says whether there are such. There is no question really, only a look at
-    /// whether it could have come.
+    /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage
+    /// server asks for every update, and the question must arrive. Says whether there are such.
+    /// There is no question really, only a look at whether it could have come.
     fn send_to_all(&mut self) -> bool {
         if self.locked {
             return false;
@@ -410,8 +410,8 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
     }
 }
 
-/// Sends to storage servers whose questions did not arrive, until none is left. When the next batch is durable they are
-/// looked at again anyway.
+/// Sends to storage servers whose questions did not arrive, until none is left. When the next batch
+/// is durable they are looked at again anyway.
 async fn send_later(role: Role, log: Weak<RefCell<Log>>) {
     loop {
         role.env().kernel().sleep(SEND_AGAIN).await;

@@ -1,8 +1,8 @@
 //! The messages between servers.
 //!
-//! Clients never see these. As everywhere, a message that is not answered because its receiver died,
-//! or gave its role up, is the kernel's `Disconnected` and nothing else: no message here says "I am
-//! no longer who you think".
+//! Clients never see these. As everywhere, a message that is not answered because its receiver
+//! died, or gave its role up, is the kernel's `Disconnected` and nothing else: no message here says
+//! "I am no longer who you think".
 
 use crate::proto::{KeyRange, Mutation, StorageInterface, Value, Version};
 use crate::server::conflict_set::{ResolveTransaction, Verdict};
@@ -229,8 +229,8 @@ impl Request for SubscribeLog {
     type Reply = Removed;
 }
 
-/// A storage server is told that the logs no longer have what it needs. That happens only to one that
-/// was taken off the list of storage servers: there is nothing left for it to do.
+/// A storage server is told that the logs no longer have what it needs. That happens only to one
+/// that was taken off the list of storage servers: there is nothing left for it to do.
 #[derive(Debug)]
 pub struct Removed;
 
@@ -351,7 +351,8 @@ impl Request for GetServerDbInfo {
 pub struct WaitShardsHeld {
     /// The range.
     pub range: KeyRange,
-    /// It must have heard of everything up to this version: what it held before may have been given up since.
+    /// It must have heard of everything up to this version: what it held before may have been given
+    /// up since.
     pub after: Version,
 }
 impl Request for WaitShardsHeld {

@@ -104,8 +104,8 @@ pub fn touches_metadata(mutation: &Mutation) -> bool {
     }
 }
 
-/// A copy of the metadata, with the shard map made of it. Every log and every proxy has one and most never change theirs, so
-/// clones are the same copy until one of them changes.
+/// A copy of the metadata, with the shard map made of it. Every log and every proxy has one and
+/// most never change theirs, so clones are the same copy until one of them changes.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata(Rc<Maps>);
 
@@ -131,7 +131,8 @@ impl Metadata {
         }
     }
 
-    /// Applies a mutation and says where it changed shards, if it did: see [`Metadata::shard_changes`]. Mutations of other keys change nothing.
+    /// Applies a mutation and says where it changed shards, if it did: see
+    /// [`Metadata::shard_changes`]. Mutations of other keys change nothing.
     pub fn apply(&mut self, mutation: &Mutation) -> Option<KeyRange> {
         if !touches_metadata(mutation) {
             return None;

@@ -1,7 +1,8 @@
 //! The key space cut into ranges, with a value for each: who holds which shard.
 //!
-//! A range ends where the next one begins. Every mutation asks for the range around its key, at the proxy and at each storage server that
-//! hears of it, while ranges come and go only when shards move; so they lie in one sorted vector and not in a tree.
+//! A range ends where the next one begins. Every mutation asks for the range around its key, at the
+//! proxy and at each storage server that hears of it, while ranges come and go only when shards
+//! move; so they lie in one sorted vector and not in a tree.
 
 use crate::data::key::ALL_END;
 use crate::proto::{Key, KeyRange};
@@ -28,7 +29,8 @@ impl<T> Default for RangeMap<T> {
 }
 
 impl<T> RangeMap<T> {
-    /// Sets the value of the range that begins with a key; if there is none, cuts the one around it.
+    /// Sets the value of the range that begins with a key; if there is none, cuts the one around
+    /// it.
     pub fn insert(&mut self, begin: Key, value: T) {
         let found_by = SmallKey::from(&*begin);
         let range = Range {

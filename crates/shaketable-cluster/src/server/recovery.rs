@@ -1,12 +1,14 @@
 //! Recovery: how one generation of the transaction system ends and the next begins.
 //!
-//! 1. Take the right to write from the coordinators. The ballot is the number of the new generation.
-//! 2. Lock enough logs of the old generation that it can never commit again. A commit was acknowledged
-//!    only if all logs had it, so the *recovery version*, the smallest newest version among the locked logs, keeps
-//!    everything that was acknowledged. What is beyond never happened.
-//! 3. Recruit the new generation. Its logs begin with everything the old ones still held, so that the old
-//!    ones are not needed again, and with an empty batch 100,000,000 versions later.
-//! 4. Write the new logs to the coordinators. From here on the new generation is the one that counts.
+//! 1. Take the right to write from the coordinators. The ballot is the number of the new
+//!    generation.
+//! 2. Lock enough logs of the old generation that it can never commit again. A commit was
+//!    acknowledged only if all logs had it, so the *recovery version*, the smallest newest version
+//!    among the locked logs, keeps everything that was acknowledged. What is beyond never happened.
+//! 3. Recruit the new generation. Its logs begin with everything the old ones still held, so that
+//!    the old ones are not needed again, and with an empty batch 100,000,000 versions later.
+//! 4. Write the new logs to the coordinators. From here on the new generation is the one that
+//!    counts.
 
 use crate::proto::{ClientDbInfo, Key, Version};
 use crate::server::commit_proxy::{CommitProxyHandle, CommitProxySpec};
@@ -59,8 +61,8 @@ impl From<crate::server::coordinator::Outvoted> for Interrupted {
     }
 }
 
-/// Ends the current generation, if there is one, and begins the next. `ballot` is the lowest number it may have, and
-/// grows.
+/// Ends the current generation, if there is one, and begins the next. `ballot` is the lowest number
+/// it may have, and grows.
 pub async fn recover(
     around: &Surroundings,
     from: ProcessId,
@@ -121,7 +123,8 @@ pub async fn recover(
     generation.core = core.clone();
     around.coordinators.write(from, epoch, core.clone()).await?;
     if let Some(history) = env.history() {
-        // All of them: recoveries before this one may have ended without knowing that they had succeeded.
+        // All of them: recoveries before this one may have ended without knowing that they had
+        // succeeded.
         for beginning in &core.beginnings {
             history.recover(beginning.version, beginning.recovery_version);
         }
@@ -394,7 +397,8 @@ impl Recovery<'_> {
         })
     }
 
-    /// Asks a process to play a role, at once. Whoever can no longer be reached is not waited for: others can play it.
+    /// Asks a process to play a role, at once. Whoever can no longer be reached is not waited for:
+    /// others can play it.
     fn ask(
         &self,
         process: ProcessId,
@@ -411,8 +415,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Processes for roles among the fittest, beginning at an offset so that roles spread. Where there are
-    /// not enough, a process plays several.
+    /// Processes for roles among the fittest, beginning at an offset so that roles spread. Where
+    /// there are not enough, a process plays several.
     fn places(&self, fitness: Fitness, count: usize, offset: usize) -> Vec<ProcessId> {
         let candidates = self.candidates(fitness);
         let best = candidates.first().map_or(0, |(fitness, _)| *fitness);
@@ -426,7 +430,8 @@ impl Recovery<'_> {
             .collect()
     }
 
-    /// Reachable processes with their fitness, fittest first. The one this runs on is always among them.
+    /// Reachable processes with their fitness, fittest first. The one this runs on is always among
+    /// them.
     fn candidates(&self, fitness: Fitness) -> Vec<(u32, ProcessId)> {
         let kernel = self.around.env.kernel();
         let reachable = |process: &&ProcessId| {
@@ -440,7 +445,8 @@ impl Recovery<'_> {
             .filter(reachable)
             .copied()
             .collect();
-        // With two regions the first that is there has all roles; logs spill over to the satellites.
+        // With two regions the first that is there has all roles; logs spill over to the
+        // satellites.
         let regions = &self.around.layout.regions;
         let datacenter = |process: ProcessId| kernel.process(process).datacenter.clone();
         let home = regions
@@ -463,14 +469,16 @@ impl Recovery<'_> {
         candidates
     }
 
-    /// The datacenter of a process if it is one of two regions; nothing for all satellites together.
+    /// The datacenter of a process if it is one of two regions; nothing for all satellites
+    /// together.
     fn side(&self, process: ProcessId) -> Option<String> {
         let spec = self.around.env.kernel().process(process);
         let regions = &self.around.layout.regions;
         Some(spec.datacenter.clone()).filter(|datacenter| regions.contains(datacenter))
     }
 
-    /// Processes for the logs, in as many zones as there are replicas at least: whoever asks for fewer logs than replicas gets these.
+    /// Processes for the logs, in as many zones as there are replicas at least: whoever asks for
+    /// fewer logs than replicas gets these.
     fn log_places(&self, configuration: &Configuration) -> Result<Vec<ProcessId>, Interrupted> {
         let kernel = self.around.env.kernel();
         let wanted = configuration.logs.max(configuration.log_replicas);

@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 const ADD: i32 = 2;
 
-/// A client that numbers its transactions. Each writes its own key and counts itself; a transaction whose fate is
-/// unknown looks for its key before it tries again.
+/// A client that numbers its transactions. Each writes its own key and counts itself; a transaction
+/// whose fate is unknown looks for its key before it tries again.
 async fn count(
     kernel: Kernel,
     database: Database,

@@ -1,7 +1,7 @@
 //! The resolver: tells which transactions of a batch conflict.
 //!
-//! Batches are taken in the order of their versions, whatever the order of arrival. Beside verdicts a
-//! resolver passes on, from proxy to proxy, the transactions that change metadata.
+//! Batches are taken in the order of their versions, whatever the order of arrival. Beside verdicts
+//! a resolver passes on, from proxy to proxy, the transactions that change metadata.
 
 use crate::proto::Version;
 use crate::server::conflict_set::{ConflictSet, Verdict};

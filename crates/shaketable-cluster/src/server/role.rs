@@ -1,9 +1,9 @@
 //! A role: the tasks by which one process plays one part in a generation.
 //!
-//! A role ends in one of three ways: its process dies, its worker stops it because a newer generation
-//! has begun, or it gives itself up because it lost contact with a part of its generation. In each
-//! case its request streams close, and whoever waits for it, the cluster controller first of all,
-//! learns so from its broken [`WaitFailure`].
+//! A role ends in one of three ways: its process dies, its worker stops it because a newer
+//! generation has begun, or it gives itself up because it lost contact with a part of its
+//! generation. In each case its request streams close, and whoever waits for it, the cluster
+//! controller first of all, learns so from its broken [`WaitFailure`].
 
 use crate::server::env::Env;
 use pin_project_lite::pin_project;

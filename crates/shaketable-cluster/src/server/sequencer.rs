@@ -1,11 +1,11 @@
 //! The sequencer (FoundationDB's master): the one order of commit batches.
 //!
-//! It gives every batch a version and the version before it, and it knows the newest version that is
-//! durable on the logs. Versions follow the clock. A real cluster commits an empty batch every two
-//! seconds so that read versions advance while nobody writes; here an idle cluster does nothing, and
-//! the sequencer makes the version of the batch that would have been up when somebody asks for it.
-//! That is sound when no batch is under way: everything committed has a smaller version, everything
-//! to come gets a greater one.
+//! It gives every batch a version and the version before it, and it knows the newest version that
+//! is durable on the logs. Versions follow the clock. A real cluster commits an empty batch every
+//! two seconds so that read versions advance while nobody writes; here an idle cluster does
+//! nothing, and the sequencer makes the version of the batch that would have been up when somebody
+//! asks for it. That is sound when no batch is under way: everything committed has a smaller
+//! version, everything to come gets a greater one.
 
 use crate::proto::Version;
 use crate::server::messages::{

@@ -1,8 +1,9 @@
 //! A key for the ordered maps of servers: what is short lies in the map itself.
 //!
-//! Searching is most of what storage servers and resolvers do, and what a search costs is the way to the bytes of each key that it
-//! passes. So a key of up to 30 bytes, as nearly all are, lies beside its neighbours, and two of them are compared as
-//! numbers, eight bytes at a time, without a call. Longer ones are boxed. The order is that of the bytes in any case.
+//! Searching is most of what storage servers and resolvers do, and what a search costs is the way
+//! to the bytes of each key that it passes. So a key of up to 30 bytes, as nearly all are, lies
+//! beside its neighbours, and two of them are compared as numbers, eight bytes at a time, without a
+//! call. Longer ones are boxed. The order is that of the bytes in any case.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -16,7 +17,8 @@ pub struct SmallKey(Form);
 
 #[derive(Clone)]
 enum Form {
-    /// The bytes, zeros, and last the length: for keys that differ in nothing but zeros at the end it gives the order.
+    /// The bytes, zeros, and last the length: for keys that differ in nothing but zeros at the end
+    /// it gives the order.
     Short([u8; SHORT_MAX + 1]),
     Long(Box<[u8]>),
 }
@@ -101,7 +103,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Bytes of few kinds and lengths around the longest short one, so that many are equal for long.
+        /// Bytes of few kinds and lengths around the longest short one, so that many are equal for
+        /// long.
         #[test]
         fn keys_are_in_the_order_of_their_bytes(
             first in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..40),

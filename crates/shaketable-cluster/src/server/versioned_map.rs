@@ -5,12 +5,12 @@
 //! one look-up in a B-tree and a comparison. Clearing a range marks rows in place, so it allocates
 //! nothing however many keys it covers; the rows go when the clear leaves the window.
 //!
-//! The same marks make the map able to go *back*: [`VersionedMap::rollback`] undoes everything newer
-//! than a version inside the window. That is what a reboot does (what was not durable is gone) and
-//! what a recovery does to versions that the logs could not keep.
+//! The same marks make the map able to go *back*: [`VersionedMap::rollback`] undoes everything
+//! newer than a version inside the window. That is what a reboot does (what was not durable is
+//! gone) and what a recovery does to versions that the logs could not keep.
 //!
-//! Keys lie in the map (`SmallKey`) and values are boxed slices and not `Bytes`: half the size per row, and a row never
-//! pins the buffer of the transaction that wrote it.
+//! Keys lie in the map (`SmallKey`) and values are boxed slices and not `Bytes`: half the size per
+//! row, and a row never pins the buffer of the transaction that wrote it.
 
 use crate::data::atomic::Outcome;
 use crate::proto::Version;
@@ -41,8 +41,8 @@ struct Row {
     set_at: Version,
     gone_at: Version,
     value: Box<[u8]>,
-    /// Values before the newest, oldest first. Boxed because most rows have none, and every row pays for the
-    /// field.
+    /// Values before the newest, oldest first. Boxed because most rows have none, and every row
+    /// pays for the field.
     #[allow(clippy::box_collection)]
     older: Option<Box<VecDeque<OldValue>>>,
 }

@@ -1,8 +1,8 @@
 //! The worker: what runs on every server process, and plays the roles it is asked to play.
 //!
-//! When a process comes up its worker looks at the disk: a storage server continues, logs of earlier
-//! generations wait to be locked by a recovery. It follows the cluster controller to learn of generations, and
-//! stops the roles of those that are over.
+//! When a process comes up its worker looks at the disk: a storage server continues, logs of
+//! earlier generations wait to be locked by a recovery. It follows the cluster controller to learn
+//! of generations, and stops the roles of those that are over.
 
 use crate::proto::{GrvProxyInterface, Version};
 use crate::server::commit_proxy::{self, CommitProxyHandle, CommitProxySpec};
@@ -86,7 +86,8 @@ pub enum Recruited {
     Log(LogInterface, Endpoint<WaitFailure>),
     CommitProxy(CommitProxyHandle),
     GrvProxy(GrvProxyInterface, Endpoint<WaitFailure>),
-    /// The identity of the process's storage server: the one asked for, or one that was there already.
+    /// The identity of the process's storage server: the one asked for, or one that was there
+    /// already.
     Storage(Tag),
 }
 

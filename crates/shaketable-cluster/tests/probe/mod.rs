@@ -1,8 +1,9 @@
 //! The probe by which the embedded cluster is calibrated against FoundationDB's own simulator.
 //!
-//! Each client, 150 times: a pause (uniform, 0.2 s in the mean), a read version, a `get` of one of 20 keys, a
-//! `set`, a `commit`, with retries. The same workload, as a library that any host loads, is `examples/probe`.
-//! Latencies are summarised as the recorded ones are: a quantile is that of the median client.
+//! Each client, 150 times: a pause (uniform, 0.2 s in the mean), a read version, a `get` of one of
+//! 20 keys, a `set`, a `commit`, with retries. The same workload, as a library that any host loads,
+//! is `examples/probe`. Latencies are summarised as the recorded ones are: a quantile is that of
+//! the median client.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{Database, Transaction};

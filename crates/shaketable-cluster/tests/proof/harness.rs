@@ -1,7 +1,8 @@
 //! One seed, and many.
 //!
-//! A run is a cluster of a shape that the seed draws, with a few clients of one workload and with trouble for some simulated seconds. Clients work until the
-//! trouble is over and then once more: that must come to an end, soon. Then the workload looks at what it has left, everything is read
+//! A run is a cluster of a shape that the seed draws, with a few clients of one workload and with
+//! trouble for some simulated seconds. Clients work until the trouble is over and then once more:
+//! that must come to an end, soon. Then the workload looks at what it has left, everything is read
 //! once more, and all that was seen is held against the true order of commits.
 
 use crate::trouble;
@@ -31,7 +32,8 @@ const FAILURES_MAX: usize = 10;
 pub trait Workload: Sized + 'static {
     /// Its name, for reports.
     const NAME: &str;
-    /// Whether all that its clients do is written down, so that a sweep can be told to be too quiet.
+    /// Whether all that its clients do is written down, so that a sweep can be told to be too
+    /// quiet.
     const IS_OBSERVED: bool = true;
 
     /// A workload for some clients. Draws whatever is different from seed to seed.
@@ -234,7 +236,8 @@ fn run<W: Workload>(seed: u64) -> (Tally, u64) {
                 client.await;
             }
             workload.check(&clients[0]).await;
-            // Whatever is wrong in a part of the database that nobody looked at, the checkers see here.
+            // Whatever is wrong in a part of the database that nobody looked at, the checkers see
+            // here.
             let everything = async |transaction: &ObservedTransaction| {
                 let end = Bytes::from_static(b"\xff");
                 transaction.get_all(Bytes::new(), end).await.map(drop)

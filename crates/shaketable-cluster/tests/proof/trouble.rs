@@ -1,8 +1,10 @@
-//! What breaks a cluster in the proof: more in a few simulated seconds than FoundationDB's tests do in a minute.
+//! What breaks a cluster in the proof: more in a few simulated seconds than FoundationDB's tests do
+//! in a minute.
 //!
-//! A seed draws which of the fault workloads run and with which options. Beside them processes, machines and datacenters are killed in every way, and
-//! addresses are cut off from one another. In half of the runs processes come back sooner than FoundationDB's would: the more they
-//! are there, the more often they can die.
+//! A seed draws which of the fault workloads run and with which options. Beside them processes,
+//! machines and datacenters are killed in every way, and addresses are cut off from one another. In
+//! half of the runs processes come back sooner than FoundationDB's would: the more they are there,
+//! the more often they can die.
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::faults::start_together;
@@ -10,7 +12,8 @@ use shaketable_cluster::kill::Target;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessSpec, Stream, Task};
 
-/// The fault workloads that may take part. RandomRangeLock does nothing unless buggify has drawn its knob.
+/// The fault workloads that may take part. RandomRangeLock does nothing unless buggify has drawn
+/// its knob.
 const FAULTS: &[&str] = &[
     "Attrition",
     "ChangeConfig",
@@ -47,7 +50,8 @@ pub fn cluster(kernel: &Kernel, random: &Stream) -> ClusterConfig {
     if impatient {
         (config.knobs.min_reboot_time, config.knobs.max_reboot_time) = (0.1, 2.0);
     }
-    // In a third of them a server that is away is replaced at once, and comes back to find that it was.
+    // In a third of them a server that is away is replaced at once, and comes back to find that it
+    // was.
     if random.chance(0.33) {
         config.knobs.data_distribution_failure_reaction_time = random.range(0.1, 3.0);
     }
@@ -58,8 +62,8 @@ pub fn cluster(kernel: &Kernel, random: &Stream) -> ClusterConfig {
     config
 }
 
-/// Makes trouble for about so many seconds; says by which names. The fault workloads end by themselves, and undo what would last; the rest ends when the tasks are
-/// dropped.
+/// Makes trouble for about so many seconds; says by which names. The fault workloads end by
+/// themselves, and undo what would last; the rest ends when the tasks are dropped.
 pub fn start(cluster: &Cluster, seconds: f64) -> (Vec<Task<()>>, Vec<&'static str>) {
     let kernel = cluster.kernel();
     let random = kernel.stream("trouble");

@@ -1,11 +1,12 @@
 //! What a storage server has: its rows, and which ranges they are of.
 //!
-//! Rows of the newest versions are in memory only. The oldest version of the window is what is on disk:
-//! when the process dies, [`StorageDisk::rollback`] to it gives what is found after the reboot.
+//! Rows of the newest versions are in memory only. The oldest version of the window is what is on
+//! disk: when the process dies, [`StorageDisk::rollback`] to it gives what is found after the
+//! reboot.
 //!
-//! A server knows of every shard who serves it, its own or not, because it may have to ask them. Its own part in
-//! a shard is one of three: none, *fetching* (it hears of mutations and keeps them until it has the rows),
-//! *held*. Like rows, changes of shards can be undone.
+//! A server knows of every shard who serves it, its own or not, because it may have to ask them.
+//! Its own part in a shard is one of three: none, *fetching* (it hears of mutations and keeps them
+//! until it has the rows), *held*. Like rows, changes of shards can be undone.
 
 use crate::data::atomic;
 use crate::data::key::ALL_END;
@@ -38,8 +39,8 @@ pub struct StorageDisk {
     undo: VecDeque<(Version, Vec<(Key, Shard)>)>,
     /// Ranges given up; their rows go when the version can no longer be undone.
     drops: VecDeque<(Version, KeyRange)>,
-    /// Fetches that finished lately, with the version of their rows. The rows are on disk although the change
-    /// that asked for them may be replayed after a reboot.
+    /// Fetches that finished lately, with the version of their rows. The rows are on disk although
+    /// the change that asked for them may be replayed after a reboot.
     finished: Vec<(KeyRange, Version)>,
     next_fetch: u64,
 }
@@ -223,7 +224,8 @@ impl StorageDisk {
         finished.map(|(_, from)| *from).max()
     }
 
-    /// The fetches that are under way or must be: attempt, range, sources, and the version they must not be before.
+    /// The fetches that are under way or must be: attempt, range, sources, and the version they
+    /// must not be before.
     pub fn fetches(&self) -> Vec<(u64, KeyRange, Rc<[Tag]>, Version)> {
         self.shards
             .iter()
@@ -240,8 +242,8 @@ impl StorageDisk {
             .collect()
     }
 
-    /// Takes in the rows of a fetch as of `version`, a version that cannot be undone. Says whether that
-    /// attempt still counts.
+    /// Takes in the rows of a fetch as of `version`, a version that cannot be undone. Says whether
+    /// that attempt still counts.
     pub fn finish_fetch(&mut self, fetch: u64, version: Version, rows: &[(Key, Bytes)]) -> bool {
         let found = self
             .shards
@@ -328,8 +330,8 @@ impl StorageDisk {
         }
         self.drops.retain(|(version, _)| *version <= to);
         self.version = to;
-        // Fetched rows stay, also where the fetch itself will be replayed: what they contain already must not be
-        // applied to them again.
+        // Fetched rows stay, also where the fetch itself will be replayed: what they contain
+        // already must not be applied to them again.
         for (range, fetched) in self.finished.clone() {
             if fetched <= to {
                 continue;
@@ -431,7 +433,8 @@ impl StorageDisk {
         self.shards.insert(key.clone(), half);
     }
 
-    /// Notes what the shards of a range are, before they change. The last entry only says where they end.
+    /// Notes what the shards of a range are, before they change. The last entry only says where
+    /// they end.
     fn remember(&mut self, version: Version, range: &KeyRange) {
         let before = self.shards.overlapping(range);
         let mut before: Vec<(Key, Shard)> = before

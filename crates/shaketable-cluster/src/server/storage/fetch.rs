@@ -1,8 +1,8 @@
 //! Fetching: how a shard comes to a storage server that has not held it.
 //!
-//! From the version of the change on the server hears of every mutation and keeps them. It then reads the rows from
-//! those who serve the shard, at a version that no recovery can undo, puts them on disk, and applies
-//! the mutations after that version on top.
+//! From the version of the change on the server hears of every mutation and keeps them. It then
+//! reads the rows from those who serve the shard, at a version that no recovery can undo, puts them
+//! on disk, and applies the mutations after that version on top.
 
 use super::Storage;
 use crate::error::Error;

@@ -1,11 +1,12 @@
 //! The storage server: holds shards and answers reads at versions.
 //!
-//! It subscribes to one log of the current generation and applies what it is sent. A read at a version it has
-//! not reached waits, for a second at most; one at a version that left the window is told so. Handlers
-//! answer on the spot: there is no task per read, only a queue of those that wait.
+//! It subscribes to one log of the current generation and applies what it is sent. A read at a
+//! version it has not reached waits, for a second at most; one at a version that left the window is
+//! told so. Handlers answer on the spot: there is no task per read, only a queue of those that
+//! wait.
 //!
-//! What it applies may yet be undone: a version that reached this server's log but not all logs is rolled
-//! back when a recovery says so. Nobody can have been given such a version to read at.
+//! What it applies may yet be undone: a version that reached this server's log but not all logs is
+//! rolled back when a recovery says so. Nobody can have been given such a version to read at.
 
 mod disk;
 mod fetch;
@@ -226,7 +227,8 @@ impl Storage {
 
     // Reads.
 
-    /// The first version that can be read. A server moves its window when it writes to its disk, not with every version. Where nothing is committed for a while no version comes either, but
+    /// The first version that can be read. A server moves its window when it writes to its disk,
+    /// not with every version. Where nothing is committed for a while no version comes either, but
     /// time passes: a real cluster would commit empty batches, so the window moves as if it did.
     fn oldest_readable(&self, disk: &StorageDisk) -> Version {
         let env = self.role.env();
@@ -269,8 +271,8 @@ impl Storage {
         }
     }
 
-    /// Whether this server has been far behind for so long that it lets others answer. A real one asks for a read version
-    /// every two seconds and compares; this one learns from those who read.
+    /// Whether this server has been far behind for so long that it lets others answer. A real one
+    /// asks for a read version every two seconds and compares; this one learns from those who read.
     fn is_behind(&self, lag: Version) -> bool {
         let env = self.role.env();
         if lag <= env.knobs().behind_check_versions {
@@ -451,7 +453,8 @@ impl Storage {
 
     // Versions from the logs.
 
-    /// Follows the generations: rolls back what the last one has not kept, and subscribes to a log of the new one.
+    /// Follows the generations: rolls back what the last one has not kept, and subscribes to a log
+    /// of the new one.
     async fn subscribe_for_ever(self: Rc<Self>) {
         let kernel = self.role.env().kernel().clone();
         let process = self.role.process();
@@ -489,16 +492,17 @@ impl Storage {
                     // Perhaps the generation is over, perhaps only this log or the way to it.
                     let changed = self.info.on_change();
                     let _ = first_of(changed, kernel.sleep(0.1)).await;
-                    // As in FoundationDB, a log that is merely silent is asked again; its death makes another one better.
+                    // As in FoundationDB, a log that is merely silent is asked again; its death
+                    // makes another one better.
                     choice += usize::from(kernel.is_failed(process, source));
                 }
             }
         }
     }
 
-    /// Ends this server, which was taken off the list while it was away. A client that still knows it
-    /// is refused from now on and looks its shards up again; before, it would have waited here for
-    /// versions that never come.
+    /// Ends this server, which was taken off the list while it was away. A client that still knows
+    /// it is refused from now on and looks its shards up again; before, it would have waited here
+    /// for versions that never come.
     fn retire(&self) {
         let process = self.role.process();
         self.role.env().kernel().disk(process).remove(DISK_NAME);
@@ -605,7 +609,8 @@ impl Storage {
         self.move_window();
     }
 
-    /// Cuts off the old end of the window. What is behind it is on disk, so the logs need not keep it.
+    /// Cuts off the old end of the window. What is behind it is on disk, so the logs need not keep
+    /// it.
     fn move_window(&self) {
         let life = self.role.env().knobs().max_read_transaction_life_versions;
         let mut disk = self.disk.borrow_mut();

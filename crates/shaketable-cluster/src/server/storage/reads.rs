@@ -8,8 +8,8 @@ use bytes::Bytes;
 /// What a row costs beside its key and value when bytes are counted.
 const ROW_BYTES: usize = 24;
 
-/// Resolves a selector inside `served`. The answer is the key (offset 0, `or_equal`), or what is left to
-/// walk from the edge. At the edges of all keys the walk ends.
+/// Resolves a selector inside `served`. The answer is the key (offset 0, `or_equal`), or what is
+/// left to walk from the edge. At the edges of all keys the walk ends.
 pub fn resolve(
     rows: &VersionedMap,
     selector: &KeySelector,
@@ -61,9 +61,10 @@ pub fn resolve(
     }
 }
 
-/// Where a range read begins or ends: the key of a plain selector, or what it resolves to. `None` if that depends
-/// on keys outside `served`: also where the walk runs off an end of all keys, which the client must learn of.
-/// One step beyond the end is inside, because the end of a range is not read.
+/// Where a range read begins or ends: the key of a plain selector, or what it resolves to. `None`
+/// if that depends on keys outside `served`: also where the walk runs off an end of all keys, which
+/// the client must learn of. One step beyond the end is inside, because the end of a range is not
+/// read.
 pub fn bound(
     rows: &VersionedMap,
     selector: &KeySelector,

@@ -1,8 +1,9 @@
 //! The watches that wait at a storage server.
 //!
-//! A watch ends in one of four ways: its key is written and has another value, its shard moves away, its
-//! time is up, or the server itself ends. Each of them is an answer, or the loss of one, and after all but
-//! the first the client asks again. So nothing that goes wrong here can cost more than the time limit.
+//! A watch ends in one of four ways: its key is written and has another value, its shard moves
+//! away, its time is up, or the server itself ends. Each of them is an answer, or the loss of one,
+//! and after all but the first the client asks again. So nothing that goes wrong here can cost more
+//! than the time limit.
 
 use crate::error::Error;
 use crate::proto::{Key, StorageError, Value, Version};

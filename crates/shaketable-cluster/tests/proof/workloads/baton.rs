@@ -1,5 +1,6 @@
-//! Clients that wait for one another: a baton goes round, and whoever has it not sleeps on a watch, without a timeout. One watch that is forgotten, in a recovery or with its
-//! storage server, and nobody ever gets on.
+//! Clients that wait for one another: a baton goes round, and whoever has it not sleeps on a watch,
+//! without a timeout. One watch that is forgotten, in a recovery or with its storage server, and
+//! nobody ever gets on.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};
@@ -63,7 +64,8 @@ impl Workload for Baton {
             client
                 .transact(async |transaction| {
                     let found = number(transaction.get(BATON, false).await?.as_ref());
-                    // After an unknown result it may have been passed on already, and have gone round.
+                    // After an unknown result it may have been passed on already, and have gone
+                    // round.
                     if found == baton {
                         transaction.set(BATON, value(next));
                     }

@@ -1,5 +1,6 @@
-//! A queue whose order is the order of commits: who puts something in leaves the key to the database (a versionstamp), who takes something out takes
-//! the first. Each item is taken out once, and the items of one client come out in the order in which it has put them in.
+//! A queue whose order is the order of commits: who puts something in leaves the key to the
+//! database (a versionstamp), who takes something out takes the first. Each item is taken out once,
+//! and the items of one client come out in the order in which it has put them in.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};

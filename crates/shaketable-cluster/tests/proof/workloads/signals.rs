@@ -1,8 +1,8 @@
 //! Keys whose few values come and go, and clients that sleep on watches until the last value comes.
 //!
 //! [`super::Baton`] never writes the same value twice. Here a value returns all the time, so that a
-//! storage server may compare a watch with a write that a recovery undoes: if nothing follows from the
-//! undoing, the watch waits for a change that has happened already.
+//! storage server may compare a watch with a write that a recovery undoes: if nothing follows from
+//! the undoing, the watch waits for a change that has happened already.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};

@@ -1,8 +1,9 @@
-//! Whatever a client can wait for, at random, without a time limit of its own: reads of every kind, read
-//! versions, locations, sizes, versionstamps, commits, `on_error`, and watches that another client ends.
+//! Whatever a client can wait for, at random, without a time limit of its own: reads of every kind,
+//! read versions, locations, sizes, versionstamps, commits, `on_error`, and watches that another
+//! client ends.
 //!
-//! Nothing is checked but that each of them ends: the harness allows no more than its patience after the
-//! faults have stopped.
+//! Nothing is checked but that each of them ends: the harness allows no more than its patience
+//! after the faults have stopped.
 
 use super::value;
 use crate::harness::{Client, Workload};
