@@ -1,4 +1,4 @@
-//! The fault workloads that FoundationDB adds to a test by itself.
+//! The fault workloads that FoundationDB adds to a test automatically.
 
 use super::{
     Attrition, DiskFailureInjection, FaultWorkload, RandomClogging, RandomMoveKeys,
@@ -15,7 +15,7 @@ pub fn inject(random: &Stream, present: &[FaultWorkload], disabled: &[&str]) -> 
     }
     let mut injected: Vec<FaultWorkload> = Vec::new();
     for (name, kind) in KINDS {
-        // Each kind has draws of its own, so that excluding one changes nothing about the others.
+        // Each kind has its own draws, so that excluding one changes nothing about the others.
         let random = &Stream::new(random.next_u64(), name);
         if disabled.contains(name) {
             continue;
