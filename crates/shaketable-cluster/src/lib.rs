@@ -2,7 +2,7 @@
 //! *emerges* from processes and messages.
 //!
 //! * [`proto`] is the border: the messages that client and servers exchange, and nothing else.
-//! * `data` has what client and servers both know of keys, values and mutations.
+//! * `data` is what client and servers both know about keys, values and mutations.
 //! * [`checker`] proves from the true commit order that a run was strictly serializable.
 //! * [`client`] is what a binding sees of a transaction.
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;

@@ -1,9 +1,9 @@
 //! Range reads on a whole cluster, over parts that are known, written and unknown in every mixture.
 //!
 //! How many rows one call returns depends on what was read before, on shards, and on system rows
-//! behind the user's keys. Which rows it returns does not: they are a prefix of what an ordered map
+//! after the user's keys. Which rows it returns does not: they are a prefix of what an ordered map
 //! holds between the two selectors, all of it unless the call says that there is more, and a reader
-//! that goes on from the last row gets everything. `client::range_read` proves the same of the
+//! that continues from the last row gets everything. `client::range_read` proves the same of the
 //! overlay alone.
 
 use bytes::Bytes;
@@ -30,13 +30,13 @@ fn rows_are_a_prefix_of_the_range_and_all_of_it_unless_there_is_more() {
         run(seed, &mut seen);
     }
     println!("{seen:?}");
-    // A hunt that never stops early, or never runs off an end, hunts nothing.
+    // A hunt that never stops early, or never runs off an end, tests nothing.
     assert!(seen.stopped_early * 10 > seen.reads, "{seen:?}");
     assert!(seen.complete * 10 > seen.reads, "{seen:?}");
     assert!(seen.off_the_end * 20 > seen.reads, "{seen:?}");
 }
 
-/// What the reads met.
+/// What the reads encountered.
 #[derive(Debug, Default)]
 struct Seen {
     reads: usize,
@@ -94,7 +94,7 @@ fn draw_key(random: &Stream) -> Bytes {
     key.into()
 }
 
-/// One time in three, a write of the transaction's own.
+/// Makes a write of the transaction's own, one time in three.
 fn write(random: &Stream, transaction: &Transaction, model: &mut Model) {
     match random.range(0, 12) {
         0..=2 => {
@@ -146,7 +146,7 @@ impl Read {
         }
     }
 
-    /// Reads on until there is no more, and compares.
+    /// Continues reading until there is no more, and compares.
     async fn check(
         mut self,
         transaction: &Transaction,

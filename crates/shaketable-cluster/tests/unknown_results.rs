@@ -88,7 +88,7 @@ fn run(seed: u64, idempotent: bool) -> u64 {
     unknown
 }
 
-/// Adds one to the counter. After an unknown result it looks whether the addition happened, twice:
+/// Adds one to the counter. After an unknown result it checks twice whether the addition happened:
 /// what it sees must not change any more.
 async fn increment(database: &Database, idempotent: bool, tally: &Tally) {
     let transaction = database.create_transaction();

@@ -1,4 +1,4 @@
-//! The checker must find what is wrong: each test takes a good run and breaks one thing.
+//! The checker must find what is wrong: each test takes a correct run and breaks one thing.
 
 use super::*;
 use crate::checker::Read;
