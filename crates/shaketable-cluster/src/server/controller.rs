@@ -122,7 +122,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
     let weak = Rc::downgrade(&distributor);
     controller.0.distributor.replace(Some(weak));
     role.spawn(async move {
-        let _distributor = distributor; // it holds the controller, so the controller must not hold it
+        let _distributor = distributor; // holds the controller, which must not hold it
         runner.run().await;
     });
     around.controller.replace(controller.downgrade());
