@@ -1,17 +1,22 @@
 //! Proof that a run was strictly serializable.
 //!
-//! Two accounts of the same run are compared. The engine's own, [`History`], says which transactions committed and in
-//! which order; it is the true order, so nothing has to be searched for. The clients' account, one [`Observation`] per
-//! attempt at a transaction, says what each of them did, was told, and when. [`verify`] holds them against a plain ordered map:
+//! Two accounts of the same run are compared. The engine's own, [`History`], says which
+//! transactions committed and in which order; it is the true order, so nothing has to be searched
+//! for. The clients' account, one [`Observation`] per attempt at a transaction, says what each of
+//! them did, what it was told, and when. [`verify`] checks both against a plain ordered map:
 //!
-//! * `serializability`: every read shows the state at the read version under the transaction's own writes, and still
-//!   shows the same just before the transaction commits, unless it was a snapshot read. What was acknowledged is in the history, what
-//!   was refused is not, and the mutations do to the map what the calls would have done one after the other;
-//! * `real_time`: whoever asks for a read version gets one at or after everything that anybody had been told by then;
-//! * `conflicts`: between a transaction's read version and its commit nobody wrote what it declared to have read.
+//! * `serializability`: every read shows the state at the read version under the transaction's own
+//!   writes, and still shows the same just before the transaction commits, unless it was a snapshot
+//!   read. What was acknowledged is in the history, what was refused is not, and the mutations do
+//!   to the map what the calls would have done one after the other;
+//! * `real_time`: a read version is at or after everything that any client had been told when it
+//!   was requested;
+//! * `conflicts`: between a transaction's read version and its commit, no other transaction wrote
+//!   what it declared to have read.
 //!
-//! An [`ObservedTransaction`] writes down what is done with it, and [`RandomClient`] makes clients that try everything. The checkers do not care who made the observations or what happened to the
-//! cluster meanwhile, so that the same proof holds under faults.
+//! An [`ObservedTransaction`] records what is done with it, and [`RandomClient`] makes clients that
+//! try everything. The checkers do not care where the observations come from or what happened to
+//! the cluster meanwhile, so the same proof holds under faults.
 
 mod client;
 mod conflicts;
@@ -33,7 +38,8 @@ use std::collections::BTreeMap;
 
 /// Checks a run against all rules; the first violation is the result.
 ///
-/// `history` must cover the whole life of the database, and `observations` every client that wrote to it.
+/// `history` must cover the whole life of the database, and `observations` every client that wrote
+/// to it.
 pub fn verify(history: &History, observations: &[Observation]) -> Result<Proof, Violation> {
     let committed = history.committed();
     conflicts::verify(&committed)?;
@@ -42,19 +48,19 @@ pub fn verify(history: &History, observations: &[Observation]) -> Result<Proof, 
     serializability::verify(&committed, &fates, observations)
 }
 
-/// Where attempts are in the history.
+/// Where each attempt is in the history.
 type Fates = BTreeMap<u64, Versionstamp>;
 
-/// What a run was that kept its promises: how much the proof is worth.
+/// What happened in a run that kept its promises: how much the proof is worth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// Attempts of all kinds.
     pub attempts: u64,
-    /// Attempts that were told that they committed.
+    /// Attempts that were told they committed.
     pub committed: u64,
-    /// Attempts that were told 1021, and had committed.
+    /// Attempts that were told 1021 and had committed.
     pub unknown_committed: u64,
-    /// Attempts that were told 1021, and never will.
+    /// Attempts that were told 1021 and will never commit.
     pub unknown_vanished: u64,
     /// How often each error ended an attempt.
     pub errors: BTreeMap<i32, u64>,
@@ -77,7 +83,7 @@ impl Proof {
         }
     }
 
-    /// Adds what another run was.
+    /// Adds the figures of another run.
     pub fn add(&mut self, other: Proof) {
         self.attempts += other.attempts;
         self.committed += other.committed;

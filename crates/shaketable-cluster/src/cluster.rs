@@ -1,4 +1,4 @@
-//! A whole cluster: what it is made of, how it starts, how a client comes to it.
+//! A whole cluster: what it is made of, how it starts, how clients connect to it.
 
 use crate::client::{Connection, Database};
 use crate::distributor::{self, Distributor};
@@ -29,8 +29,8 @@ struct Inner {
 }
 
 impl Cluster {
-    /// Builds a cluster and starts it. It is there at once but needs a moment until it answers; clients
-    /// wait for it.
+    /// Builds a cluster and starts it. It exists immediately but needs a moment until it answers;
+    /// clients wait for it.
     pub fn start(kernel: &Kernel, config: ClusterConfig) -> Cluster {
         let env = Env::new(kernel, &config);
         if config.knobs.max_clogging_latency > 0.0 && !config.instant {
@@ -93,7 +93,7 @@ impl Cluster {
         cluster
     }
 
-    /// Opens the cluster for the client on a process, which need not be one of the servers'.
+    /// Opens the cluster for the client on a process, which need not be one of the servers.
     pub fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
         self.0.clients.open_database(process, api_version)
     }
@@ -113,15 +113,15 @@ impl Cluster {
         self.0.around.env.faults_enabled()
     }
 
-    /// Switches faults on or off, in the cluster and in the network. They are off at the beginning. While they
-    /// are off clogs are ignored, nothing is killed, and the cluster heals.
+    /// Switches faults on or off, in the cluster and in the network. They are off at the beginning.
+    /// While they are off clogs are ignored, nothing is killed, and the cluster heals.
     pub fn set_faults_enabled(&self, enabled: bool) {
         self.0.around.env.set_faults_enabled(enabled);
         self.kernel().set_faults_enabled(enabled);
         self.kernel().set_connection_failures(enabled);
     }
 
-    /// Whoever leads at the moment, if anybody does.
+    /// The current cluster controller, if there is one.
     pub(crate) fn controller(&self) -> Option<Controller> {
         self.0.around.controller.borrow().upgrade()
     }
@@ -135,17 +135,17 @@ impl Cluster {
         &self.0.around.layout
     }
 
-    /// The knobs that hold now.
+    /// The current knobs.
     pub fn knobs(&self) -> Rc<Knobs> {
         self.0.around.env.knobs()
     }
 
-    /// Changes knobs while the cluster runs. What is under way was begun with the old ones.
+    /// Changes knobs while the cluster runs. Operations under way keep the old ones.
     pub fn set_knobs(&self, knobs: Knobs) {
         self.0.around.env.live_knobs().set(knobs);
     }
 
-    /// The places where buggify may strike in this run, of those that were reached.
+    /// The places where buggify may strike in this run, among those that were reached.
     pub fn buggified_sites(&self) -> Vec<&'static str> {
         self.0.around.env.active_sites()
     }
@@ -155,10 +155,11 @@ impl Cluster {
         &self.0.around.servers
     }
 
-    // For those who make trouble.
+    // For fault injection.
 
-    /// Who plays which role at the moment: `sequencer`, `commitproxy`, `grvproxy`, `resolver`, `tlog`, `storage`,
-    /// `clustercontroller`. In the middle of a recovery only the last two are known.
+    /// Which process plays which role at the moment: `sequencer`, `commitproxy`, `grvproxy`,
+    /// `resolver`, `tlog`, `storage`, `clustercontroller`. In the middle of a recovery only the
+    /// last two are known.
     pub fn roles(&self) -> Vec<(&'static str, ProcessId)> {
         let Some(controller) = self.controller() else {
             return Vec::new();
@@ -202,7 +203,7 @@ impl Cluster {
         }
     }
 
-    /// A configuration with no more replicas than there are zones for.
+    /// Reduces a configuration to no more replicas than there are zones for.
     pub fn fitting(&self, mut configuration: Configuration) -> Configuration {
         let zones = self.zones().len().max(1);
         configuration.log_replicas = configuration.log_replicas.min(zones);
@@ -210,13 +211,13 @@ impl Cluster {
         configuration
     }
 
-    /// Lets the disk of a process stand still for so many seconds.
+    /// Stalls the disk of a process for this many seconds.
     pub fn stall_disk(&self, process: ProcessId, seconds: f64) {
         self.0.around.env.stall_disk(process, seconds);
     }
 
-    /// Moves a range of keys to storage servers picked at random. Says whether it did: a recovery, or the death of
-    /// one of them, may come between.
+    /// Moves a range of keys to storage servers picked at random. Returns whether it did: a
+    /// recovery, or the death of one of them, may interrupt the move.
     pub async fn move_keys(&self, range: KeyRange) -> bool {
         let controller = self.controller();
         match controller.and_then(|controller| controller.distributor()) {
@@ -226,7 +227,7 @@ impl Cluster {
     }
 }
 
-/// How clients come to the cluster.
+/// How clients reach the cluster.
 #[derive(Clone)]
 struct Clients {
     env: Env,

@@ -1,11 +1,12 @@
-//! Moving shards, and keeping them whole: what data distribution does while a cluster lives.
+//! Moving shards, and keeping them whole: what data distribution does while a cluster is running.
 //!
-//! A move has three steps, each a transaction on `\xff/keyServers/` or a wait: the new servers join (they hear of every
-//! mutation and fetch the rest), they say that they hold everything, the old ones leave. All of its state is in the
-//! database, so a move that is interrupted can be finished, or undone, by whoever comes next.
+//! A move has three steps, each a transaction on `\xff/keyServers/` or a wait: the new servers join
+//! (they receive every mutation and fetch the rest), they report that they hold everything, the old
+//! ones leave. All of its state is in the database, so the next distributor can finish or undo an
+//! interrupted move.
 //!
-//! When a storage server has been away for a while, or has come back without its disk, its shards move to others,
-//! and its name is taken off the list.
+//! When a storage server has been away for a while, or has come back without its disk, its shards
+//! move to others, and it is taken off the list.
 
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::data::key::{ALL_END, KeyBound};
@@ -32,7 +33,7 @@ use std::rc::Rc;
 
 /// The pause after something went wrong, in seconds.
 const RETRY: f64 = 1.0;
-/// Where that pause stops growing, in seconds.
+/// The longest that pause grows to, in seconds.
 const RETRY_MAX: f64 = 30.0;
 /// How long a fetch may take before the move is given up, in seconds.
 const FETCH_TIMEOUT: f64 = 60.0;
@@ -65,13 +66,13 @@ pub(crate) struct Distributor {
     /// One move at a time.
     busy: AsyncVar<bool>,
     changed: Notify,
-    /// Whether all shards have been looked at since this distributor began.
+    /// Whether all shards have been checked since this distributor began.
     checked: Cell<bool>,
-    /// Since when storage servers have been away.
+    /// Since when each missing storage server has been away.
     failed_since: RefCell<BTreeMap<Tag, Time>>,
 }
 
-/// The right to move, until it is dropped.
+/// The exclusive right to move, until it is dropped.
 struct Turn(AsyncVar<bool>);
 
 impl Turn {
@@ -120,7 +121,7 @@ impl Distributor {
         self.move_range(range, &team).await
     }
 
-    /// Begins by looking at every shard: the configuration may have changed.
+    /// Begins by checking every shard: the configuration may have changed.
     async fn watch_storages(self: Rc<Self>) {
         self.checked.set(false);
         let mut pause = RETRY;
@@ -160,12 +161,13 @@ impl Distributor {
             self.changed.notify_all();
             self.kernel.on_available(self.process, process).await;
             self.changed.notify_all();
-            // What fails again at once is noticed again, but not in the same instant.
+            // A repeated failure is noticed again, but not in the same instant.
             self.kernel.sleep(RETRY).await;
         }
     }
 
-    /// Moves shards away from servers that are gone. Says when to look again, if nothing happens before.
+    /// Moves shards away from servers that are gone. Returns when to check again if nothing happens
+    /// before.
     async fn repair(&self) -> Result<Option<Time>, Interrupted> {
         let (gone, next) = self.gone().await;
         if gone.is_empty() && self.checked.get() {
@@ -202,7 +204,8 @@ impl Distributor {
         Ok(next)
     }
 
-    /// The storage servers that are gone for good, or as good as; and when to look again, if one may be soon.
+    /// Returns the storage servers that are gone for good, or as good as gone, and when to check
+    /// again if another may be soon.
     async fn gone(&self) -> (BTreeSet<Tag>, Option<Time>) {
         let mut gone = BTreeSet::new();
         let mut next: Option<Time> = None;
@@ -216,7 +219,8 @@ impl Distributor {
             if away {
                 let now = self.kernel.now();
                 let since = *self.failed_since.borrow_mut().entry(*tag).or_insert(now);
-                // A time, not a rest of seconds: a rest shorter than the clock's tick would never pass.
+                // A point in time, not the seconds left: a remainder shorter than the clock's tick
+                // would never pass.
                 let due = since.after(patience);
                 if due <= now {
                     gone.insert(*tag);
@@ -253,7 +257,7 @@ impl Distributor {
             .collect()
     }
 
-    /// A team of so many servers in different zones that keeps those of `keep`.
+    /// Picks a team of `count` servers in different zones that keeps those of `keep`.
     fn pick(&self, servers: &[(Tag, ProcessId)], keep: &[Tag], count: usize) -> Vec<Tag> {
         let core = self.controller.core();
         let mut team: Vec<Tag> = keep.iter().copied().take(count).collect();
@@ -273,7 +277,7 @@ impl Distributor {
         team
     }
 
-    /// Makes a storage server where there is none, or none that counts.
+    /// Creates a storage server on a process that has none, or none that counts.
     async fn recruit_storage(&self, gone: &BTreeSet<Tag>) -> Result<(), Interrupted> {
         let core = self.controller.core();
         let taken: Vec<ProcessId> = core
@@ -302,7 +306,8 @@ impl Distributor {
             )
         });
         let process = *candidates.first().ok_or(Interrupted)?;
-        // The tag is taken before it is given: if the answer is lost, no other server gets the same.
+        // The tag is reserved before it is assigned: if the answer is lost, no other server gets
+        // the same tag.
         let tag = core.next_tag;
         self.write_core(|core| core.next_tag = tag + 1).await?;
         let recruit = recruit_endpoint(&self.kernel, process);
@@ -324,13 +329,13 @@ impl Distributor {
         .await
     }
 
-    /// Takes storage servers that hold nothing any more out of the cluster.
+    /// Removes storage servers that no longer hold anything from the cluster.
     async fn remove_storages(&self, gone: &BTreeSet<Tag>) -> Result<(), Interrupted> {
         self.write_core(|core| core.storages.retain(|(tag, _)| !gone.contains(tag)))
             .await?;
         let core = self.controller.core();
-        // Off the list only when they can no longer be given a shard. Others may be there too, whose
-        // recruiting or removal was interrupted.
+        // Taken off the list only once they can no longer be given a shard. The list may also
+        // contain others, whose recruiting or removal was interrupted.
         self.transact(async |transaction| {
             for tag in read_server_list(transaction).await? {
                 if core.storages.iter().all(|(known, _)| *known != tag) {
@@ -350,12 +355,12 @@ impl Distributor {
         written.map_err(|_| Interrupted)
     }
 
-    /// Moves a range to a team. Nothing happens if it is there.
+    /// Moves a range to a team. Does nothing if it is already there.
     async fn move_range(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
         while self.busy.get() {
             self.busy.on_change().await;
         }
-        // Given back however this ends: whoever asked may stop waiting.
+        // Released however this ends: the caller may stop waiting.
         let _turn = Turn::take(&self.busy);
         self.move_range_alone(range, team).await
     }
@@ -388,7 +393,7 @@ impl Distributor {
             let shards = read_shards(transaction).await?;
             let joined = |shard: &&Shard| team.iter().all(|tag| shard.team.all.contains(tag));
             if !overlapping(&shards, range).all(|shard| joined(&shard)) {
-                return Err(Error::OPERATION_FAILED); // somebody else moved it meanwhile
+                return Err(Error::OPERATION_FAILED); // another move came first
             }
             let first = key_servers_key(&range.begin);
             let end = key_servers_key(&range.end);
@@ -407,7 +412,7 @@ impl Distributor {
         after: Version,
     ) -> Result<(), Interrupted> {
         let generation = self.controller.generation().ok_or(Interrupted)?;
-        // A fetch waits for a version that cannot be undone; versions pass only if somebody commits.
+        // A fetch waits for a version that cannot be undone; versions advance only with commits.
         for _ in 0..2 {
             let proxy = &generation.commit_proxies[0].commit_empty_batch;
             proxy
@@ -446,7 +451,8 @@ impl Distributor {
         Ok(found.into_inner())
     }
 
-    /// Runs a transaction on system keys until it commits, or fails for good. Gives the version of the commit.
+    /// Runs a transaction on system keys until it commits, or fails for good. Returns the version
+    /// of the commit.
     async fn transact(
         &self,
         body: impl AsyncFn(&Transaction) -> Result<(), Error>,
@@ -503,7 +509,7 @@ async fn read_rows(
             .get_range(begin, at(end.clone()), limits, false, false)
             .await?;
         rows.extend(part.rows);
-        // A shard that is missing here would seem to belong to the one before it.
+        // A shard missing here would seem to belong to the one before it.
         let Some(last) = rows.last().filter(|_| part.more) else {
             return Ok(rows);
         };

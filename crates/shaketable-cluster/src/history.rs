@@ -1,16 +1,17 @@
-//! What committed, in the order in which it did, as the engine knows it.
+//! What committed, in commit order, as the engine knows it.
 //!
-//! A commit proxy records a transaction when the resolvers have accepted it, before it goes to the logs: from then on it
-//! may come to be committed. It does unless its generation ends first; the recovery that ends it knows up to which version the logs
-//! have kept everything, and what the generation had recorded beyond that never happened. So the order of
-//! recording does not matter, only versions do.
+//! A commit proxy records a transaction when the resolvers have accepted it, before it goes to the
+//! logs: from then on it may commit. It does unless its generation ends first. The recovery that
+//! ends the generation knows up to which version the logs have kept everything, and what the
+//! generation had recorded beyond that never happened. So the order of recording does not matter,
+//! only versions do.
 
 use crate::proto::{CommitTransaction, Version, Versionstamp};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The account of one cluster. Cheap to clone: clones are the same account.
+/// The history of one cluster. Cheap to clone: clones share the same history.
 #[derive(Clone, Debug, Default)]
 pub struct History(Rc<RefCell<Account>>);
 
@@ -18,7 +19,8 @@ pub struct History(Rc<RefCell<Account>>);
 struct Account {
     /// The generation that accepted it, by the version it began with, and the transaction.
     accepted: Vec<(Version, Committed)>,
-    /// The version that a generation began with, and the last one that it found in the logs of those before.
+    /// The version that a generation began with, and the last one that it found in the logs of the
+    /// generations before it.
     recoveries: BTreeMap<Version, Version>,
 }
 
@@ -27,12 +29,14 @@ struct Account {
 pub struct Committed {
     /// Version and position.
     pub stamp: Versionstamp,
-    /// What it read and wrote. Versionstamped mutations are not filled in yet; write conflict ranges are complete.
+    /// What it read and wrote. Versionstamped mutations are not filled in yet; write conflict
+    /// ranges are complete.
     pub transaction: CommitTransaction,
 }
 
 impl History {
-    /// Resolvers have accepted a transaction. `generation` is the version that theirs began with.
+    /// Records that resolvers have accepted a transaction. `generation` is the version that their
+    /// generation began with.
     pub fn accept(
         &self,
         generation: Version,
@@ -46,8 +50,8 @@ impl History {
         self.0.borrow_mut().accepted.push((generation, committed));
     }
 
-    /// A generation has begun with a version, and up to this version it has found in the logs what those before it had accepted. May be
-    /// told more than once.
+    /// Records that a generation has begun with a version, and that it found everything up to
+    /// `recovery_version` in the logs of the generations before it. May be called more than once.
     pub fn recover(&self, generation: Version, recovery_version: Version) {
         self.0
             .borrow_mut()

@@ -1,16 +1,18 @@
 //! The numbers that FoundationDB's behaviour is made of, by FoundationDB's names.
 //!
-//! Every run has its own [`Knobs`]. With buggify each knob that has a second, nastier value takes it
-//! with FoundationDB's odds: the line is active in a quarter of the runs, and then fires with a
-//! quarter. What was changed can be told by name, and a test file may set any of them by name. A test may have knobs of its own:
-//! [`LiveKnobs`] is what a running cluster and its clients look at, each time they need a number.
+//! Every run has its own [`Knobs`]. With buggify each knob that has a second, nastier value takes
+//! it with FoundationDB's odds: the line is active in a quarter of the runs, and then fires with a
+//! chance of a quarter. Changed knobs can be listed by name, and a test file may set any of them by
+//! name. Each test may have its own knobs: a running cluster and its clients look them up in
+//! [`LiveKnobs`] each time they need a number.
 
 use shaketable_kernel::Stream;
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-/// The odds that a place where buggify may strike is active in a run, and that it strikes once active.
+/// The chance that a place where buggify may strike is active in a run, and the chance that it
+/// strikes once active.
 pub const BUGGIFY_CHANCE: f64 = 0.25;
 
 macro_rules! knobs {
@@ -27,8 +29,8 @@ macro_rules! knobs {
             /// Draws buggified values.
             pub fn buggify(&mut self, stream: &Stream) {
                 $($(
-                    // Each knob takes the same draws whatever the outcome, so that one more knob in a
-                    // test file does not change the others.
+                    // Each knob takes the same draws whatever the outcome, so that one more knob in
+                    // a test file does not change the others.
                     let (active, fires) = (stream.chance(BUGGIFY_CHANCE), stream.chance(BUGGIFY_CHANCE));
                     let nasty: fn(&Stream) -> $type = $buggify;
                     let value = nasty(stream);
@@ -36,8 +38,8 @@ macro_rules! knobs {
                 )?)*
             }
 
-            /// Sets a knob from its text in a test file. Says what is wrong if there is no such knob, or if
-            /// the text is not a value of it.
+            /// Sets a knob from its text in a test file. Fails if there is no such knob, or if the
+            /// text is not one of its values.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
                 match name.to_ascii_lowercase().as_str() {
                     $(stringify!($name) => {
@@ -64,7 +66,8 @@ macro_rules! knobs {
     };
 }
 
-/// The knobs of a running cluster and its clients, who must not keep what they read. Cheap to clone.
+/// The knobs of a running cluster and its clients, which must not keep what they read. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default)]
 pub struct LiveKnobs(Rc<RefCell<Rc<Knobs>>>);
 
@@ -74,12 +77,12 @@ impl LiveKnobs {
         LiveKnobs(Rc::new(RefCell::new(Rc::new(knobs))))
     }
 
-    /// The numbers that hold now.
+    /// The current numbers.
     pub fn get(&self) -> Rc<Knobs> {
         self.0.borrow().clone()
     }
 
-    /// From now on other numbers hold, for everybody.
+    /// Replaces the numbers, for the cluster and all its clients.
     pub(crate) fn set(&self, knobs: Knobs) {
         *self.0.borrow_mut() = Rc::new(knobs);
     }
@@ -88,7 +91,7 @@ impl LiveKnobs {
 /// Why a knob could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
-    /// There is no knob of that name here.
+    /// There is no knob with that name.
     #[error(
         "no knob is called {name:?}: knobs carry FoundationDB's names, and only those that a client can notice exist here"
     )]
@@ -138,9 +141,9 @@ impl KnobValue for bool {
 knobs! {
     // What the client waits for.
 
-    /// First delay of the growing back-off, in seconds.
+    /// First delay of the growing backoff, in seconds.
     default_backoff: f64 = 0.01, buggify |s| s.uniform();
-    /// Where the back-off stops growing, in seconds.
+    /// Where the backoff stops growing, in seconds.
     default_max_backoff: f64 = 1.0;
     /// By how much it grows.
     backoff_growth_rate: f64 = 2.0;
@@ -154,13 +157,14 @@ knobs! {
     grv_batch_timeout: f64 = 0.005, buggify |_| 0.1;
     /// How many requests for a read version the client collects.
     max_batch_size: i64 = 1000, buggify |_| 1;
-    /// How often a watch that the server refused is looked at again, in seconds.
+    /// How often a watch that the server refused is checked again, in seconds.
     watch_polling_time: f64 = 1.0, buggify |_| 5.0;
     /// How long a server holds a watch, in seconds.
     watch_timeout: f64 = 30.0, buggify |_| 20.0;
     /// How many shards the location cache holds in a simulation.
     location_cache_eviction_size_sim: i64 = 10, buggify |_| 3;
-    /// How often a client with a time limit on a transaction looks at the clock at least, in seconds.
+    /// How often, at least, a client with a time limit on a transaction checks the clock, in
+    /// seconds.
     transaction_timeout_delay_interval: f64 = 10.0, buggify |_| 1.0;
 
     // Versions.
@@ -174,9 +178,9 @@ knobs! {
         buggify |s| [1_000_000, 100_000, 10_000_000][s.index(3)];
     /// How long after its read version a transaction can commit.
     max_write_transaction_life_versions: i64 = 5_000_000, buggify |_| 1_000_000;
-    /// How often an idle cluster commits nothing, so that read versions advance; in seconds.
+    /// How often an idle cluster commits an empty batch, so that read versions advance; in seconds.
     max_commit_batch_interval: f64 = 2.0;
-    /// How long a recovery takes at least after it locked the logs, in seconds.
+    /// The shortest time a recovery takes after it locked the logs, in seconds.
     required_min_recovery_duration: f64 = 0.08;
 
     /// How long servers behind a dead one wait for news of a generation, in seconds.
@@ -184,19 +188,19 @@ knobs! {
 
     // Proxies.
 
-    /// How long the first commit after a pause waits for company, in seconds.
+    /// How long the first commit after a pause waits for others to join it, in seconds.
     commit_transaction_batch_interval_from_idle: f64 = 0.0005;
     /// The shortest time between commit batches, in seconds.
     commit_transaction_batch_interval_min: f64 = 0.001, buggify |_| 0.1;
     /// The longest time a commit waits for its batch, in seconds.
     commit_transaction_batch_interval_max: f64 = 0.020;
-    /// Which part of a batch's latency the next batch waits.
+    /// For which fraction of a batch's latency the next batch waits.
     commit_transaction_batch_interval_latency_fraction: f64 = 0.1;
     /// The most transactions in a batch.
     commit_transaction_batch_count_max: i64 = 32_768, buggify |_| 1000;
     /// The bytes that fill a batch.
     commit_transaction_batch_bytes_min: i64 = 100_000;
-    /// How long a GRV proxy collects requests at most, in seconds.
+    /// The longest time a GRV proxy collects requests, in seconds.
     start_transaction_batch_interval_max: f64 = 0.010;
     /// The most requests a GRV proxy lets wait.
     start_transaction_max_queue_size: i64 = 1_000_000, buggify |_| 1000;
@@ -213,22 +217,23 @@ knobs! {
     max_storage_server_watch_bytes: i64 = 100_000_000, buggify |_| 10_000;
     /// The most bytes in a reply of a buggified range read.
     buggify_limit_bytes: i64 = 1000;
-    /// How far a storage server may lag behind the logs before it refuses reads with 1037, in versions.
+    /// How far a storage server may lag behind the logs before it refuses reads with 1037, in
+    /// versions.
     behind_check_versions: i64 = 5_000_000;
 
     // Machines.
 
-    /// How long a rebooting process is away at least, in seconds.
+    /// The shortest time a rebooting process is away, in seconds.
     min_reboot_time: f64 = 4.0, buggify |_| 10.0;
-    /// How long a rebooting process is away at most, in seconds.
+    /// The longest time a rebooting process is away, in seconds.
     max_reboot_time: f64 = 5.0, buggify |_| 20.0;
     /// By how much a delay that a client asks for may be too long, in seconds.
     max_buggified_delay: f64 = 0.0, buggify |s| 0.2 * s.uniform();
-    /// How long a file that changes its length holds back the next write at most, in seconds.
+    /// The longest time a file that changes its length delays the next write, in seconds.
     non_durable_max_write_delay: f64 = 2.0, buggify |_| 5.0;
-    /// How long a disk holds back a write at most that buggify picked, in seconds.
+    /// The longest time a disk delays a write that buggify picked, in seconds.
     max_prior_modification_delay: f64 = 1.0, buggify |_| 10.0;
-    /// Each ordered pair of addresses has a latency of its own up to this, in seconds.
+    /// Each ordered pair of addresses has its own latency up to this, in seconds.
     max_clogging_latency: f64 = 0.0, buggify |s| 0.1 * s.uniform();
 
     // Data distribution.

@@ -2,15 +2,17 @@
 //! *emerges* from processes and messages.
 //!
 //! * [`proto`] is the border: the messages that client and servers exchange, and nothing else.
-//! * `data` has what client and servers both know of keys, values and mutations.
+//! * `data` is what client and servers both know about keys, values and mutations.
 //! * [`checker`] proves from the true commit order that a run was strictly serializable.
 //! * [`client`] is what a binding sees of a transaction.
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
-//!   [`kill`] destroys parts of it, but never what it could not survive; [`faults`] are the workloads that do so.
+//!   [`kill`] destroys parts of it, but never what it could not survive; [`faults`] are the
+//!   workloads that do so.
 //! * [`time_keeper`] maps time to versions for clients that look there.
 //! * [`short`] copies keys and values; [`error`] holds FoundationDB's error codes.
 //!
-//! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe` code.
+//! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe`
+//! code.
 #![forbid(unsafe_code)]
 
 pub mod checker;

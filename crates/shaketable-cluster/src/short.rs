@@ -1,12 +1,12 @@
 //! Keys and values, copied once.
 //!
-//! [`Bytes`] counts references apart from the bytes: what is copied and then cloned is allocated twice. Nearly every key and
-//! most values are short, and each is cloned into a conflict range, a cache and a message; so short ones lie beside
-//! their count, in one allocation.
+//! [`Bytes`] keeps its reference count apart from the bytes: what is copied and then cloned is
+//! allocated twice. Nearly every key and most values are short, and each is cloned into a conflict
+//! range, a cache and a message; so short ones are stored next to their count, in one allocation.
 
 use bytes::Bytes;
 
-/// With its length and the count of references it fills one line of the processor's cache.
+/// Together with its length and the reference count, this fills one cache line of the processor.
 const SHORT_MAX: usize = 47;
 
 struct Short {
@@ -20,12 +20,12 @@ impl AsRef<[u8]> for Short {
     }
 }
 
-/// A copy that is cheap to clone.
+/// Returns a copy that is cheap to clone.
 pub fn copy(bytes: &[u8]) -> Bytes {
     copy_both(bytes, &[])
 }
 
-/// A copy of two parts, one after the other.
+/// Returns a copy of two parts, one after the other.
 pub(crate) fn copy_both(first: &[u8], second: &[u8]) -> Bytes {
     let length = first.len() + second.len();
     if length == 0 {

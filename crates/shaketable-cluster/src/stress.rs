@@ -1,33 +1,38 @@
 //! Stress: a cluster that is worse than any production, and still legal.
 //!
-//! What a client sees once in a thousand transactions under faults, and never in an office hour, it sees all the time here: commits
-//! of unknown fate, landed and not; versions that are too old; short range reads; late watches; lagging storage servers. Nothing is
-//! thrown by dice at the client. The causes are made frequent instead, at the moments that matter:
+//! What a client sees once in a thousand transactions under faults, and never on an ordinary
+//! working day, it sees all the time here: commits of unknown fate, landed or not; versions that
+//! are too old; short range reads; late watches; lagging storage servers. No error is simply
+//! injected into the client at random. Instead the causes are made frequent, at the moments that
+//! matter:
 //!
-//! * a commit proxy loses the connection to a client when its commit has just come, or when it has just become durable;
+//! * a commit proxy loses the connection to a client when its commit has just arrived, or when it
+//!   has just become durable;
 //! * now and then a commit proxy dies at such a moment, and a recovery decides what it left behind;
-//! * versions live for a second, and commit batches are turned away as too old;
-//! * storage servers cut their replies to ranges, answer watches late, and lose sight of their log for a moment;
-//! * the client forgets where shards are, and gives fewer rows than it has.
+//! * versions live for a second, and commit batches are rejected as too old;
+//! * storage servers cut their replies to ranges, answer watches late, and lose contact with their
+//!   log for a moment;
+//! * the client forgets where shards are, and returns fewer rows than it has.
 //!
 //! All of it stops when faults stop.
 
 use crate::knobs::Knobs;
 
-/// How often a commit that has just come is lost with its connection.
+/// How often a commit that has just arrived is lost with its connection.
 pub(crate) const LOSE_COMMIT: f64 = 0.03;
 /// How often the answer to a commit that is durable is lost with its connection.
 pub(crate) const LOSE_COMMIT_REPLY: f64 = 0.03;
 /// How often a commit proxy dies before it writes a batch to the logs, and after.
 pub(crate) const KILL_PROXY: f64 = 0.001;
-/// How often a batch is turned away as too old.
+/// How often a batch is rejected as too old.
 pub(crate) const BATCH_TOO_OLD: f64 = 0.03;
-/// How often a storage server loses sight of its log after an update, and for how many seconds at most.
+/// How often a storage server loses contact with its log after an update, and for how many seconds
+/// at most.
 pub(crate) const STORAGE_LAGS: (f64, f64) = (0.003, 2.5);
-/// How often a watch that fires is told late, and by how many seconds at most.
+/// How often a watch that fires is answered late, and by how many seconds at most.
 pub(crate) const WATCH_LATE: (f64, f64) = (0.5, 5.0);
 
-/// The places of buggify that are active in every run.
+/// The buggify sites that are active in every run.
 pub(crate) const SITES: &[&str] = &[
     "client shortens a range read",
     "commit proxy rejects a batch as too old",

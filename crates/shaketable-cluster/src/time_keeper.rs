@@ -1,8 +1,9 @@
 //! The map from time to versions that every cluster keeps for its clients.
 //!
-//! Every ten seconds one row under `\xff\x02/timeKeeper/map/` says which version belongs to which second: key and value are
-//! tuples of one integer, the seconds since 1970 and the version. Clients look there for the version of a moment. The
-//! cluster has no calendar of its own; whoever starts the keeper says what time it is.
+//! Every ten seconds one row is written under `\xff\x02/timeKeeper/map/` that says which version
+//! belongs to which second: key and value are tuples of one integer, the seconds since 1970 and the
+//! version. Clients look there for the version of a moment. The cluster has no calendar; the caller
+//! that starts the keeper passes in the time.
 
 use crate::client::Database;
 use crate::data::tuple;
@@ -15,7 +16,8 @@ const ACCESS_SYSTEM_KEYS: i32 = 301;
 const LOCK_AWARE: i32 = 700;
 const SECONDS_BETWEEN_ROWS: f64 = 10.0;
 
-/// Keeps the map as a client on `process`, for ever. `unix_seconds_now` is the time at this call.
+/// Keeps the map as a client on `process`, until the run ends. `unix_seconds_now` is the time at
+/// this call.
 pub fn start(kernel: &Kernel, process: ProcessId, database: Database, unix_seconds_now: u64) {
     let began = kernel.now();
     let for_ever = {
@@ -33,7 +35,7 @@ pub fn start(kernel: &Kernel, process: ProcessId, database: Database, unix_secon
         .detach();
 }
 
-/// Writes one row, however often it takes.
+/// Writes one row, with as many attempts as it takes.
 async fn write_row(database: &Database, seconds: u64) {
     let transaction = database.create_transaction();
     loop {
@@ -49,7 +51,8 @@ async fn write_row(database: &Database, seconds: u64) {
         match attempt.await {
             Ok(()) => return,
             Err(error) => {
-                // What cannot be retried leaves a gap in the map, which is what it would do in a real cluster too.
+                // An error that cannot be retried leaves a gap in the map, as it would in a real
+                // cluster.
                 if transaction.on_error(error).await.is_err() {
                     return;
                 }

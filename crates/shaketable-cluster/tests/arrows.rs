@@ -1,15 +1,15 @@
-//! The rooms of the house, and which of them may know which.
+//! The modules and crates of this repository, and which of them may know which.
 //!
-//! Dependencies point one way: a room knows only those that its row names. Cargo forbids circles of
-//! crates but not a needless arrow, and inside a crate it forbids nothing, so this reads the sources.
-//! Whatever a file mentions counts, in a `use` line or in the middle of an expression. Tests are free:
-//! a test of a server may well ask as a client.
+//! Dependencies point one way: a module knows only those that its row names. Cargo forbids cycles
+//! of crates but not a needless arrow, and inside a crate it forbids nothing, so this test reads
+//! the sources. Everything a file mentions counts, in a `use` line or in the middle of an
+//! expression. Tests are exempt: a test of a server may well act as a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each crate, and the crates of this house that its sources may mention.
+/// Each crate, and the crates of this repository that its sources may mention.
 const CRATES: &[(&str, &[&str])] = &[
     ("fdb_c", &["shaketable_fdbc"]),
     (
@@ -38,12 +38,12 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("shaketable_kernel", &[]),
-    // What `#[shaketable::test]` writes names the crate it is written for.
+    // The expansion of `#[shaketable::test]` names the crate it is written for.
     ("shaketable_macros", &["shaketable"]),
 ];
 
-/// The rooms of this crate, and those of its rooms that each may mention. The client and the servers
-/// know nothing of each other: they meet in `proto`, and agree on `data`.
+/// The modules of this crate, and the other modules that each may mention. The client and the
+/// servers know nothing of each other: they meet in `proto`, and agree on `data`.
 const ROOMS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("knobs", &[]),
@@ -114,7 +114,7 @@ fn every_room_of_the_cluster_knows_only_those_below_it() {
             found.entry(room.clone()).or_default().insert(other);
         }
     }
-    // A row that allows what is not used invites it.
+    // A row that allows an unused dependency invites its use.
     let needless: Vec<_> = ROOMS
         .iter()
         .flat_map(|(room, may)| may.iter().map(|other| (*room, *other)))
@@ -177,7 +177,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The sources below a folder that go into the product, without comments and tests.
+/// The sources below a folder that are part of the product, without comments and tests.
 fn product_code(folder: &Path) -> Vec<(PathBuf, String)> {
     let entries =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -204,8 +204,8 @@ fn product_code(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Drops what follows `//`, and a module of tests at the end of a file. A `//` in a string hides the
-/// rest of its line, which never is a path.
+/// Drops what follows `//`, and a module of tests at the end of a file. A `//` in a string hides
+/// the rest of its line, which is never a path.
 fn without_comments_and_tests(text: &str) -> String {
     let product = text
         .split("#[cfg(test)]\nmod tests {")
@@ -230,7 +230,7 @@ fn module_of(path: &Path) -> Vec<String> {
     parts
 }
 
-/// The rooms that code in a module mentions by a path from the root of the crate, or up from itself.
+/// The modules that code mentions by a path from the root of the crate, or up from its own module.
 fn rooms_mentioned(code: &str, module: &[String]) -> BTreeSet<String> {
     let up = "super::".repeat(module.len());
     let from_below: Vec<&str> = code.split(up.as_str()).skip(1).collect();

@@ -1,13 +1,14 @@
-//! The embedded cluster beside FoundationDB's own simulator: the same probe, the same shape.
+//! The embedded cluster compared with FoundationDB's own simulator: the same probe, the same shape.
 //!
-//! The numbers on the right were recorded inside a real fdbserver 7.4, see `docs/fidelity.md`. Rates of errors must lie within
-//! a factor of three of them, and so must each latency. Seeds are fixed: nothing here depends on the machine.
+//! The numbers on the right were recorded inside a real fdbserver 7.4, see `docs/fidelity.md`.
+//! Error rates must lie within a factor of three of them, and so must each latency. Seeds are
+//! fixed: nothing here depends on the machine.
 
 mod probe;
 
 use probe::{Measured, STEPS, Way};
 
-/// How far a number may be away.
+/// The largest factor by which a number may be off.
 const FACTOR: f64 = 3.0;
 
 fn measure(seeds: u64, way: Way) -> Measured {
@@ -47,7 +48,7 @@ fn a_quiet_cluster_is_as_fast_and_as_slow_as_a_real_one() {
     );
     assert_near("1078 in per cent", measured.rate(0, 1078), 1.1);
     assert_near("1020 in per cent", measured.rate(2, 1020), 4.5);
-    // Three in 7,650 commits, and four reads: too few for a factor.
+    // Three in 7,650 commits, and four reads: too few to compare by a factor.
     assert!(measured.rate(2, 1021) < 0.12);
     assert!(measured.rate(1, 1009) < 0.3);
     assert_eq!(measured.rate(1, 1007) + measured.rate(2, 1007), 0.0);

@@ -309,7 +309,7 @@ fn system_rows_that_a_selector_runs_over_take_room_in_a_reply() {
         ("k28", "dddddddd"),
         ("k29", "e"),
     ]);
-    // 256 bytes: two system rows of 83 bytes and five of ours, each with 24 bytes on top, fill them.
+    // 256 bytes: filled by two system rows of 83 bytes and five of ours, each with 24 bytes on top.
     let small = RangeLimits::from_parameters(0, 0, 1, 1).unwrap();
     let read = |transaction: &Transaction, end| {
         let answer = world
@@ -325,8 +325,8 @@ fn system_rows_that_a_selector_runs_over_take_room_in_a_reply() {
     assert_eq!(read(&world.transaction(), at("z")), (6, false));
     assert_eq!(read(&world.transaction(), two_rows_too_far()), (5, true));
 
-    // The reply was full, so what lies before its last row is unknown, though nothing does: the read does
-    // not go on to the row that is known.
+    // The reply was full, so what lies before its last row is unknown, although nothing is there:
+    // the read does not continue to the row that is known.
     let transaction = world.transaction();
     world.get(&transaction, "k24").unwrap();
     assert_eq!(read(&transaction, two_rows_too_far()), (5, true));

@@ -1,10 +1,12 @@
 //! What a real FoundationDB answered, asked again of this client.
 //!
-//! `conformance/golden` holds seeded scenarios with the answers of a real FoundationDB 7.4, recorded through its C
-//! API. Here they are played on the client itself, on a simulated cluster and in virtual time: no library, no
-//! thread, no waiting. `golden.py` plays the same files through `libfdb_c.so`.
+//! `conformance/golden` holds seeded scenarios with the answers of a real FoundationDB 7.4,
+//! recorded through its C API. Here they are played on the client itself, on a simulated cluster
+//! and in virtual time: no library, no thread, no waiting. `golden.py` plays the same files through
+//! `libfdb_c.so`.
 //!
-//! `SHAKETABLE_GOLDEN=reads-0007` plays the files whose name begins so, and shows every difference.
+//! `SHAKETABLE_GOLDEN=reads-0007` plays the files whose names begin with that, and shows every
+//! difference.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -150,7 +152,7 @@ impl Step<'_> {
             .unwrap_or_else(|| panic!("{name} in {}", self.0))
     }
 
-    /// Hex, or `00*10001`: that byte so many times.
+    /// Hex, or `00*10001`: that byte repeated this many times.
     fn bytes(&self, name: &str) -> Bytes {
         let text = self.text(name);
         let (digits, times) = match text.split_once('*') {
@@ -176,7 +178,7 @@ impl Step<'_> {
     }
 }
 
-/// Plays steps on a cluster of its own.
+/// Plays steps on its own cluster.
 struct Player {
     kernel: Kernel,
     process: ProcessId,
@@ -194,7 +196,7 @@ struct Player {
 impl Player {
     fn new(api_version: i32) -> Player {
         let kernel = Kernel::simulation(1);
-        // The recorded cluster was one process on the machine of its client.
+        // The recorded cluster was one process on the same machine as its client.
         kernel.set_network_config(NetworkConfig::instant());
         let cluster = Cluster::start(&kernel, ClusterConfig::single_process(true));
         let process = kernel.add_process(ProcessSpec {
@@ -223,7 +225,7 @@ impl Player {
         player
     }
 
-    /// The answer, or an error, or that it is pending after all that time.
+    /// Returns the answer, an error, or a note that it is still pending after all that time.
     fn wait<T>(&self, pending: Pending<T>, read: impl FnOnce(T) -> Value) -> Value {
         self.wait_for(PATIENCE, pending, read)
     }
@@ -588,7 +590,7 @@ fn replace_bytes(text: &str, from: &str, to: &str) -> String {
     replaced
 }
 
-/// The digest by which the recording stands for many rows: of the rows as Python writes them.
+/// The digest that stands for many rows in the recording: of the rows as Python writes them.
 fn digest(rows: &[Value]) -> String {
     let row = |row: &Value| format!("[{}, {}]", row[0], row[1]);
     let text = format!("[{}]", rows.iter().map(row).collect::<Vec<_>>().join(", "));

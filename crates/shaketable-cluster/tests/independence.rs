@@ -1,5 +1,5 @@
-//! Faults draw from streams of their own: leaving one out, or adding one, leaves the others exactly as they were. That is what
-//! makes a failure shrinkable.
+//! Each fault draws from its own stream: leaving one out, or adding one, leaves the others exactly
+//! as they were. That is what makes a failure shrinkable.
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::faults::start_together;

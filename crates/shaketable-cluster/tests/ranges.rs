@@ -1,9 +1,10 @@
 //! Range reads on a whole cluster, over parts that are known, written and unknown in every mixture.
 //!
-//! How many rows one call returns depends on what was read before, on shards, and on system rows behind
-//! the user's keys. Which rows it returns does not: they are a prefix of what an ordered map holds
-//! between the two selectors, all of it unless the call says that there is more, and a reader that goes
-//! on from the last row gets everything. `client::range_read` proves the same of the overlay alone.
+//! How many rows one call returns depends on what was read before, on shards, and on system rows
+//! after the user's keys. Which rows it returns does not: they are a prefix of what an ordered map
+//! holds between the two selectors, all of it unless the call says that there is more, and a reader
+//! that continues from the last row gets everything. `client::range_read` proves the same of the
+//! overlay alone.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{RangeLimits, Transaction};
@@ -29,13 +30,13 @@ fn rows_are_a_prefix_of_the_range_and_all_of_it_unless_there_is_more() {
         run(seed, &mut seen);
     }
     println!("{seen:?}");
-    // A hunt that never stops early, or never runs off an end, hunts nothing.
+    // A hunt that never stops early, or never runs off an end, tests nothing.
     assert!(seen.stopped_early * 10 > seen.reads, "{seen:?}");
     assert!(seen.complete * 10 > seen.reads, "{seen:?}");
     assert!(seen.off_the_end * 20 > seen.reads, "{seen:?}");
 }
 
-/// What the reads met.
+/// What the reads encountered.
 #[derive(Debug, Default)]
 struct Seen {
     reads: usize,
@@ -93,7 +94,7 @@ fn draw_key(random: &Stream) -> Bytes {
     key.into()
 }
 
-/// One time in three, a write of the transaction's own.
+/// Makes a write of the transaction's own, one time in three.
 fn write(random: &Stream, transaction: &Transaction, model: &mut Model) {
     match random.range(0, 12) {
         0..=2 => {
@@ -123,8 +124,8 @@ struct Read {
 impl Read {
     fn draw(random: &Stream, is_one_shard: bool) -> Read {
         let reverse = random.chance(0.5);
-        // A reverse range whose begin lies before the empty key ends at the first shard it leaves, as
-        // in FoundationDB: where there are several shards, begin stays among the keys.
+        // A reverse range whose begin lies before the empty key ends at the first shard it leaves,
+        // as in FoundationDB: where there are several shards, begin stays among the keys.
         let begin_offset_min = if reverse && !is_one_shard { 1 } else { -7 };
         let selector = |offset_min: i32| KeySelector {
             key: draw_key(random),
@@ -145,7 +146,7 @@ impl Read {
         }
     }
 
-    /// Reads on until there is no more, and compares.
+    /// Continues reading until there is no more, and compares.
     async fn check(
         mut self,
         transaction: &Transaction,

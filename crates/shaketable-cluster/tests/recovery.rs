@@ -1,6 +1,8 @@
-//! Death and recovery, clause by clause: what a client sees of a cluster whose parts die, come back, or are cut off.
+//! Death and recovery, clause by clause: what a client sees of a cluster whose parts die, come
+//! back, or are cut off.
 //!
-//! `proof/` shows that nothing goes wrong in ten thousand runs; here each promise stands alone, with the moment made on purpose.
+//! `proof/` shows that nothing goes wrong in ten thousand runs; here each promise is tested
+//! separately, at a moment chosen on purpose.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{ConflictRangeKind, Database, Transaction};
@@ -34,7 +36,8 @@ struct World {
 }
 
 impl World {
-    /// Eight machines with three processes each, in a configuration, that has answered once.
+    /// Eight machines with three processes each, in this configuration. The cluster has answered
+    /// once.
     fn new(seed: u64, configuration: &str) -> World {
         let kernel = Kernel::simulation(seed);
         let options = LayoutOptions {
@@ -79,7 +82,7 @@ impl World {
         self.kernel.spawn(self.client, priority, future)
     }
 
-    /// Who plays a role.
+    /// The processes that play a role.
     fn playing(&self, role: &str) -> Vec<ProcessId> {
         let roles = self.cluster.roles();
         let playing = roles.iter().filter(|(name, _)| *name == role);
@@ -113,7 +116,7 @@ impl World {
         answer.expect("the controller answers")
     }
 
-    /// Who holds a key.
+    /// The storage servers that hold a key.
     fn storage_servers(&self, name: &str) -> Vec<StorageInterface> {
         let question = GetKeyLocations {
             range: single(name),
@@ -133,7 +136,7 @@ impl World {
         processes.map(|process| self.ip(process)).collect()
     }
 
-    /// A cluster whose only log is on another machine than the only replica of a key.
+    /// A cluster whose only log is on a different machine from the only replica of a key.
     fn with_replica_apart(name: &str) -> World {
         let apart = |world: &World| {
             let log = world.ip(world.playing("tlog")[0]);
@@ -143,7 +146,7 @@ impl World {
         worlds.find(apart).expect("a cluster with a replica apart")
     }
 
-    /// Does something to the way between the replicas of a key and the logs.
+    /// Does something to the connections between the replicas of a key and the logs.
     fn between_replicas_and_logs(&self, name: &str, change: fn(&Kernel, IpAddr, IpAddr)) {
         for replica in self.replicas(name) {
             for log in self.playing("tlog") {
@@ -152,7 +155,8 @@ impl World {
         }
     }
 
-    /// Kills one process, as it is asked; with `RebootProcess` it comes back after some seconds.
+    /// Kills one process exactly as requested; with `RebootProcess` it comes back after some
+    /// seconds.
     fn kill(&self, process: ProcessId, kind: KillKind) {
         let killed = self.cluster.kill(&Target::Process(process), kind);
         assert_eq!(killed, [(process, kind)]);
@@ -174,7 +178,7 @@ fn single(name: &str) -> KeyRange {
     }
 }
 
-/// Sets a key, trying until it is done.
+/// Sets a key, retrying until it succeeds.
 async fn write(database: &Database, name: &str, value: &str) {
     let transaction = database.create_transaction();
     loop {
@@ -202,7 +206,7 @@ async fn read(database: &Database, name: &str) -> Option<Bytes> {
     }
 }
 
-/// A read version, trying until there is one.
+/// Gets a read version, retrying until there is one.
 async fn read_version(database: &Database) -> Version {
     let transaction = database.create_transaction();
     loop {
@@ -262,7 +266,8 @@ fn the_death_of_any_role_of_the_transaction_system_begins_a_generation_1e8_versi
                 jump >= MAX_VERSIONS_IN_FLIGHT,
                 "{role}, {kind:?}: from {before} to {after}"
             );
-            // The clock goes on meanwhile, and the version before may have been given some time ago.
+            // The clock continues meanwhile, and the earlier version may have been handed out some
+            // time ago.
             assert!(
                 (jump - MAX_VERSIONS_IN_FLIGHT) as f64 <= passed + 5.0 * VERSIONS_PER_SECOND,
                 "{role}, {kind:?}: from {before} to {after}"
@@ -295,7 +300,8 @@ fn transaction_system(world: &World) -> Vec<ProcessId> {
     roles.map(|(_, process)| *process).collect()
 }
 
-/// Lets the logs' processes on the first four machines be away, one after the other, until the logs are elsewhere.
+/// Keeps the logs' processes on the first four machines away, one after the other, until the logs
+/// are elsewhere.
 fn move_logs_away(world: &World) {
     for machine in [3, 0, 1, 2] {
         let name = format!("server {machine}.1");
@@ -315,8 +321,9 @@ fn move_logs_away(world: &World) {
     }
 }
 
-/// Cuts the old generation off, together with the client and one of its logs: its proxies, its sequencer and its resolver live on and see
-/// one another. The other side recovers without them.
+/// Cuts the old generation off, together with the client and one of its logs: its proxies, its
+/// sequencer and its resolver live on and can reach one another. The other side recovers without
+/// them.
 #[test]
 fn a_generation_that_was_replaced_neither_commits_nor_gives_read_versions() {
     let mut tried = 0;
@@ -445,7 +452,8 @@ fn storage_servers_that_come_back_catch_up_from_the_logs() {
 #[test]
 fn a_storage_server_that_was_replaced_while_it_was_away_ends_when_it_comes_back() {
     let world = World::new(11, "double");
-    // As a client knows it that does not look it up again. Without the coordinator nobody is replaced.
+    // As known to a client that does not look it up again. Without the coordinator no server is
+    // replaced.
     let coordinator = world.cluster.servers()[world.cluster.layout().coordinators[0]];
     let mut replicas = world.storage_servers("first").into_iter();
     let old = replicas.find(|server| server.get_value.process() != coordinator);
@@ -575,9 +583,10 @@ fn reads_and_commits_from_before_a_recovery_are_too_old() {
         let epoch = world.epoch();
         world.kill(world.playing("resolver")[0], KillKind::RebootProcess);
         world.await_generation_after(epoch);
-        // Storage servers hear of the new generation with its first batch.
+        // Storage servers learn of the new generation with its first batch.
         world.run(write(&world.database, "other", "1"));
-        // Those behind a dead process hear of it a second later; five seconds have not passed then.
+        // Servers behind a dead process learn of it a second later; five seconds have not passed by
+        // then.
         world.sleep(2.0);
         let too_old = Err(Error::TRANSACTION_TOO_OLD);
         let read = world.run(reader.get(key("first"), false));
@@ -589,7 +598,7 @@ fn reads_and_commits_from_before_a_recovery_are_too_old() {
         };
         let mut commit = overwrite(&writer);
         if commit == Err(Error::COMMIT_UNKNOWN_RESULT) {
-            // Its proxy was gone as well: the next one tells.
+            // Its proxy was gone as well: the next one reports the result.
             let again = world.database.create_transaction();
             again.set_read_version(version);
             again.add_conflict_range(single("first"), ConflictRangeKind::Read);
@@ -612,7 +621,7 @@ fn a_commit_whose_reply_is_lost_is_unknown_and_settled_and_both_fates_occur() {
             transaction.set(key("doubtful"), key("1"));
             let result = transaction.commit().await;
             let ended = database.kernel().now();
-            // The very next thing that anybody asks.
+            // The very next thing that any client asks.
             (result, ended, read(&database, "doubtful").await.is_some())
         });
         (world, commit)
@@ -652,7 +661,8 @@ fn a_commit_whose_reply_is_lost_is_unknown_and_settled_and_both_fates_occur() {
 #[test]
 fn an_outage_is_a_wait_and_not_an_error() {
     let world = World::new(7, "double");
-    // One in a hundred read versions is refused while faults are on; a reboot of a process needs none.
+    // One in a hundred read versions is refused while faults are on; a reboot of a process needs
+    // none.
     world.cluster.set_faults_enabled(false);
     for process in world.cluster.servers() {
         world.kill(*process, KillKind::RebootProcess);
@@ -705,7 +715,8 @@ fn as_many_machines_can_be_lost_as_leave_a_replica_and_what_they_held_is_copied(
     for seed in 0..3 {
         let world = World::new(seed, "triple");
         let mut lost = 0;
-        // All zones are asked for, some seconds apart, so that there is time to copy: none of them may take data with it.
+        // A kill is requested for every zone, some seconds apart, so that there is time to copy:
+        // none of them may take data with it.
         for zone in world.cluster.zones() {
             world.sleep(80.0);
             let killed = world
@@ -713,7 +724,7 @@ fn as_many_machines_can_be_lost_as_leave_a_replica_and_what_they_held_is_copied(
                 .kill(&Target::Zone(zone), KillKind::KillInstantly);
             lost += u32::from(killed.iter().any(|(_, kind)| !kind.reboots()));
         }
-        // Eight zones, three replicas, and a place more than that: no more than four can go.
+        // Eight zones, three replicas, and one more place than that: no more than four can go.
         assert!(
             (2..=4).contains(&lost),
             "seed {seed}: {lost} zones were lost"

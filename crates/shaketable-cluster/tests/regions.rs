@@ -1,4 +1,5 @@
-//! Two regions: one has all roles, and when it is gone the other takes over without losing anything.
+//! Two regions: one has all roles, and when it is gone the other takes over without losing
+//! anything.
 
 use bytes::Bytes;
 use shaketable_cluster::client::Database;
@@ -37,7 +38,7 @@ fn the_other_region_takes_over_when_one_is_gone() {
             ..LayoutOptions::default()
         };
         let mut config = ClusterConfig::simulation(&kernel, &options, false).expect("a layout");
-        // Long enough to see that nobody waits for the return.
+        // Long enough to see that the takeover does not wait for the return.
         (config.knobs.min_reboot_time, config.knobs.max_reboot_time) = (300.0, 400.0);
         let regions = config.layout.regions.clone();
         // A lost majority of coordinators would stop any cluster.

@@ -1,6 +1,7 @@
-//! Big things stay possible: nothing here may cost the square of its size.
+//! Big things stay possible: no cost here may grow with the square of the size.
 //!
-//! There is no clock in these tests. What is linear takes seconds in a debug build; what were quadratic would take days.
+//! There is no clock in these tests. Linear work takes seconds in a debug build; quadratic work
+//! would take days.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{Database, RangeLimits, Transaction};
@@ -31,7 +32,7 @@ fn first_at(key: Bytes) -> KeySelector {
     }
 }
 
-/// Begin and end of all keys.
+/// The beginning and end of the key space.
 fn everything() -> (Bytes, Bytes) {
     (Bytes::new(), Bytes::from_static(b"\xff"))
 }

@@ -1,7 +1,9 @@
-//! Random clients on a cluster that is left alone, and the proof that what they saw was strictly serializable.
+//! Random clients on a cluster that is left alone, and the proof that what they saw was strictly
+//! serializable.
 //!
-//! `proof/` does the same to clusters that break. Here nothing does, so that the clients get in one another's way as much as they can, also on the
-//! clusters of one process that an ordinary program has. `SHAKETABLE_SEEDS=5000` checks as many seeds.
+//! `proof/` does the same to clusters that break. Here nothing breaks, so that the clients conflict
+//! with one another as much as they can, also on the clusters of one process that an ordinary
+//! program uses. `SHAKETABLE_SEEDS=5000` checks that many seeds.
 
 use shaketable_cluster::checker::{History, Notebook, Proof, RandomClient, verify};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
@@ -25,7 +27,7 @@ fn random_transactions_are_strictly_serializable() {
         proof.add(run(seed));
     }
     println!("{proof:?}");
-    // A proof over runs in which nobody gets in anybody's way would prove nothing.
+    // A proof over runs in which clients never conflict would prove nothing.
     assert!(proof.committed * 4 > proof.attempts, "{proof:?}");
     let conflicts = proof.errors.get(&Error::NOT_COMMITTED.0).copied();
     assert!(conflicts.unwrap_or(0) * 20 > proof.attempts, "{proof:?}");

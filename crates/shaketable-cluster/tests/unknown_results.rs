@@ -1,8 +1,8 @@
 //! Commits whose replies are lost because servers die under them.
 //!
-//! What a client is told must hold: a commit that succeeded has happened once; a commit that failed with anything
-//! but 1021 has not happened; and after 1021 it either has happened already or never will. With automatic
-//! idempotency there is no 1021 at all.
+//! What a client is told must hold: a commit that succeeded has happened once; a commit that failed
+//! with anything but 1021 has not happened; and after 1021 it either has happened already or never
+//! will. With automatic idempotency there is no 1021 at all.
 
 use bytes::Bytes;
 use shaketable_cluster::client::Database;
@@ -88,8 +88,8 @@ fn run(seed: u64, idempotent: bool) -> u64 {
     unknown
 }
 
-/// Adds one to the counter. After an unknown result it looks whether the addition happened, twice: what it sees
-/// must not change any more.
+/// Adds one to the counter. After an unknown result it checks twice whether the addition happened:
+/// what it sees must not change any more.
 async fn increment(database: &Database, idempotent: bool, tally: &Tally) {
     let transaction = database.create_transaction();
     loop {

@@ -1,13 +1,15 @@
 //! A client that tries everything.
 //!
-//! It makes random transactions over a few keys, so that clients get in one another's way: reads of every kind,
-//! serializable and snapshot, mutations of every kind, explicit conflict ranges, options that change what reads see, attempts
-//! that fail and are tried again. All its randomness comes from one stream of the kernel.
+//! It makes random transactions over a few keys, so that clients conflict with one another: reads
+//! of every kind, serializable and snapshot, mutations of every kind, explicit conflict ranges,
+//! options that change what reads see, attempts that fail and are tried again. All its randomness
+//! comes from one stream of the kernel.
 //!
-//! It leaves out what would take the promise back that the checkers verify (writes without conflict ranges), and where
-//! FoundationDB itself, which the client follows, does not look like a plain map: a versionstamp makes keys unreadable; key
-//! selectors still count a key that the same transaction has cleared with `COMPARE_AND_CLEAR`; and a reverse read whose begin
-//! is before the empty key takes the shards for empty that it has not reached.
+//! It leaves out calls that give up the promise the checkers verify (writes without conflict
+//! ranges), and the cases where FoundationDB itself, which the client follows, does not look like a
+//! plain map: a versionstamp makes keys unreadable; key selectors still count a key that the same
+//! transaction has cleared with `COMPARE_AND_CLEAR`; and a reverse read whose begin is before the
+//! empty key treats the shards it has not reached as empty.
 
 use super::{Notebook, ObservedTransaction};
 use crate::client::{ConflictRangeKind, Database, RangeLimits};
@@ -16,10 +18,10 @@ use crate::proto::{Key, KeyRange, KeySelector, Value};
 use bytes::Bytes;
 use shaketable_kernel::{Kernel, Stream};
 
-/// Codes of the atomic operations, but for those that carry a stamp.
+/// Codes of the atomic operations, except those that carry a stamp.
 const ATOMIC_CODES: [i32; 10] = [2, 6, 7, 8, 9, 12, 13, 16, 17, COMPARE_AND_CLEAR];
 const COMPARE_AND_CLEAR: i32 = 20;
-/// How often an attempt is repeated before the client gives the transaction up.
+/// How often an attempt is repeated before the client gives up the transaction.
 const ATTEMPTS_MAX: usize = 5;
 
 /// A client that makes random transactions.
@@ -51,7 +53,7 @@ impl RandomClient {
         }
     }
 
-    /// Makes one transaction, with as many attempts as it takes, within reason.
+    /// Makes one transaction, with as many attempts as it takes, up to a limit.
     pub async fn transact(&self) {
         let transaction =
             ObservedTransaction::new(&self.database, self.api_version, &self.notebook);
@@ -139,7 +141,7 @@ impl Attempt<'_> {
                 _ => self.add_conflict_range(),
             }
         }
-        // Last, because nobody can read beside a stamp that is not there yet.
+        // Last, because keys next to a pending stamp cannot be read.
         if !read_only && random.chance(0.15) {
             self.mutate_with_stamp();
         }

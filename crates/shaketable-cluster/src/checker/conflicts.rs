@@ -1,5 +1,5 @@
-//! The resolvers' promise, read off the history alone: a committed transaction's read conflict ranges were not written
-//! between its read version and its own place in the order.
+//! The resolvers' promise, checked on the history alone: a committed transaction's read conflict
+//! ranges were not written between its read version and its own place in the order.
 
 use super::{Committed, Violation};
 use crate::proto::{KeyRange, Versionstamp};
@@ -29,7 +29,7 @@ pub(super) fn verify(committed: &[Committed]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A range that one of the first overlaps with one of the second.
+/// Returns a range from the first list that overlaps one of the second.
 fn overlap<'a>(reads: &'a [KeyRange], writes: &[KeyRange]) -> Option<&'a KeyRange> {
     let touch = |read: &KeyRange| {
         writes

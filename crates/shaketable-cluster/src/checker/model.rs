@@ -1,7 +1,9 @@
-//! The database as a plain ordered map: what FoundationDB promises to look like from inside a transaction.
+//! The database as a plain ordered map: what FoundationDB promises to look like from inside a
+//! transaction.
 //!
-//! The map remembers what was there before each change, so that a transaction can be tried on it and taken back: a history of hundreds
-//! of transactions is walked through on one map, without a copy for each.
+//! The map remembers what was there before each change, so that a transaction can be tried on it
+//! and taken back: a history of hundreds of transactions is walked through on one map, without a
+//! copy for each.
 
 use super::observation::{Read, Step};
 use crate::data::{atomic, versionstamp};
@@ -11,22 +13,24 @@ use crate::proto::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Where the keys end that this model holds.
+/// The end of the keys that this model holds.
 const END: &[u8] = b"\xff";
 
 /// The user's keys and their values at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     map: BTreeMap<Key, Value>,
-    /// What the keys were that have changed since the last [`Model::keep`] or [`Model::take_back`], oldest first.
+    /// The former values of the keys that have changed since the last [`Model::keep`] or
+    /// [`Model::take_back`], oldest first.
     before: Vec<(Key, Option<Value>)>,
 }
 
-/// Keys that have changed, and to what.
+/// Keys that have changed, with their new values.
 pub(super) type Changes = BTreeMap<Key, Option<Value>>;
 
 impl Model {
-    /// What has changed since the last [`Model::keep`] or [`Model::take_back`]: only keys that are not what they were.
+    /// What has changed since the last [`Model::keep`] or [`Model::take_back`]: only keys whose
+    /// value is now different.
     pub(super) fn changes(&self) -> Changes {
         let mut first: BTreeMap<&Key, &Option<Value>> = BTreeMap::new();
         for (key, old) in &self.before {
@@ -63,7 +67,7 @@ impl Model {
         self.before.push((key, old));
     }
 
-    /// Applies a mutation of a committed transaction. System keys are none of this model's business.
+    /// Applies a mutation of a committed transaction. System keys are outside this model.
     pub(super) fn apply(&mut self, mutation: Mutation, stamp: Versionstamp) {
         let Mutation {
             kind,
@@ -83,7 +87,8 @@ impl Model {
         }
     }
 
-    /// Does to the map what a call of the application asks for. The outcome of a versionstamped one needs a stamp.
+    /// Does to the map what a call of the application asks for. The outcome of a versionstamped
+    /// call needs a stamp.
     pub(super) fn call(&mut self, step: &Step, stamp: Versionstamp) {
         let mutation = match step.clone() {
             Step::Mutate { kind, key, operand } => Mutation {
@@ -101,7 +106,7 @@ impl Model {
         self.apply(mutation, stamp);
     }
 
-    /// What a read should have shown, in words, if that is not what it did show.
+    /// Returns what a read should have shown, in words, if it showed something else.
     pub(super) fn contradicts(&self, read: &Read) -> Option<String> {
         match read {
             Read::Get { key, value } => {

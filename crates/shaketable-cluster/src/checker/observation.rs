@@ -6,12 +6,14 @@ use crate::proto::{
 };
 use shaketable_kernel::Time;
 
-/// One attempt: everything between the start of a transaction, or `on_error`, and the end of its commit.
+/// One attempt: everything from the start of a transaction, or `on_error`, to the end of its
+/// commit.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// Unique in the run. An attempt that writes also writes [`Observation::marker`].
     pub attempt: u64,
-    /// When the read version was asked for, when it was there, and what it was. `None` if nothing asked for it.
+    /// When the read version was requested, when it arrived, and what it was. `None` if it was
+    /// never requested.
     pub read_version: Option<(Time, Time, Version)>,
     /// The calls, in order.
     pub steps: Vec<Step>,
@@ -33,7 +35,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether nobody but the history can say if the attempt committed.
+    /// Whether only the history can tell if the attempt committed.
     pub fn is_unknown(self) -> bool {
         matches!(
             self,
@@ -50,7 +52,8 @@ impl Outcome {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A set, an atomic operation or a versionstamped one; `key` and `operand` as the application passed them.
+    /// A set, an atomic operation or a versionstamped one; `key` and `operand` as the application
+    /// passed them.
     Mutate {
         /// What was done.
         kind: MutationKind,
@@ -63,7 +66,7 @@ pub enum Step {
     Clear(KeyRange),
     /// A read.
     Read {
-        /// What was asked and answered.
+        /// What was asked and what was returned.
         read: Read,
         /// Whether it was a snapshot read, which need not hold until the commit.
         snapshot: bool,
@@ -95,9 +98,9 @@ pub enum Read {
         begin: KeySelector,
         /// Where they end.
         end: KeySelector,
-        /// Whether the last come first.
+        /// Whether the rows come in reverse order.
         reverse: bool,
-        /// At most so many, if there is a limit.
+        /// The most rows to return, if there is a limit.
         limit: Option<usize>,
         /// The rows.
         rows: Vec<KeyValue>,
@@ -107,7 +110,7 @@ pub enum Read {
 }
 
 impl Observation {
-    /// The key that only this attempt writes, by which the history knows it.
+    /// The key that only this attempt writes, which identifies it in the history.
     pub fn marker(attempt: u64) -> Key {
         format!("~attempt/{attempt:016x}").into()
     }

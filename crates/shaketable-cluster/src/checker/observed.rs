@@ -1,8 +1,10 @@
-//! A transaction that writes down what is done with it.
+//! A transaction that records what is done with it.
 //!
-//! Whatever a client does through an [`ObservedTransaction`] becomes [`Observation`]s in the [`Notebook`] of the run, one per attempt, so
-//! that any workload can be proved and not only those that were written for the proof. It has the calls that the proof understands, and leaves the rest out: what takes
-//! a promise back that is to be proved (writes without conflict ranges, risky reads) has no place here.
+//! Everything a client does through an [`ObservedTransaction`] becomes [`Observation`]s in the
+//! [`Notebook`] of the run, one per attempt, so that any workload can be proved, not only those
+//! that were written for the proof. It has the calls that the proof understands, and leaves out the
+//! rest: calls that give up a promise the proof checks (writes without conflict ranges, risky
+//! reads) have no place here.
 
 use super::{Observation, Outcome, Read, Step};
 use crate::client::{ConflictRangeKind, Database, Pending, RangeLimits, Transaction};
@@ -18,7 +20,7 @@ use std::rc::Rc;
 const READ_YOUR_WRITES_DISABLE: i32 = 51;
 const SNAPSHOT_RYW_DISABLE: i32 = 601;
 
-/// The observations of all clients of a run. Cheap to clone: clones are the same notebook.
+/// The observations of all clients of a run. Cheap to clone: clones share the same notebook.
 #[derive(Clone, Debug, Default)]
 pub struct Notebook(Rc<RefCell<Pages>>);
 
@@ -29,7 +31,7 @@ struct Pages {
 }
 
 impl Notebook {
-    /// All attempts that have ended so far.
+    /// Takes all attempts that have ended so far.
     pub fn take(&self) -> Vec<Observation> {
         std::mem::take(&mut self.0.borrow_mut().observations)
     }
@@ -70,7 +72,7 @@ impl ObservedTransaction {
         }
     }
 
-    /// Learns the read version.
+    /// Gets the read version.
     pub async fn get_read_version(&self) -> Result<(), Error> {
         let asked = self.begin();
         self.note_read_version(asked).await
@@ -100,7 +102,7 @@ impl ObservedTransaction {
         Ok(key)
     }
 
-    /// Reads rows, at most `limit` if there is a limit of rows; says whether there may be more.
+    /// Reads rows, at most `limit` if there is a row limit; returns whether there may be more.
     pub async fn get_range(
         &self,
         begin: KeySelector,
@@ -187,19 +189,19 @@ impl ObservedTransaction {
 
     /// Declares a range to have been read or written.
     pub fn add_conflict_range(&self, range: KeyRange, kind: ConflictRangeKind) {
-        // An empty range adds nothing, so that the transaction may still have nothing to commit.
+        // An empty range adds nothing, so the transaction may still have nothing to commit.
         let writes = kind == ConflictRangeKind::Write && range.begin < range.end;
         self.with(|attempt| attempt.writes |= writes);
         self.transaction.add_conflict_range(range, kind);
     }
 
-    /// Lets no read see the writes of this attempt.
+    /// Hides the writes of this attempt from all reads.
     pub fn disable_read_your_writes(&self) {
         self.transaction.set_option(READ_YOUR_WRITES_DISABLE, None);
         self.with(|attempt| attempt.ignores_writes = [true, true]);
     }
 
-    /// Lets no snapshot read see the writes of this attempt.
+    /// Hides the writes of this attempt from snapshot reads.
     pub fn disable_snapshot_read_your_writes(&self) {
         self.transaction.set_option(SNAPSHOT_RYW_DISABLE, None);
         self.with(|attempt| attempt.ignores_writes = [false, true]);
@@ -238,11 +240,11 @@ impl ObservedTransaction {
         self.transaction.on_error(error).await
     }
 
-    /// Tries until it commits.
+    /// Retries until it commits.
     ///
     /// # Panics
     ///
-    /// At an error that is not for trying again.
+    /// On an error that cannot be retried.
     pub async fn run<T>(&self, body: impl AsyncFn(&Self) -> Result<T, Error>) -> T {
         loop {
             let result = async {
@@ -276,7 +278,8 @@ impl ObservedTransaction {
         }))
     }
 
-    /// Sees to it that an attempt is under way, even if its first read fails; says when that was.
+    /// Makes sure that an attempt is under way, even if its first read fails; returns the current
+    /// time.
     fn begin(&self) -> Time {
         self.with(|_| ());
         self.kernel.now()
@@ -292,7 +295,7 @@ impl ObservedTransaction {
         pages.observations.push(attempt.observation);
     }
 
-    /// The first read is when the read version was asked for.
+    /// The first read is what requests the read version.
     async fn note_read_version(&self, asked: Time) -> Result<(), Error> {
         let version = self.transaction.get_read_version().await?;
         let received = self.kernel.now();
@@ -302,7 +305,7 @@ impl ObservedTransaction {
 
     async fn note_read(&self, asked: Time, read: Read, snapshot: bool) -> Result<(), Error> {
         if self.with(|attempt| attempt.observation.read_version.is_none()) {
-            // Some reads need no version, and only this asks for it.
+            // Some reads need no version; only this call requests it.
             self.note_read_version(asked).await?;
         }
         self.with(|attempt| {
@@ -326,8 +329,8 @@ impl ObservedTransaction {
 }
 
 impl Read {
-    /// Whether FoundationDB's conflict ranges do not cover what the read depends on: an empty range whose selectors walk outwards adds none for
-    /// where they walk.
+    /// Whether FoundationDB's conflict ranges do not cover what the read depends on: an empty range
+    /// whose selectors walk outwards adds no range for the keys they walk over.
     fn is_unprotected(&self) -> bool {
         match self {
             Read::GetRange {

@@ -1,11 +1,12 @@
-//! Real time: nobody is told an older story than one that has been told already.
+//! Real time: no client is told an older story than one that has been told already.
 //!
-//! A read version that is asked for after a commit was acknowledged, to anybody, must show that commit. It must
-//! also be no older than any read version that had been handed out before, or a client could see the past after another has seen the
-//! present.
+//! A read version requested after a commit was acknowledged, to any client, must show that commit.
+//! It must also be no older than any read version that had been handed out before, or a client
+//! could see the past after another has seen the present.
 //!
-//! A client that is told 1021 is told that the fate of its commit is settled: it has happened, or never will. So if it has, whoever asks for a
-//! read version afterwards must see it, just as if it had been acknowledged.
+//! A client that is told 1021 is told that the fate of its commit is settled: it has happened, or
+//! never will. So if it has happened, every read version requested afterwards must show it, just as
+//! if it had been acknowledged.
 
 use super::{Fates, Observation, Outcome, Violation};
 use crate::error::Error;
@@ -13,7 +14,7 @@ use crate::proto::Version;
 use shaketable_kernel::Time;
 
 pub(super) fn verify(fates: &Fates, observations: &[Observation]) -> Result<(), Violation> {
-    // What became known to somebody, in order of time, with the highest version known by then.
+    // What became known to any client, in order of time, with the highest version known by then.
     let mut known: Vec<(Time, Version)> = Vec::new();
     for observation in observations {
         known.extend(

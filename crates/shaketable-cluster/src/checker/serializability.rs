@@ -1,9 +1,10 @@
-//! Serializability, in the order that the history gives.
+//! Serializability, in the order of the history.
 //!
-//! One walk through the history keeps the database of each moment as a [`Model`]. On its way it meets each attempt twice:
-//! at its read version, where all its reads must hold, and, if it committed, at its place in the order, where
-//! those reads must hold again that are not snapshot reads. There its calls, done one after the other on the map, must also
-//! leave what its mutations leave.
+//! One walk through the history keeps the database of each moment as a [`Model`]. On its way it
+//! meets each attempt twice: at its read version, where all its reads must hold, and, if it
+//! committed, at its place in the order, where all reads except snapshot reads must hold again.
+//! There its calls, applied to the map one after the other, must also leave what its mutations
+//! leave.
 
 use super::model::{Changes, Model};
 use super::{Committed, Fates, Observation, Outcome, Proof, Step, Violation};
@@ -58,7 +59,7 @@ pub(super) fn verify(
 }
 
 impl Committed {
-    /// Whose attempt this was, by its marker.
+    /// The attempt that made this commit, identified by its marker.
     fn attempt(&self) -> Option<u64> {
         self.transaction
             .mutations
@@ -67,7 +68,7 @@ impl Committed {
     }
 }
 
-/// Where each attempt is in the history. None may be there twice.
+/// Returns where each attempt is in the history. None may be there twice.
 pub(super) fn fates(committed: &[Committed]) -> Result<Fates, Violation> {
     let mut fates = Fates::new();
     for transaction in committed {
@@ -109,7 +110,7 @@ fn check_reads_at(
     version: Version,
     observation: &Observation,
 ) -> Result<(), Violation> {
-    // Nobody can read what carries a stamp before the commit, so any stamp will do.
+    // What carries a stamp cannot be read before the commit, so any stamp will do.
     let stamp = Versionstamp {
         version,
         batch_index: 0,
@@ -132,7 +133,8 @@ fn check_reads_at(
     }
 }
 
-/// What the calls of an attempt leave where it committed; its reads must hold there.
+/// Returns what the calls of an attempt leave at the point where it committed; its reads must hold
+/// there.
 fn replay_at_commit(
     model: &mut Model,
     stamp: Versionstamp,
@@ -157,7 +159,7 @@ fn replay_at_commit(
     }
 }
 
-/// Its mutations must leave what its calls leave.
+/// Checks that an attempt's mutations leave what its calls leave.
 fn check_effect(
     stamp: Versionstamp,
     observation: &Observation,
@@ -190,8 +192,8 @@ struct Contradiction {
     found: String,
 }
 
-/// Does the calls of an attempt one after the other and compares the reads that `counts` chooses by whether they are
-/// snapshot reads, until the first contradiction.
+/// Applies the calls of an attempt one after the other and compares reads until the first
+/// contradiction. `counts` selects the reads to compare by whether they are snapshot reads.
 fn replay(
     model: &mut Model,
     stamp: Versionstamp,

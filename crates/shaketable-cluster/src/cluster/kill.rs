@@ -1,13 +1,14 @@
-//! Killing parts of a cluster, and what stops one from killing too much.
+//! Killing parts of a cluster, and what prevents killing too much.
 //!
-//! FoundationDB's simulator never destroys data that no database could be expected to keep. Before it kills it asks
-//! whether what is left still holds a copy of everything, and if not, it reboots instead. So does this:
+//! FoundationDB's simulator never destroys data that no database could be expected to keep. Before
+//! it kills, it asks whether what is left still holds a copy of everything, and if not, it reboots
+//! instead. This module does the same:
 //!
 //! * a majority of the coordinators is protected for the whole run;
-//! * the zones that have lost their disks, and whose data has not been copied elsewhere yet, stay fewer than
-//!   the replicas;
+//! * the zones that have lost their disks, and whose data has not been copied elsewhere yet, stay
+//!   fewer than the replicas;
 //! * nothing is lost while a shard may have fewer replicas than it should;
-//! * so many zones stay alive that all replicas find a place;
+//! * enough zones stay alive to place all replicas;
 //! * while faults are off nothing is killed, except that a single process may be rebooted.
 
 use super::Cluster;
@@ -17,7 +18,7 @@ use shaketable_kernel::{Kernel, KillKind, ProcessId, Stream};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is to be killed.
+/// What to kill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One process.
@@ -31,11 +32,12 @@ pub enum Target {
 /// What has been killed so far.
 pub(super) struct Losses {
     stream: Stream,
-    /// Coordinators that must stay.
+    /// Coordinators that must survive.
     protected: Vec<ProcessId>,
     /// Zones that will never come back.
     dead_zones: RefCell<BTreeSet<String>>,
-    /// Zones whose disks were lost: the storage servers that were there, and the generation at that time.
+    /// Zones whose disks were lost: the storage servers that were there, and the generation at that
+    /// time.
     lost_zones: RefCell<BTreeMap<String, (Vec<Tag>, Epoch)>>,
 }
 
@@ -55,12 +57,14 @@ impl Losses {
 }
 
 impl Cluster {
-    /// Kills, or does what is left of it; says what really happened to whom. Nothing may have.
+    /// Kills, or does as much of it as is allowed; returns what really happened to which process.
+    /// The list may be empty.
     pub fn kill(&self, target: &Target, kind: KillKind) -> Vec<(ProcessId, KillKind)> {
         self.kill_drawing(target, kind, &self.losses().stream)
     }
 
-    /// The same, for one that has random draws of its own: how long a reboot takes is drawn from there.
+    /// The same, for a caller with its own random stream: the length of a reboot is drawn from
+    /// there.
     pub fn kill_drawing(
         &self,
         target: &Target,
@@ -158,7 +162,8 @@ impl Cluster {
         if !controller.is_replicated() {
             return false;
         }
-        // What was copied elsewhere since, and is no longer in the logs' generation, is not at risk.
+        // Data that has been copied elsewhere since, and that the logs' generation no longer holds,
+        // is not at risk.
         losses.lost_zones.borrow_mut().retain(|_, (tags, epoch)| {
             let core = controller.core();
             generation.epoch <= *epoch || core.storages.iter().any(|(tag, _)| tags.contains(tag))

@@ -19,14 +19,14 @@ pub struct Attrition {
     pub kill_dc: bool,
     /// Whether a zone may be killed twice.
     pub replacement: bool,
-    /// Whether zones may fail by errors of their disks.
+    /// Whether zones may fail through disk errors.
     pub allow_fault_injection: bool,
 }
 
 impl Attrition {
     pub(super) fn read(options: &mut Options<'_>, random: &Stream) -> Result<Self, BadOption> {
         let (kill_dc, replacement) = (random.chance(0.25), random.chance(0.5));
-        // Options that only matter outside a simulation are read and do nothing.
+        // Options that only matter outside a simulation are read and ignored.
         for name in [
             "workersToKill",
             "workersToLeave",

@@ -1,5 +1,5 @@
-//! ChangeConfig: the configuration of the database changes while it is used. Its presence keeps the automatic
-//! fault workloads away.
+//! ChangeConfig: the configuration of the database changes while it is in use. Its presence keeps
+//! the automatic fault workloads away.
 
 use super::{BadOption, Context, Options};
 use crate::server::layout::Configuration;
@@ -74,7 +74,7 @@ impl ChangeConfig {
             }
         }
         if !self.coordinators.is_empty() {
-            // What a client notices of other coordinators is the recovery.
+            // All a client notices of a change of coordinators is the recovery.
             for change in 0..self.coordinator_changes {
                 if change > 0 {
                     context.sleep(COORDINATOR_PAUSE).await;

@@ -1,4 +1,4 @@
-//! ClogSingleConnection: two addresses lose sight of one another, once.
+//! ClogSingleConnection: two addresses lose contact with one another, once.
 
 use super::{BadOption, Context, Options};
 use shaketable_kernel::Stream;

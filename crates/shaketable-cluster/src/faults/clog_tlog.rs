@@ -1,11 +1,12 @@
-//! ClogTlog: one log is cut off from everybody until the cluster has recovered without it.
+//! ClogTlog: one log is cut off from all other processes until the cluster has recovered without
+//! it.
 
 use super::{BadOption, Context, Options};
 use shaketable_kernel::{ClogMode, Stream};
 
 /// When it begins, in seconds.
 const BEGIN: f64 = 20.0;
-/// How long the log is cut off at most, in seconds.
+/// The longest time the log is cut off, in seconds.
 const LONGEST: f64 = 300.0;
 
 /// The options of ClogTlog.
@@ -31,7 +32,7 @@ impl ClogTlog {
             .into_iter()
             .filter(|(role, _)| *role == "tlog")
             .collect();
-        // A log beside the controller or a coordinator would cut these off as well.
+        // Clogging a log next to the controller or a coordinator would cut these off as well.
         let Some(before) = context.cluster.epoch() else {
             return;
         };

@@ -1,4 +1,5 @@
-//! DiskFailureInjection: disks become slow. Injected automatically it injects nothing, but keeps the start phase alive.
+//! DiskFailureInjection: disks become slow. When injected automatically it injects nothing, but
+//! keeps the start phase alive.
 
 use super::{BadOption, Context, Options};
 use shaketable_kernel::Stream;
@@ -12,7 +13,7 @@ pub struct DiskFailureInjection {
     pub test_duration: f64,
     /// Whether disks are stalled at all.
     pub throttle_disk: bool,
-    /// How many processes.
+    /// How many processes are throttled.
     pub workers_to_throttle: usize,
     /// The time between stalls, in seconds; 0 for one long stall.
     pub stall_interval: f64,
@@ -24,7 +25,7 @@ pub struct DiskFailureInjection {
 
 impl DiskFailureInjection {
     pub(super) fn read(options: &mut Options<'_>, _: &Stream) -> Result<Self, BadOption> {
-        // Bits are never flipped here: what a disk gives back is what was written, or nothing.
+        // Bits are never flipped here: a disk returns what was written, or nothing.
         for name in [
             "corruptFile",
             "workersToCorrupt",
@@ -58,7 +59,7 @@ impl DiskFailureInjection {
             while kernel.now() < until {
                 for process in &servers {
                     let stall = self.stall_period.min(until.since(kernel.now()));
-                    // A log that stands still for long stops everything: stalls are mostly short.
+                    // A log whose disk stalls for long stops everything: stalls are mostly short.
                     context
                         .cluster
                         .stall_disk(*process, stall * random.uniform().powi(4));

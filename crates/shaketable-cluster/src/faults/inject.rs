@@ -1,4 +1,4 @@
-//! The fault workloads that FoundationDB adds to a test by itself.
+//! The fault workloads that FoundationDB adds to a test automatically.
 
 use super::{
     Attrition, DiskFailureInjection, FaultWorkload, RandomClogging, RandomMoveKeys,
@@ -6,15 +6,16 @@ use super::{
 };
 use shaketable_kernel::Stream;
 
-/// Draws the fault workloads to add to a test. `present` are those the test file names: each makes another one of
-/// its kind less likely, and some keep all others away. `disabled` are names that the file excludes.
+/// Draws the fault workloads to add to a test. `present` are those the test file names: each makes
+/// another one of its kind less likely, and some keep all others away. `disabled` are names that
+/// the file excludes.
 pub fn inject(random: &Stream, present: &[FaultWorkload], disabled: &[&str]) -> Vec<FaultWorkload> {
     if present.iter().any(FaultWorkload::disables_injection) || disabled.contains(&"all") {
         return Vec::new();
     }
     let mut injected: Vec<FaultWorkload> = Vec::new();
     for (name, kind) in KINDS {
-        // Each kind has draws of its own, so that excluding one changes nothing about the others.
+        // Each kind has its own draws, so that excluding one changes nothing about the others.
         let random = &Stream::new(random.next_u64(), name);
         if disabled.contains(name) {
             continue;

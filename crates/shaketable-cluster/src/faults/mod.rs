@@ -1,10 +1,11 @@
 //! Fault workloads: what breaks a cluster while a test runs, by FoundationDB's names.
 //!
-//! Each workload is one file, with FoundationDB's options, defaults and timing. It acts only on client 0 and ends by
-//! itself; the start phase of a test lasts as long as the slowest of them. [`inject()`] adds workloads that the
-//! test file does not mention, as FoundationDB does.
+//! Each workload is one file, with FoundationDB's options, defaults and timing. It acts only on
+//! client 0 and ends without being stopped; the start phase of a test lasts as long as the slowest
+//! of them. [`inject()`] adds workloads that the test file does not mention, as FoundationDB does.
 //!
-//! Every workload draws from a random stream of its own: leaving one out changes nothing about the others.
+//! Every workload draws from its own random stream: leaving one out changes nothing about the
+//! others.
 
 mod attrition;
 mod change_config;
@@ -61,11 +62,11 @@ macro_rules! workloads {
         pub enum FaultWorkload { $($name($name),)* }
 
         impl FaultWorkload {
-            /// The workloads there are.
+            /// The names of all fault workloads.
             pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-            /// Reads the options of a workload; `None` if there is no fault workload of that name. Defaults that
-            /// FoundationDB draws are drawn from `random`.
+            /// Reads the options of a workload; `None` if there is no fault workload of that name.
+            /// Defaults that FoundationDB draws are drawn from `random`.
             pub fn read(
                 name: &str,
                 options: &mut Options<'_>,
@@ -107,7 +108,7 @@ workloads!(
 );
 
 impl FaultWorkload {
-    /// Whether its presence in a test file keeps the automatic ones away.
+    /// Whether its presence in a test file keeps the automatic workloads away.
     pub fn disables_injection(&self) -> bool {
         matches!(self, FaultWorkload::ChangeConfig(_))
     }
@@ -126,7 +127,8 @@ impl Context {
         self.kernel().sleep(seconds).await;
     }
 
-    /// Waits for the next of events that come on an absolute schedule, `mean` seconds apart in the mean.
+    /// Waits for the next of a series of events on an absolute schedule, `mean` seconds apart on
+    /// average.
     async fn poisson(&self, last: &mut Time, mean: f64) {
         *last = last.after(mean * -self.random.uniform().max(1e-12).ln());
         self.kernel().sleep_until(*last).await;

@@ -1,6 +1,6 @@
-//! Options as a test file gives them: text by name.
+//! Options as they appear in a test file: text by name.
 
-/// Reads options by their names. An option that is read is taken.
+/// Reads options by their names. Reading an option consumes it.
 pub struct Options<'a>(pub &'a mut dyn FnMut(&str) -> Option<String>);
 
 /// An option whose text cannot be read.

@@ -1,4 +1,4 @@
-//! RandomClogging: messages to some addresses are held back for a while.
+//! RandomClogging: messages to some addresses are delayed for a while.
 
 use super::{BadOption, Context, Options};
 use shaketable_kernel::{ClogMode, Stream};
@@ -14,7 +14,7 @@ pub struct RandomClogging {
     pub test_duration: f64,
     /// The mean time between clogs, and their length.
     pub scale: f64,
-    /// How many at a time.
+    /// How many addresses are clogged at a time.
     pub clogginess: f64,
     /// Clog many at once and release them one by one.
     pub swizzle: bool,
@@ -97,7 +97,8 @@ impl RandomClogging {
     }
 }
 
-/// The address of every process, testers included. An address with many processes is picked more often.
+/// The address of every process, testers included. An address with many processes is picked more
+/// often.
 fn addresses(context: &Context) -> Vec<IpAddr> {
     let kernel = context.kernel();
     kernel

@@ -12,7 +12,7 @@ pub struct RandomMoveKeys {
     pub test_duration: f64,
     /// The mean time between moves, in seconds.
     pub mean_delay: f64,
-    /// The greatest part of the key space that moves at once.
+    /// The largest fraction of the key space that moves at once.
     pub max_keyspace: f64,
 }
 
@@ -34,7 +34,7 @@ impl RandomMoveKeys {
                 let width = random.uniform() * self.max_keyspace;
                 let begin = random.uniform() * (1.0 - width);
                 let key = |part: f64| {
-                    // Two bytes of the printable keys that people use, or of any.
+                    // Two bytes of the printable keys that people use, or of any key.
                     let number = (part * 65_280.0) as u16;
                     Bytes::copy_from_slice(&number.to_be_bytes())
                 };

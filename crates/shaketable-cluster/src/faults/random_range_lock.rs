@@ -1,5 +1,5 @@
-//! RandomRangeLock: ranges of keys are locked against writes for a while; writers are told 1242. Does nothing unless the
-//! knob `enable_read_lock_on_range` is set.
+//! RandomRangeLock: ranges of keys are locked against writes for a while; writers get error 1242.
+//! Does nothing unless the knob `enable_read_lock_on_range` is set.
 
 use super::{BadOption, Context, Options};
 use crate::server::metadata::RANGE_LOCK_PREFIX;
@@ -14,7 +14,7 @@ const ACTORS: usize = 10;
 pub struct RandomRangeLock {
     /// The longest lock, in seconds.
     pub max_lock_duration: f64,
-    /// The latest beginning, in seconds.
+    /// The latest start, in seconds.
     pub max_start_delay: f64,
 }
 

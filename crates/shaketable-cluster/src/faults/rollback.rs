@@ -1,5 +1,5 @@
-//! Rollback: a commit proxy reaches one log but not the others, then both are cut off. What that log alone has is
-//! undone by the recovery.
+//! Rollback: a commit proxy reaches one log but not the others, then both are cut off. What that
+//! log alone has is undone by the recovery.
 
 use super::{BadOption, Context, Options};
 use crate::kill::Target;

@@ -1,4 +1,4 @@
-//! TargetedKill: whoever plays a role dies.
+//! TargetedKill: the process that plays a given role dies.
 
 use super::{BadOption, Context, Options};
 use crate::kill::Target;
@@ -9,13 +9,14 @@ use shaketable_kernel::{KillKind, Stream};
 pub struct TargetedKill {
     /// When, in seconds.
     pub kill_at: f64,
-    /// The role: `master`, `commitproxy`, `grvproxy`, `resolver`, `tlog`, `storage`, `clustercontroller`.
+    /// The role: `master`, `commitproxy`, `grvproxy`, `resolver`, `tlog`, `storage`,
+    /// `clustercontroller`.
     pub machine_to_kill: String,
     /// Whether it comes back.
     pub reboot: bool,
     /// Whether its whole machine dies.
     pub kill_whole_machine: bool,
-    /// How many storage servers die, if it is these.
+    /// How many storage servers die, if the role is `storage`.
     pub num_kill_storages: usize,
 }
 
@@ -77,7 +78,7 @@ impl TargetedKill {
     }
 }
 
-/// Our name of a role, from FoundationDB's words for it.
+/// Our name for a role, from FoundationDB's words for it.
 fn role_name(text: &str) -> Option<&'static str> {
     Some(match text {
         "master" | "sequencer" => "sequencer",

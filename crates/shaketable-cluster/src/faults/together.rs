@@ -1,4 +1,4 @@
-//! Several fault workloads at once, for those who have no test file.
+//! Several fault workloads at once, for callers without a test file.
 
 use super::{Context, FaultWorkload, Options};
 use crate::cluster::Cluster;
@@ -7,12 +7,14 @@ use shaketable_kernel::{Priority, ProcessId, Task};
 /// The API version of the database handle that the workloads share.
 const API_VERSION: i32 = 740;
 
-/// Starts fault workloads of these names side by side on a process, which must be none of the servers'. All take what they know of
-/// the same options. The task ends with the slowest of them; dropping it ends them all.
+/// Starts the named fault workloads concurrently on a process, which must not be one of the
+/// servers. Each takes the options it knows from the same set. The task ends with the slowest of
+/// them; dropping it ends them all.
 ///
 /// # Panics
 ///
-/// If there is no workload of a name, or if it cannot read an option: both are mistakes of the caller's.
+/// If there is no workload with one of the names, or if it cannot read an option: both are mistakes
+/// of the caller.
 pub fn start_together(
     cluster: &Cluster,
     process: ProcessId,

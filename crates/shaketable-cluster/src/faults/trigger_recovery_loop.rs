@@ -39,7 +39,7 @@ impl TriggerRecoveryLoop {
                 context.cluster.trigger_recovery();
             }
             context.sleep(self.delay_between_recoveries).await;
-            // As in FoundationDB the next one waits until the database answers again.
+            // As in FoundationDB, the next one waits until the database answers again.
             let answers = context.system_transaction(async |transaction| {
                 transaction.get_read_version().await.map(drop)
             });

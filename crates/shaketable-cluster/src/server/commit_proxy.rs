@@ -1,13 +1,13 @@
 //! The commit proxy: takes transactions from clients to the logs.
 //!
-//! Transactions are collected into batches. Batches run as a pipeline of five steps: a version from the
-//! sequencer; verdicts from the resolvers; then, in the order of versions, everything that depends on
-//! metadata (who is locked out, which storage servers hear of which mutation); durability on all
-//! logs; the report to the sequencer. Only then are clients answered: whoever asks for a read
-//! version after an answer sees the commit.
+//! Transactions are collected into batches. Batches run as a pipeline of five steps: a version from
+//! the sequencer; verdicts from the resolvers; then, in version order, everything that depends on
+//! metadata (which transactions a lock rejects, which storage servers receive which mutation);
+//! durability on all logs; the report to the sequencer. Clients are answered only after that, so
+//! every read version handed out after an answer sees the commit.
 //!
-//! A proxy that loses contact with any of the others ends, without answering: what became of its
-//! transactions is for the recovery to decide, and for clients to find out.
+//! A proxy that loses contact with any of the other roles ends without answering. Recovery decides
+//! what became of its transactions, and clients have to find out.
 
 use crate::data::idempotency;
 use crate::data::key::KeyBound;
@@ -36,14 +36,15 @@ use std::rc::Rc;
 /// How much one batch's latency moves the average.
 const BATCH_INTERVAL_ALPHA: f64 = 0.1;
 
-/// What a commit proxy needs to know of its generation.
+/// What a commit proxy needs to know about its generation.
 #[derive(Clone, Debug)]
 pub struct CommitProxySpec {
     /// Its number among the commit proxies.
     pub index: usize,
     /// Where versions come from.
     pub sequencer: SequencerInterface,
-    /// Who finds conflicts: each from its key up to the next one's.
+    /// The resolvers, each with the key its range begins with; the range ends where the next one
+    /// begins.
     pub resolvers: Rc<[(Key, ResolverInterface)]>,
     /// Where commits become durable.
     pub logs: Rc<[LogInterface]>,
@@ -62,13 +63,14 @@ pub struct CommitProxyHandle {
     pub interface: CommitProxyInterface,
     /// Makes versions advance.
     pub commit_empty_batch: Endpoint<CommitEmptyBatch>,
-    /// Tells of storage servers that came or moved.
+    /// Announces storage servers that were added or moved.
     pub update_storages: Endpoint<UpdateStorages>,
-    /// Its end.
+    /// Breaks when the proxy ends.
     pub failure: Endpoint<WaitFailure>,
 }
 
-/// What becomes of a transaction: `Ok(None)` if it commits, else the read ranges that conflict, or an error.
+/// What becomes of a transaction: `Ok(None)` if it commits, otherwise the read ranges that
+/// conflict, or an error.
 type Fate = Result<Option<Vec<u32>>, Error>;
 
 type CommitReply = Reply<<Commit as shaketable_kernel::Request>::Reply>;
@@ -200,8 +202,8 @@ impl CommitProxy {
         let knobs = self.role.env().knobs();
         let idle = self.role.env().kernel().now().since(self.last_batch.get());
         if !self.role.env().is_instant() && idle > knobs.max_commit_batch_interval {
-            // What other proxies did to the shards comes with a batch; an idle proxy would never
-            // hear of it.
+            // Shard changes made by other proxies arrive with a batch; an idle proxy would never
+            // learn of them.
             self.ask_for_batch();
         }
         let metadata = self.metadata.borrow();
@@ -481,7 +483,7 @@ impl CommitProxy {
         }
     }
 
-    /// Says what becomes of each transaction, and what the logs get.
+    /// Decides what becomes of each transaction, and what the logs receive.
     fn decide(
         &self,
         version: Version,
@@ -545,7 +547,7 @@ fn admits(metadata: &Metadata, locked: bool, lock_aware: bool, mutations: &[Muta
     Ok(None)
 }
 
-/// Adds a mutation to what the logs get, for the storage servers that hold its keys.
+/// Adds a mutation to what the logs receive, for the storage servers that hold its keys.
 pub(crate) fn assign_tags(
     metadata: &mut Metadata,
     mutation: Mutation,
@@ -613,7 +615,8 @@ fn fill_versionstamps(transaction: &mut CommitTransaction, version: Version, ind
     }
 }
 
-/// Gives each resolver its part of a range. Nearly every range is a single key, so it goes to one of them as it is.
+/// Gives each resolver its part of a range. Nearly every range is a single key, so it goes to one
+/// resolver unchanged.
 fn distribute(
     resolvers: &[(Key, ResolverInterface)],
     mut range: KeyRange,
@@ -635,7 +638,7 @@ fn distribute(
     give(resolvers.len() - 1, range);
 }
 
-/// One verdict of several resolvers': too old beats conflict beats commit.
+/// Combines the verdicts of several resolvers into one: too old beats conflict beats commit.
 fn combine<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Verdict {
     let mut combined = Verdict::Commit;
     for verdict in verdicts {

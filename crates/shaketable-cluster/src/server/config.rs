@@ -1,6 +1,6 @@
-//! What a cluster is built from: its processes, its numbers, and how unkind it is.
+//! What a cluster is built from: its processes, its numbers, and how hostile it is.
 //!
-//! A configuration is complete before anything runs: whatever a seed decides about the shape of a
+//! A configuration is complete before anything runs: everything a seed decides about the shape of a
 //! cluster is drawn here.
 
 use crate::history::History;
@@ -8,26 +8,26 @@ use crate::knobs::Knobs;
 use crate::server::layout::{Layout, LayoutOptions};
 use shaketable_kernel::Kernel;
 
-/// What a cluster is to be.
+/// The description of a cluster to build.
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
     /// Its processes and roles.
     pub layout: Layout,
     /// Its numbers.
     pub knobs: Knobs,
-    /// Whether nobody waits on purpose.
+    /// Whether all artificial waits are left out.
     pub instant: bool,
     /// Whether rare and nasty code paths are taken on purpose.
     pub buggify: bool,
     /// Whether rare but legal outcomes are frequent; see [`ClusterConfig::under_stress`].
     pub stress: bool,
-    /// Where the cluster writes down what commits, for a checker.
+    /// Where the cluster records what commits, for a checker.
     pub history: Option<History>,
 }
 
 impl ClusterConfig {
-    /// One process with one replica, for a database inside an ordinary program; `instant` leaves all
-    /// artificial waits out.
+    /// One process with one replica, for a database inside an ordinary program; `instant` leaves
+    /// out all artificial waits.
     pub fn single_process(instant: bool) -> ClusterConfig {
         ClusterConfig {
             layout: Layout::single_process(),
@@ -39,8 +39,8 @@ impl ClusterConfig {
         }
     }
 
-    /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the knobs
-    /// are drawn too. Fails with the word of a `configure` command that nobody knows.
+    /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the
+    /// knobs are drawn too. Fails with the unknown word if a `configure` command has one.
     pub fn simulation(
         kernel: &Kernel,
         options: &LayoutOptions,
@@ -63,8 +63,8 @@ impl ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// The same, but worse than production: what clients see rarely even under faults they see all the time, while faults
-    /// are on. Everything stays legal.
+    /// The same, but worse than production: outcomes that clients rarely see even under faults
+    /// happen all the time while faults are on. Everything stays legal.
     pub fn under_stress(mut self) -> ClusterConfig {
         self.stress = true;
         crate::stress::set_knobs(&mut self.knobs);

@@ -1,15 +1,16 @@
 //! What a resolver remembers: for every key, the newest version that wrote it.
 //!
 //! The history is a step function over the key space: sorted boundaries, each with the version of
-//! the segment that begins there. A transaction conflicts when a segment that one of its read ranges
-//! touches is newer than its read version. Segments live in small sorted chunks that know their own
-//! maximum, so that a read over a wide range looks at one number per chunk and not at every key that
-//! was written lately. Segments older than the window are merged away once the set has doubled: the
-//! cost per write stays constant.
+//! the segment that begins there. A transaction conflicts when a segment that one of its read
+//! ranges touches is newer than its read version. Segments live in small sorted chunks that know
+//! their own maximum, so a read over a wide range looks at one number per chunk instead of every
+//! recently written key. Segments older than the window are merged away once the set has doubled,
+//! which keeps the cost per write constant.
 //!
 //! A batch is resolved as FoundationDB does it: first every transaction against the history, then,
-//! in order, against the writes of those before it in the same batch. The difference shows in what
-//! is reported: every conflicting range of the history, but only the first inside the batch.
+//! in order, against the writes of the transactions before it in the same batch. The difference
+//! shows in what is reported: every conflicting range of the history, but only the first one inside
+//! the batch.
 
 use crate::proto::{KeyRange, Version};
 use crate::server::small_key::SmallKey;
@@ -17,7 +18,7 @@ use crate::server::small_key::SmallKey;
 /// Chunks are split when they reach this many segments.
 const CHUNK_SEGMENTS_MAX: usize = 64;
 
-/// What a resolver needs to know of a transaction.
+/// What a resolver needs to know about a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct ResolveTransaction {
     /// The version its reads saw.
@@ -30,12 +31,12 @@ pub struct ResolveTransaction {
     pub report_conflicts: bool,
 }
 
-/// A resolver's word on one transaction.
+/// A resolver's verdict on one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No conflict here.
     Commit,
-    /// It conflicts; the indices are those of its read ranges, if they were asked for.
+    /// It conflicts; the indices are those of its read ranges, if they were requested.
     Conflict(Vec<u32>),
     /// It read before the window.
     TooOld,
@@ -52,7 +53,8 @@ pub struct ConflictSet {
 }
 
 impl ConflictSet {
-    /// A history in which everything was last written at `version`: what a new generation starts with.
+    /// A history in which everything was last written at `version`: what a new generation starts
+    /// with.
     pub fn new(version: Version) -> ConflictSet {
         ConflictSet {
             history: Segments::new(version),
@@ -62,8 +64,8 @@ impl ConflictSet {
         }
     }
 
-    /// Resolves a batch at `version` and adds the writes of those that may commit. Transactions that
-    /// read before `oldest` are too old.
+    /// Resolves a batch at `version` and adds the writes of the transactions that may commit.
+    /// Transactions that read before `oldest` are too old.
     pub fn resolve(
         &mut self,
         version: Version,
@@ -195,8 +197,8 @@ impl Segments {
         )
     }
 
-    /// The same for a key that is not before the beginning of a segment already found. Most ranges are a single key,
-    /// whose end is near.
+    /// The same for a key that is not before the beginning of a segment already found. Most ranges
+    /// are a single key, whose end is close by.
     fn find_after(&self, chunk: usize, index: usize, key: &SmallKey) -> (usize, usize) {
         let begins_before = |next: &Chunk| next.segments[0].0 <= *key;
         if self.chunks.get(chunk + 1).is_some_and(begins_before) {
@@ -249,7 +251,7 @@ impl Segments {
         let (first, first_index) = self.find(&begin);
         let (last, last_index) = self.find_after(first, first_index, &end);
         let (end_key, end_version) = &self.chunks[last].segments[last_index];
-        // The segment that the end cuts keeps its version behind the cut.
+        // The segment cut by the end keeps its version after the cut.
         let tail = (*end_key != end).then_some((end, *end_version));
         let keep_begin = self.chunks[first].segments[first_index].0 != begin;
         let from = first_index + usize::from(keep_begin);
@@ -260,7 +262,7 @@ impl Segments {
         if first == last {
             let chunk = &mut self.chunks[first];
             self.len = self.len + new_count - (upto - from);
-            // Nearly always none or all of the boundaries are there already.
+            // Nearly always none or all of the boundaries exist already.
             let mut place = from;
             for segment in new {
                 if place < upto {

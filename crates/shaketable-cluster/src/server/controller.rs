@@ -1,8 +1,8 @@
 //! The cluster controller: watches over the generation and begins the next one.
 //!
-//! It tells clients and servers who plays which role, and when a role of the current generation fails
-//! it starts a recovery (see [`crate::server::recovery`]). It keeps nothing of its own: a new controller
-//! reads what it needs from the coordinators and the logs.
+//! It tells clients and servers which process plays which role, and when a role of the current
+//! generation fails it starts a recovery (see [`crate::server::recovery`]). It stores nothing
+//! itself: a new controller reads what it needs from the coordinators and the logs.
 
 use crate::knobs::Knobs;
 use crate::proto::{ClientDbInfo, OpenDatabase};
@@ -23,12 +23,12 @@ use std::rc::{Rc, Weak};
 
 /// How long a failure must last before the controller acts on it, in seconds.
 const FAILURE_REACTION: f64 = 0.4;
-/// How many servers the controller tells of a generation; these tell the others.
+/// How many servers the controller informs of a generation; these inform the others.
 const DBINFO_SEND_AMOUNT: usize = 5;
 /// The pause before a recovery that failed is tried again, in seconds.
 const RETRY_DELAY: f64 = 0.5;
 
-/// What a controller is told when it begins.
+/// What a controller is given when it begins.
 #[derive(Clone)]
 pub struct Surroundings {
     /// What all servers share.
@@ -37,19 +37,19 @@ pub struct Surroundings {
     pub layout: Rc<Layout>,
     /// The server processes, in the order of the layout.
     pub servers: Rc<[ProcessId]>,
-    /// Who remembers.
+    /// The coordinators, which remember the generation.
     pub coordinators: Coordinators,
     /// Where servers find the controller.
     pub leader: LeaderVar,
     /// Where clients find it.
     pub client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
-    /// The controller itself, for those who make trouble on purpose.
+    /// The controller itself, for fault injection.
     pub controller: Rc<RefCell<WeakController>>,
     /// How a controller gets its data distributor.
     pub begin_distribution: BeginDistribution,
 }
 
-/// A controller, for those who make trouble on purpose.
+/// A controller, as fault injection sees it.
 #[derive(Clone)]
 pub struct Controller(Rc<Inner>);
 
@@ -64,13 +64,13 @@ struct Inner {
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
     distributor: RefCell<Option<Weak<dyn DataDistributor>>>,
-    /// When servers were told last, and who of them is told later.
+    /// When the servers were last informed, and which of them are informed later.
     broadcast_at: Cell<Time>,
     late: RefCell<Vec<ProcessId>>,
     replicated: Cell<bool>,
 }
 
-/// Starts the controller on a process and lets everybody know.
+/// Starts the controller on a process and announces it to servers and clients.
 pub fn start(around: &Surroundings, process: ProcessId) {
     let role = Role::new(&around.env, process, Priority::ClusterController);
     let controller = Controller(Rc::new(Inner {
@@ -122,18 +122,19 @@ pub fn start(around: &Surroundings, process: ProcessId) {
     let weak = Rc::downgrade(&distributor);
     controller.0.distributor.replace(Some(weak));
     role.spawn(async move {
-        let _distributor = distributor; // which knows the controller, and must not be kept by it
+        let _distributor = distributor; // holds the controller, which must not hold it
         runner.run().await;
     });
     around.controller.replace(controller.downgrade());
 }
 
-/// A controller that is not kept alive: its own tasks do that, and end with its process.
+/// A controller that is not kept alive by this handle: its own tasks do that, and they end with its
+/// process.
 #[derive(Clone, Default)]
 pub struct WeakController(Weak<Inner>);
 
 impl WeakController {
-    /// The controller, if it is still there.
+    /// Returns the controller, if it still exists.
     pub fn upgrade(&self) -> Option<Controller> {
         self.0.upgrade().map(Controller)
     }
@@ -149,7 +150,7 @@ impl Controller {
         self.0.generation.borrow().clone()
     }
 
-    /// What the coordinators know, as far as this controller does.
+    /// What the coordinators know, as far as this controller knows it.
     pub fn core(&self) -> Rc<CoreState> {
         self.0.core.borrow().clone()
     }
@@ -159,7 +160,7 @@ impl Controller {
         self.0.role.process()
     }
 
-    /// The knobs that hold now.
+    /// The current knobs.
     pub fn knobs(&self) -> Rc<Knobs> {
         self.0.around.env.knobs()
     }
@@ -174,12 +175,13 @@ impl Controller {
         self.0.distributor.borrow().as_ref()?.upgrade()
     }
 
-    /// Whether every shard is known to have all its replicas, as of the last look in this generation.
+    /// Whether every shard is known to have all its replicas, as of the last look in this
+    /// generation.
     pub fn is_replicated(&self) -> bool {
         self.0.replicated.get()
     }
 
-    /// Says so.
+    /// Records whether every shard has all its replicas.
     pub fn set_replicated(&self, replicated: bool) {
         self.0.replicated.set(replicated);
     }
@@ -189,7 +191,7 @@ impl Controller {
         self.0.role.spawn(future);
     }
 
-    /// Changes what the coordinators know of the storage servers, and tells everybody.
+    /// Changes what the coordinators know of the storage servers, and informs servers and proxies.
     pub async fn write_core(&self, core: CoreState) -> Result<(), Outvoted> {
         let Some(generation) = self.generation() else {
             return Err(Outvoted);
@@ -252,7 +254,7 @@ impl Controller {
         }
     }
 
-    /// Records how far a recovery is, in FoundationDB's words.
+    /// Records how far a recovery has come, in FoundationDB's words.
     fn record_recovery(&self, code: u32, status: &'static str) {
         let kernel = self.0.around.env.kernel();
         kernel.record(|| Event::User {
@@ -289,8 +291,8 @@ impl Controller {
         self.broadcast();
     }
 
-    /// Tells the servers of the newest generation. A real controller tells a few, who tell the others: those behind one
-    /// that is dead hear of it when that one has been given up.
+    /// Informs the servers of the newest generation. A real controller informs a few, which inform
+    /// the others: servers behind a dead one learn of it only once that one has been given up.
     fn broadcast(&self) {
         let kernel = self.0.around.env.kernel();
         let servers = &self.0.around.servers;
@@ -322,7 +324,7 @@ impl Controller {
         self.answer();
     }
 
-    /// Answers whoever does not know the newest yet.
+    /// Answers every request that does not know the newest state yet.
     fn answer(&self) {
         if let Some(generation) = &*self.0.generation.borrow() {
             let mut clients = self.0.clients.borrow_mut();
@@ -372,7 +374,8 @@ async fn wait_for_failure(env: &Env, from: ProcessId, endpoint: &Endpoint<WaitFa
         let silent = kernel.on_failed(from, endpoint.process());
         match first_of(endpoint.request_reliably(from, WaitFailure), silent).await {
             First::Left(Ok(()) | Err(Disconnected::Refused)) | First::Right(()) => return,
-            // The connection may have broken while the role lives: ask again, and hear of it if it does not.
+            // The connection may have broken while the role lives: ask again, which fails if the
+            // role has ended.
             First::Left(Err(Disconnected::MaybeDelivered)) => {}
         }
     }

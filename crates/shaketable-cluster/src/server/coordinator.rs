@@ -1,11 +1,12 @@
 //! Coordinators: the few processes that remember which generation counts.
 //!
-//! Together they are one register, written by one cluster controller at a time: whoever reads with the highest
-//! ballot has the only right to write, and a write counts when a majority has it on disk. Two controllers
-//! that both believe to lead can therefore not both begin a generation.
+//! Together they are one register, written by one cluster controller at a time: the controller that
+//! read with the highest ballot has the only right to write, and a write counts once a majority has
+//! it on disk. So two controllers that both believe they lead cannot both begin a generation.
 //!
-//! A coordinator that comes back without its disk has forgotten what it promised, and what a majority may have relied on. It takes
-//! no part any more: the others that were never wiped are a majority, see [`crate::kill`].
+//! A coordinator that comes back without its disk has forgotten what it promised, and what a
+//! majority may have relied on. It no longer takes part: the coordinators that were never wiped are
+//! a majority, see [`crate::kill`].
 
 use crate::proto::{StorageInterface, Version};
 use crate::server::election::{HasLeaderFailed, opinion_endpoint};
@@ -36,7 +37,8 @@ pub struct CoreState {
     pub storages: Vec<(Tag, ProcessId)>,
     /// The generations so far.
     pub beginnings: Vec<Beginning>,
-    /// The version with which the current generation began, and when: its versions follow the clock.
+    /// The version with which the current generation began, and when: its versions follow the
+    /// clock.
     pub began_with: Version,
     /// When it began.
     pub began_at: Time,
@@ -62,7 +64,8 @@ pub struct ReadState {
 /// What a coordinator knows.
 #[derive(Clone, Debug)]
 pub struct ReadStateReply {
-    /// Whether the asker now has the right to write: only if its ballot is greater than every one before.
+    /// Whether the asker now has the right to write: only if its ballot is greater than every one
+    /// before.
     pub granted: bool,
     /// The highest ballot it has seen.
     pub promised: u64,
@@ -141,7 +144,7 @@ pub struct Coordinators {
 pub struct Outvoted;
 
 impl Coordinators {
-    /// These processes.
+    /// A register on these processes.
     pub fn new(kernel: &Kernel, processes: Rc<[ProcessId]>) -> Coordinators {
         Coordinators {
             kernel: kernel.clone(),
@@ -153,7 +156,8 @@ impl Coordinators {
         self.processes.len() / 2 + 1
     }
 
-    /// Takes as long as it takes a process that has come up to learn from a coordinator who leads.
+    /// Takes as long as a freshly booted process needs to learn from a coordinator which process
+    /// leads.
     pub async fn find_leader(&self, process: ProcessId) {
         for coordinator in self.processes.iter().cycle() {
             let endpoint = opinion_endpoint(&self.kernel, *coordinator);
@@ -164,7 +168,7 @@ impl Coordinators {
         }
     }
 
-    /// Takes the right to write: the ballot, and the newest state.
+    /// Takes the right to write; returns the ballot and the newest state.
     pub async fn read(
         &self,
         from: ProcessId,
@@ -197,7 +201,7 @@ impl Coordinators {
         }
     }
 
-    /// Writes the state with a ballot that [`Coordinators::read`] gave.
+    /// Writes the state with a ballot that [`Coordinators::read`] returned.
     pub async fn write(
         &self,
         from: ProcessId,
@@ -261,7 +265,7 @@ mod tests {
         let (ballot, state) = run(Box::pin(coordinators.read(writer, 1))).unwrap();
         assert!(state.is_none());
 
-        // One of three is away when it is written, one loses it.
+        // One of three is down when the state is written, and one loses it.
         kernel.reboot(processes[1], KillKind::RebootProcess, 5.0);
         let write = coordinators.write(writer, ballot, Rc::new(CoreState::default()));
         kernel.block_on(write).unwrap().unwrap();

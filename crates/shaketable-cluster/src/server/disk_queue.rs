@@ -1,12 +1,15 @@
-//! The disk queue: where a transaction log writes, and why one commit in a hundred takes more than a second.
+//! The disk queue: where a transaction log writes, and why one commit in a hundred takes more than
+//! a second.
 //!
-//! FoundationDB's log writes pages to two files in turn. A file that is full is changed for the other one if
-//! that has been popped, else it grows. In a simulation a file that changes its length holds back the next write for up to
-//! two seconds, as a file system may, and with it every commit. Queues grow by their own size, so this happens
-//! whenever the load of a log rises, and ceases when the files are large enough.
+//! FoundationDB's log writes pages to two files in turn. When a file is full, the log switches to
+//! the other file if that one has been popped; otherwise the file grows. In a simulation a file
+//! that changes its length delays the next write by up to two seconds, as a file system may, and
+//! with it every commit. Queues grow by their own size, so this happens whenever the load of a log
+//! rises, and stops once the files are large enough.
 //!
-//! Nothing is stored here: what a log holds is [`LogDisk`](crate::server::log::LogDisk). This is the length of the files alone, and the time
-//! they cost. One queue serves all generations of logs on a process, and survives its reboots.
+//! Nothing is stored here: what a log holds is in [`LogDisk`](crate::server::log::LogDisk). This
+//! file tracks only the length of the files and the time they cost. One queue serves all
+//! generations of logs on a process, and survives its reboots.
 
 use crate::proto::Version;
 use crate::server::env::Env;
@@ -17,9 +20,9 @@ use std::rc::Rc;
 
 /// What fits on a page, in bytes.
 const PAGE_BYTES: usize = 4084;
-/// What a push costs beside its mutations, in bytes.
+/// What a push costs on top of its mutations, in bytes.
 const PUSH_BYTES: usize = 100;
-/// By how much a file grows at most, in pages.
+/// The most a file grows by, in pages.
 const EXTENSION: u64 = 2560;
 /// What an idle cluster has pushed, and how much of that it keeps, in pages: a test begins when its
 /// cluster has been up for a minute, committing three times a second and keeping seven seconds.
@@ -45,9 +48,9 @@ pub struct DiskQueue {
 /// What a push did to the length of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// Nothing.
+    /// It left the length unchanged.
     Within,
-    /// It changed for the other file.
+    /// It switched to the other file.
     Swapped,
     /// It grew.
     Extended,
@@ -89,7 +92,8 @@ impl DiskQueue {
         }
     }
 
-    /// Writes so many bytes that end with a version. Gives the seconds that takes beside the sync.
+    /// Writes this many bytes, ending with a version. Returns the seconds this takes on top of the
+    /// sync.
     pub fn push(&mut self, env: &Env, version: Version, bytes: usize) -> f64 {
         let knobs = env.knobs();
         let pages = (bytes + PUSH_BYTES).div_ceil(PAGE_BYTES) as u64;
@@ -131,7 +135,7 @@ impl DiskQueue {
         pushed
     }
 
-    /// Nobody needs what is up to a version any more.
+    /// Frees everything up to a version, which no storage server needs any more.
     pub fn pop(&mut self, upto: Version) {
         while let Some((version, pages)) = self.pushed.front().copied()
             && version <= upto
@@ -152,7 +156,8 @@ impl DiskQueue {
 mod tests {
     use super::*;
 
-    /// Pushes of one page, of which so many stay; the numbers of those that made a file grow.
+    /// Makes `pushes` pushes of one page, of which `kept` stay; returns the numbers of those that
+    /// made a file grow.
     fn growth(queue: &mut DiskQueue, pushes: u64, kept: usize) -> Vec<u64> {
         let grows = |number: &u64| {
             let pushed = queue.push_pages(*number as Version, 1);

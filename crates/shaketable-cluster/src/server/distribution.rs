@@ -12,10 +12,10 @@ use shaketable_kernel::ProcessId;
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// What a controller wants of its data distributor. That one reads and writes the database as a
-/// client does, which no server can, so it is handed in from outside.
+/// What a controller needs from its data distributor. A data distributor reads and writes the
+/// database as a client does, which no server can, so it is passed in from outside.
 pub trait DataDistributor {
-    /// Watches over the storage servers until it is dropped: one generation long.
+    /// Watches over the storage servers until it is dropped, which is at the end of the generation.
     fn run(self: Rc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
 
     /// Moves a range to servers picked at random. Returns whether it did.
@@ -64,7 +64,7 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
     LogBatch::new(0, FIRST_VERSION, entries)
 }
 
-/// The first servers that are in different zones, as many as there are replicas and as many in each region.
+/// The first servers that are in different zones, one per replica, and equally many in each region.
 fn spread(env: &Env, layout: &Layout, servers: &[(Tag, ProcessId)]) -> Vec<Tag> {
     let count = layout.configuration.storage_replicas;
     let in_region = count / layout.regions.len().max(1);
@@ -85,7 +85,7 @@ fn spread(env: &Env, layout: &Layout, servers: &[(Tag, ProcessId)]) -> Vec<Tag> 
     team
 }
 
-/// Where the keys of each of so many resolvers begin.
+/// Returns the keys at which the ranges of `count` resolvers begin.
 pub fn resolver_splits(count: usize) -> Vec<Key> {
     (0..count)
         .map(|index| match index {

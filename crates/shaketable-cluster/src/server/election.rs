@@ -1,8 +1,9 @@
-//! Election: how a cluster gets another controller when it has lost its own.
+//! Election: how a cluster gets a new controller when it has lost its own.
 //!
-//! Coordinators watch the controller. When a majority of them has lost sight of it, one of those that noticed
-//! asks the fittest process it can reach to lead. Two may do so at once; then the later one leads and the
-//! other steps down. That is harmless: what a controller does counts only if the coordinators' register says so.
+//! Coordinators watch the controller. When a majority of them has lost sight of it, one of those
+//! that noticed asks the fittest process it can reach to lead. Two may do so at once; then the
+//! later one leads and the other steps down. That is harmless: what a controller does counts only
+//! if the coordinators' register agrees.
 
 use crate::server::controller::Surroundings;
 use crate::server::layout::Fitness;
@@ -11,7 +12,7 @@ use crate::server::worker::Lead;
 use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request, first_of};
 use std::rc::Rc;
 
-/// How long a coordinator waits at least and at most before it acts, in seconds.
+/// The shortest and longest time a coordinator waits before it acts, in seconds.
 const CANDIDACY: (f64, f64) = (0.2, 1.0);
 /// The pause before it tries again, in seconds.
 const RETRY: f64 = 0.5;
@@ -23,7 +24,7 @@ impl Request for HasLeaderFailed {
     type Reply = bool;
 }
 
-/// Where a coordinator is asked that.
+/// The endpoint at which a coordinator answers that.
 pub fn opinion_endpoint(kernel: &Kernel, coordinator: ProcessId) -> Endpoint<HasLeaderFailed> {
     kernel.well_known_endpoint(coordinator, "coordinator opinion")
 }
@@ -39,7 +40,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
 }
 
 impl Surroundings {
-    /// Whether, as far as a process knows, nobody leads.
+    /// Whether, as far as a process knows, there is no leader.
     fn has_leader_failed(&self, observer: ProcessId) -> bool {
         let kernel = self.env.kernel();
         match self.leader.get() {
@@ -73,7 +74,7 @@ async fn watch_leader(around: Rc<Surroundings>, process: ProcessId) {
     }
 }
 
-/// Makes a process lead, if a majority of coordinators agrees that nobody does.
+/// Makes a process lead, if a majority of coordinators agrees that there is no leader.
 async fn elect(around: &Surroundings, process: ProcessId) -> bool {
     let kernel = around.env.kernel();
     let coordinators = &around.coordinators.processes;

@@ -1,4 +1,5 @@
-//! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to write down what commits.
+//! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to
+//! record what commits.
 
 use crate::history::History;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
@@ -15,7 +16,7 @@ pub struct Env(Rc<Inner>);
 struct Inner {
     kernel: Kernel,
     knobs: LiveKnobs,
-    /// Nobody waits: for a database that is part of an ordinary program.
+    /// Artificial waits are left out: for a database that is part of an ordinary program.
     instant: bool,
     buggify: bool,
     stress: bool,
@@ -23,13 +24,13 @@ struct Inner {
     faults_enabled: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
-    /// When no commit batch was under way last.
+    /// The last time no commit batch was under way.
     quiet: Cell<Quiet>,
-    /// Until when disks stand still.
+    /// Until when each disk is stalled.
     stalls: RefCell<BTreeMap<ProcessId, Time>>,
 }
 
-/// From the end of the last commit batch until the next one began, if it has.
+/// From the end of the last commit batch until the next one began, if one has.
 #[derive(Clone, Copy)]
 struct Quiet {
     from: Time,
@@ -42,7 +43,7 @@ struct Site {
 }
 
 impl Env {
-    /// For the servers of such a cluster.
+    /// For the servers of a cluster with this configuration.
     pub fn new(kernel: &Kernel, config: &ClusterConfig) -> Env {
         Env(Rc::new(Inner {
             kernel: kernel.clone(),
@@ -67,17 +68,17 @@ impl Env {
         &self.0.kernel
     }
 
-    /// The knobs that hold now.
+    /// The current knobs.
     pub fn knobs(&self) -> Rc<Knobs> {
         self.0.knobs.get()
     }
 
-    /// The knobs, whatever they will be.
+    /// The knobs as they change over time.
     pub fn live_knobs(&self) -> &LiveKnobs {
         &self.0.knobs
     }
 
-    /// Where to write down what commits, if anybody wants to know.
+    /// Where to record what commits, if a checker is attached.
     pub fn history(&self) -> Option<&History> {
         self.0.history.as_ref()
     }
@@ -87,9 +88,9 @@ impl Env {
         self.0.instant
     }
 
-    /// Whether buggify strikes here and now. A site is active in a quarter of the runs, and an active
-    /// site strikes a quarter of the times. Each site has its own random stream, so that a new site
-    /// changes nothing about the others.
+    /// Whether buggify strikes here and now. A site is active in a quarter of the runs, and an
+    /// active site strikes a quarter of the times. Each site has its own random stream, so that a
+    /// new site changes nothing about the others.
     pub fn buggify(&self, site: &'static str) -> bool {
         self.buggify_with_chance(site, BUGGIFY_CHANCE)
     }
@@ -116,7 +117,7 @@ impl Env {
         self.0.stress && self.faults_enabled()
     }
 
-    /// Whether stress strikes here and now, with such a chance.
+    /// Whether stress strikes here and now, with this chance.
     pub fn stresses(&self, site: &'static str, chance: f64) -> bool {
         self.is_stressed() && {
             let stream = self.0.kernel.stream(&format!("stress {site}"));
@@ -124,13 +125,13 @@ impl Env {
         }
     }
 
-    /// The same, for something that lasts: how many seconds, if it strikes.
+    /// The same, for something that lasts: returns for how many seconds, if it strikes.
     pub fn stresses_for(&self, site: &'static str, (chance, longest): (f64, f64)) -> Option<f64> {
         let length = || self.0.kernel.stream(&format!("stress {site}")).uniform();
         self.stresses(site, chance).then(|| longest * length())
     }
 
-    /// The sites that are active in this run, of those that were reached.
+    /// The active sites of this run, among those that were reached.
     pub fn active_sites(&self) -> Vec<&'static str> {
         let sites = self.0.sites.borrow();
         sites
@@ -150,14 +151,15 @@ impl Env {
         self.0.faults_enabled.set(enabled);
     }
 
-    /// For how much of the time since then no commit batch was under way. While one is, that time stands still.
+    /// Returns how much of the time since `then` passed with no commit batch under way. While one
+    /// is under way, this time stands still.
     pub fn quiet_seconds_since(&self, then: Time) -> f64 {
         let Quiet { from, until } = self.0.quiet.get();
         let until = until.unwrap_or_else(|| self.0.kernel.now());
         until.since(from.max(then)).max(0.0)
     }
 
-    /// The sequencer says whether a commit batch is under way.
+    /// Called by the sequencer: records whether a commit batch is under way.
     pub fn note_batches(&self, under_way: bool) {
         let (now, quiet) = (self.0.kernel.now(), self.0.quiet.get());
         self.0.quiet.set(if under_way {
@@ -173,13 +175,14 @@ impl Env {
         });
     }
 
-    /// Lets the disk of a process stand still for so many seconds.
+    /// Stalls the disk of a process for this many seconds.
     pub fn stall_disk(&self, process: ProcessId, seconds: f64) {
         let until = self.0.kernel.now().after(seconds);
         self.0.stalls.borrow_mut().insert(process, until);
     }
 
-    /// Takes as long as the disk of a process takes to write and to sync; the writing so many seconds.
+    /// Takes as long as the disk of a process needs to write and to sync; the write takes `writing`
+    /// seconds.
     pub async fn sync_disk(&self, process: ProcessId, writing: f64) {
         if self.0.instant {
             return;
@@ -198,7 +201,7 @@ impl Env {
         self.0.kernel.disk(process).sync().await;
     }
 
-    /// Whether a GRV proxy turns this request away: one in a hundred while faults are on.
+    /// Whether a GRV proxy rejects this request: one in a hundred while faults are on.
     pub fn rejects_read_version(&self) -> bool {
         self.0.faults_enabled.get() && self.0.rejections.chance(0.01)
     }

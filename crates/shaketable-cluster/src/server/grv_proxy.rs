@@ -1,10 +1,10 @@
 //! The GRV proxy: read versions.
 //!
-//! Requests are collected into batches. A batch takes the newest committed version from the sequencer
-//! and, unless all of it may take the risk, proves with the logs that no recovery has ended this
-//! generation, for only then is nothing newer committed elsewhere. The proof holds for a moment: a recovery
-//! takes at least `required_min_recovery_duration` after it has locked the logs, so a proof younger
-//! than that is as good as a new one.
+//! Requests are collected into batches. A batch takes the newest committed version from the
+//! sequencer. Unless every request in it accepts the risk, the proxy also proves with the logs that
+//! no recovery has ended this generation; only then is nothing newer committed elsewhere. The proof
+//! holds for a moment: a recovery takes at least `required_min_recovery_duration` after it has
+//! locked the logs, so a proof younger than that is as good as a new one.
 
 use crate::error::Error;
 use crate::proto::{GetReadVersion, GrvProxyInterface, ReadVersion, TransactionPriority};
@@ -17,19 +17,19 @@ use shaketable_kernel::{Disconnected, Endpoint, Notify, Reply, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Which part of the time a read version takes the next batch waits for company.
+/// For which fraction of the time a read version takes the next batch waits for more requests.
 const BATCH_LATENCY_FRACTION: f64 = 0.5;
 /// How much one measurement moves the average.
 const BATCH_LATENCY_ALPHA: f64 = 0.1;
 
-/// What a GRV proxy needs to know of its generation.
+/// What a GRV proxy needs to know about its generation.
 #[derive(Clone, Debug)]
 pub struct GrvProxySpec {
     /// Where versions come from.
     pub sequencer: SequencerInterface,
-    /// Who proves that the generation lives.
+    /// The logs, which prove that the generation is alive.
     pub logs: Rc<[LogInterface]>,
-    /// Who makes the logs learn of versions.
+    /// The commit proxy endpoint that makes the logs learn of versions.
     pub commit_empty_batch: Endpoint<CommitEmptyBatch>,
 }
 
@@ -43,7 +43,7 @@ struct GrvProxy {
     /// When the last batch was sent off.
     last_batch: Cell<Time>,
     interval: Cell<f64>,
-    /// When the newest proof was asked for.
+    /// When the newest proof was requested.
     proved: Cell<Option<Time>>,
 }
 
@@ -94,7 +94,7 @@ impl GrvProxy {
             let proxy = self.clone();
             self.role.spawn(async move {
                 if proxy.answer(batch).await.is_err() {
-                    // Without sequencer or logs this generation is over; say so by ending.
+                    // Without sequencer or logs this generation is over; ending makes that known.
                     proxy.role.stop();
                 }
             });
@@ -139,7 +139,7 @@ impl GrvProxy {
     async fn prove_epoch_live(&self) -> Result<(), Disconnected> {
         let now = self.role.env().kernel().now();
         let lasts = self.role.env().knobs().required_min_recovery_duration;
-        // A proof that is on its way is not one yet: only a finished one is remembered.
+        // A proof still under way does not count yet: only a finished one is remembered.
         if self
             .proved
             .get()
@@ -148,7 +148,8 @@ impl GrvProxy {
             return Ok(());
         }
         let process = self.role.process();
-        // A recovery may have missed some logs: all must answer, so that one it has locked is among them.
+        // A recovery may have missed some logs. All must answer, so that any log it has locked is
+        // among them.
         let logs = self.spec.logs.iter();
         let proofs: Vec<_> = logs
             .map(|log| log.confirm.request_reliably(process, ConfirmEpochLive))

@@ -1,7 +1,7 @@
 //! What a cluster is made of: datacenters, machines, processes, and how many of each role.
 //!
-//! A seed draws a layout the way FoundationDB's simulator does; a test file may force parts of it. A
-//! layout is a plain description; [`crate::cluster::Cluster`] builds it.
+//! A seed draws a layout the way FoundationDB's simulator does; a test file may force parts of it.
+//! A layout is a plain description; [`crate::cluster::Cluster`] builds it.
 
 use crate::proto::{Key, Mutation, MutationKind, Value};
 use crate::server::metadata::Metadata;
@@ -22,21 +22,22 @@ pub struct Layout {
     pub storages: Vec<usize>,
     /// How many there are of each role.
     pub configuration: Configuration,
-    /// Where shards begin, beside the empty key.
+    /// Where shards begin, in addition to the empty key.
     pub boundaries: Vec<Key>,
-    /// System rows that the database has from the beginning, beside those that describe the cluster.
+    /// System rows that the database has from the beginning, in addition to those that describe the
+    /// cluster.
     pub first_rows: &'static [(&'static [u8], &'static [u8])],
-    /// The datacenters of the regions, the preferred one first; none if there is but one region. The other datacenters
-    /// are satellites, which keep logs alone.
+    /// The datacenters of the regions, the preferred one first; empty if there is only one region.
+    /// The other datacenters are satellites, which hold logs only.
     pub regions: Vec<String>,
 }
 
 /// How many there are of each role, and of each piece of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// How many copies of the data.
+    /// How many copies of the data there are.
     pub storage_replicas: usize,
-    /// How many copies of the newest versions.
+    /// How many copies of the newest versions there are.
     pub log_replicas: usize,
     /// Logs.
     pub logs: usize,
@@ -48,7 +49,7 @@ pub struct Configuration {
     pub resolvers: usize,
 }
 
-/// What a test file may say about the layout. What it does not say is drawn.
+/// What a test file may say about the layout. Everything else is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutOptions {
     /// One of everything.
@@ -69,7 +70,7 @@ pub struct LayoutOptions {
     pub grv_proxy_count: Option<usize>,
     /// How many resolvers.
     pub resolver_count: Option<usize>,
-    /// At least so many replicas.
+    /// The smallest number of replicas.
     pub minimum_replication: usize,
     /// Whether there are two regions.
     pub generate_fearless: Option<bool>,
@@ -80,7 +81,7 @@ pub struct LayoutOptions {
 /// What makes a process a good place for a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fitness {
-    /// Roles that keep nothing.
+    /// Roles that store nothing.
     Stateless,
     /// Logs.
     Log,
@@ -89,7 +90,7 @@ pub enum Fitness {
 }
 
 impl Fitness {
-    /// How bad a place a class of processes is; 0 is best.
+    /// Returns how bad a place a process class is; 0 is best.
     pub fn of(self, class: &str) -> u32 {
         match (self, class) {
             (Fitness::Stateless, "stateless")
@@ -115,7 +116,7 @@ impl Configuration {
         resolvers: 1,
     };
 
-    /// From the rows under `\xff/conf/`.
+    /// Reads it from the rows under `\xff/conf/`.
     pub fn read(metadata: &Metadata) -> Configuration {
         let mut configuration = Configuration::SINGLE;
         for (name, field) in configuration.fields() {
@@ -126,7 +127,7 @@ impl Configuration {
         configuration
     }
 
-    /// The mutations that make it so.
+    /// Returns the mutations that write it to the database.
     pub fn write(mut self) -> Vec<Mutation> {
         self.fields()
             .into_iter()
@@ -138,8 +139,8 @@ impl Configuration {
             .collect()
     }
 
-    /// Changes it as a `configure` command says: `double`, `logs=5`, `commit_proxies=2`…. Says which
-    /// word it does not know.
+    /// Changes it as a `configure` command says: `double`, `logs=5`, `commit_proxies=2`…. Fails
+    /// with the first word it does not know.
     pub fn configure(&mut self, command: &str) -> Result<(), String> {
         for word in command.split_whitespace() {
             let replicas = match word {
@@ -213,10 +214,10 @@ const NO_DIFFERENCE: &[&str] = &[
     "blob_granules_enabled",
 ];
 
-/// The first rows behind the user's keys in a real database of one process: a GRV proxy notes that the
-/// old client settings have been migrated, and the storage server's arrival leaves a random id. A
-/// selector that runs off the user's keys runs over them, and a storage server counts their bytes, so
-/// they decide how many of the user's rows fit into the reply.
+/// The first rows after the user's keys in a real database of one process: a GRV proxy notes that
+/// the old client settings have been migrated, and the storage server's arrival leaves a random id.
+/// A selector that runs past the user's keys runs over them, and a storage server counts their
+/// bytes, so they decide how many of the user's rows fit into the reply.
 const FIRST_ROWS: &[(&[u8], &[u8])] = &[
     (b"\xff\x02/fdbClientInfo/migrated/", b"1"),
     (
@@ -347,7 +348,7 @@ impl Fearless {
     /// Half of the layouts that may have two regions do.
     fn draw(stream: &Stream, options: &LayoutOptions) -> Option<Fearless> {
         let (wanted, datacenters) = (stream.chance(0.5), *stream.pick(&[4, 6]));
-        // Whoever asks for a shape of one region, or for another configuration, gets that.
+        // A test that asks for a shape with one region, or for another configuration, gets that.
         let shaped = options.simple_config
             || options.datacenters.is_some()
             || options.machine_count.is_some()
@@ -364,7 +365,7 @@ impl Fearless {
         })
     }
 
-    /// Each region has all replicas, and a machine more if there is one.
+    /// Each region has all replicas, and one more machine if there is one.
     fn replicate(&self, configuration: &mut Configuration) {
         let spare = (self.machines / self.datacenters - 1).max(1);
         let replicas = configuration.storage_replicas.min(spare);

@@ -1,11 +1,11 @@
-//! The transaction log: makes versions durable and hands them to storage servers.
+//! The transaction log: makes versions durable and passes them on to storage servers.
 //!
 //! Every log of a generation receives every version, in order, and a commit counts when all of them
-//! have it on disk. A log is *locked* by the recovery that ends its generation: from then on it accepts
-//! nothing, and what it holds on disk decides which commits in flight have happened.
+//! have it on disk. A log is *locked* by the recovery that ends its generation: from then on it
+//! accepts nothing, and what it holds on disk decides which commits in flight have happened.
 //!
-//! What survives a reboot is [`LogDisk`]. A log that comes back belongs to a generation that is over; it
-//! can be locked and read, never written.
+//! What survives a reboot is [`LogDisk`]. A log that comes back belongs to a generation that is
+//! over; it can be locked and read, but never written.
 
 use crate::proto::{MutationKind, Version};
 use crate::server::disk_queue::DiskQueue;
@@ -21,23 +21,23 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
-/// How soon a log looks again after storage servers that could not ask, in seconds.
+/// How soon a log checks again on storage servers that could not ask, in seconds.
 const SEND_AGAIN: f64 = 0.25;
 
-/// A log on disk. `batches` beyond `durable` are in memory only and go with the process.
+/// A log on disk. `batches` beyond `durable` are in memory only and are lost with the process.
 #[derive(Debug)]
 pub struct LogDisk {
     /// The identity of the log.
     pub id: u64,
     /// Its generation.
     pub epoch: Epoch,
-    /// The generation that has ended it, or its own.
+    /// The generation that has ended it; until then, its own.
     pub locked_by: Epoch,
     /// The newest version on disk.
     pub durable: Version,
     /// A version known to be on all logs.
     pub known_committed: Version,
-    /// What some storage server may still need.
+    /// Versions that some storage server may still need.
     pub batches: VecDeque<Rc<LogBatch>>,
     /// The newest version that is no longer among `batches`.
     pub discarded: Version,
@@ -46,12 +46,12 @@ pub struct LogDisk {
     /// How far each storage server has its data on disk.
     pub popped: BTreeMap<Tag, Version>,
     /// Storage servers that were taken off the list, and when. Until that version is known to be
-    /// committed a recovery may undo it, and the server needs everything after all.
+    /// committed a recovery may undo the removal, and then the server needs everything after all.
     pub delisted: BTreeMap<Tag, Version>,
 }
 
 impl LogDisk {
-    /// A log of a new generation that begins with what the last one has left.
+    /// A log of a new generation that begins with what the previous one left behind.
     pub fn new(id: u64, epoch: Epoch, version: Version, contents: LockedLog) -> LogDisk {
         LogDisk {
             id,
@@ -67,7 +67,7 @@ impl LogDisk {
         }
     }
 
-    /// What is left when the process dies: what was on disk.
+    /// Drops what was only in memory when the process dies; what was on disk stays.
     pub fn lose_memory(&mut self) {
         while self
             .batches
@@ -105,8 +105,8 @@ impl LogDisk {
         }
     }
 
-    /// Whether a storage server that has everything up to a version can still be sent the rest. A new
-    /// server has missed nothing.
+    /// Whether a storage server that has everything up to a version can still be sent the rest. A
+    /// new server has missed nothing.
     fn can_serve_after(&self, version: Version) -> bool {
         version == 0 || version >= self.discarded
     }
@@ -150,13 +150,13 @@ struct Log {
     /// The newest version received.
     version: Version,
     locked: bool,
-    /// Pushes whose predecessor has not come yet, by that predecessor's version.
+    /// Pushes whose predecessor has not arrived yet, by that predecessor's version.
     early: BTreeMap<Version, (PushBatch, Reply<()>)>,
     /// Pushes that are not on disk yet, and their size.
     unsynced: Vec<Reply<()>>,
     unsynced_bytes: usize,
     subscribers: BTreeMap<Tag, Subscriber>,
-    /// Whether a task looks after those that could not ask.
+    /// Whether a task is checking on the storage servers that could not ask.
     sends_later: bool,
     received: Notify,
 }
@@ -164,16 +164,16 @@ struct Log {
 struct Subscriber {
     sink: Endpoint<LogUpdate>,
     sent: Version,
-    /// Whether it could not ask when that was looked at last.
+    /// Whether it could not ask at the last check.
     held: bool,
-    /// Kept: when it goes, the storage server subscribes anew.
+    /// Kept alive: when it is dropped, the storage server subscribes again.
     _lives: Reply<Removed>,
 }
 
 impl Subscriber {
-    /// Sends what is durable and new.
+    /// Sends everything that is durable and new.
     fn send(&mut self, role: &Role, disk: &LogDisk, first_answer: bool) {
-        // Little is new as a rule, so it is looked for from the end.
+        // Usually only a little is new, so the search starts at the end.
         let behind = |version: Version| {
             let newer = disk.batches.iter().rev();
             disk.batches.len() - newer.take_while(|batch| batch.version > version).count()
@@ -210,7 +210,7 @@ impl Subscriber {
 pub struct LogHandle {
     /// What other servers see.
     pub interface: LogInterface,
-    /// Its end.
+    /// Breaks when the log ends.
     pub failure: Endpoint<WaitFailure>,
     /// Its generation.
     pub epoch: Epoch,
@@ -218,7 +218,8 @@ pub struct LogHandle {
 }
 
 impl LogHandle {
-    /// Ends the log's generation and says what it holds; `None` if a later generation has done so.
+    /// Ends the log's generation and returns what it holds; `None` if a later generation has
+    /// already ended it.
     pub fn lock(&self, epoch: Epoch) -> Option<LockedLog> {
         self.log.borrow_mut().lock(epoch)
     }
@@ -322,15 +323,16 @@ impl Log {
             held: false,
             _lives: reply,
         };
-        // The one before it is told first that it is over.
+        // The previous subscription is first told that it is over.
         self.subscribers.remove(&tag);
         let subscriber = self.subscribers.entry(tag).or_insert(subscriber);
         subscriber.send(&self.role, &self.disk.borrow(), true);
     }
 
-    /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage server asks for every
-    /// update, and the question must arrive. Says whether there are such. There is no question really, only a look at
-    /// whether it could have come.
+    /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage
+    /// server asks for every update, and the request must arrive. Returns whether there are any
+    /// such subscribers. No request is actually sent; the log only checks whether one could have
+    /// arrived.
     fn send_to_all(&mut self) -> bool {
         if self.locked {
             return false;
@@ -338,7 +340,7 @@ impl Log {
         let kernel = self.role.env().kernel();
         let (now, process) = (kernel.now(), self.role.process());
         let mut any_held = false;
-        // All are looked at before any is sent to: what is sent to one may hold up another.
+        // All are checked before any is sent to: what is sent to one may delay another.
         for subscriber in self.subscribers.values_mut() {
             subscriber.held = kernel.held_until(subscriber.sink.process(), process) > now;
             any_held |= subscriber.held;
@@ -375,13 +377,13 @@ impl Log {
     }
 }
 
-/// Makes durable whatever has arrived, again and again.
+/// Makes everything that has arrived durable, in an endless loop.
 async fn sync_for_ever(log: Rc<RefCell<Log>>) {
     let (role, received) = {
         let log = log.borrow();
         (log.role.clone(), log.received.clone())
     };
-    // Two lists take turns, so that neither is made anew.
+    // Two lists take turns, so that neither has to be allocated again.
     let mut replies = Vec::new();
     loop {
         if log.borrow().unsynced.is_empty() {
@@ -410,8 +412,8 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
     }
 }
 
-/// Sends to storage servers whose questions did not arrive, until none is left. When the next batch is durable they are
-/// looked at again anyway.
+/// Sends to storage servers whose requests did not arrive, until none is left. When the next batch
+/// is durable they are checked again anyway.
 async fn send_later(role: Role, log: Weak<RefCell<Log>>) {
     loop {
         role.env().kernel().sleep(SEND_AGAIN).await;

@@ -1,8 +1,8 @@
 //! The messages between servers.
 //!
-//! Clients never see these. As everywhere, a message that is not answered because its receiver died,
-//! or gave its role up, is the kernel's `Disconnected` and nothing else: no message here says "I am
-//! no longer who you think".
+//! Clients never see these. As everywhere, a message left unanswered because its receiver died, or
+//! gave up its role, is the kernel's `Disconnected` and nothing else: no message here says "I am no
+//! longer who you think".
 
 use crate::proto::{KeyRange, Mutation, StorageInterface, Value, Version};
 use crate::server::conflict_set::{ResolveTransaction, Verdict};
@@ -32,7 +32,7 @@ impl Request for GetCommitVersion {
     type Reply = CommitVersion;
 }
 
-/// What proxies hand out beside versions.
+/// What proxies hand out along with versions.
 #[derive(Clone, Debug, Default)]
 pub struct DatabaseState {
     /// The value of `\xff/dbLocked`.
@@ -64,7 +64,8 @@ pub struct LiveCommitted {
     /// The state of the database at that version.
     pub state: DatabaseState,
     /// The version was made up because nothing had been committed for a while: the logs have not
-    /// seen it, and somebody should commit an empty batch so that storage servers learn of it.
+    /// seen it, and a commit proxy should commit an empty batch so that storage servers learn of
+    /// it.
     pub ahead_of_logs: bool,
 }
 impl Request for GetLiveCommitted {
@@ -89,7 +90,7 @@ pub struct StateTransaction {
     pub mutations: Rc<[Mutation]>,
 }
 
-/// Asks a resolver for its word on a batch.
+/// Asks a resolver for its verdicts on a batch.
 #[derive(Debug)]
 pub struct ResolveBatch {
     /// The version of the batch before.
@@ -100,18 +101,18 @@ pub struct ResolveBatch {
     pub proxy: usize,
     /// The newest version up to which this proxy has received state transactions.
     pub received: Version,
-    /// The transactions, in order, with the ranges that are this resolver's.
+    /// The transactions, in order, with the ranges that belong to this resolver.
     pub transactions: Vec<ResolveTransaction>,
     /// Those that change metadata.
     pub state: Vec<StateTransaction>,
 }
-/// A resolver's word on a batch.
+/// A resolver's verdicts on a batch.
 #[derive(Debug)]
 pub struct Resolution {
     /// One verdict per transaction.
     pub verdicts: Vec<Verdict>,
-    /// What other proxies changed since the asking proxy was last told: for each version the state
-    /// transactions.
+    /// What other proxies have changed since the asking proxy was last informed: the state
+    /// transactions of each version.
     pub state: Vec<(Version, Vec<ResolvedState>)>,
 }
 /// A state transaction with one resolver's verdict.
@@ -139,7 +140,7 @@ pub struct LogBatch {
     pub entries: Vec<LogEntry>,
     /// About how many bytes it takes on disk.
     pub bytes: usize,
-    /// Whether any of it changes metadata. Every log wants to know, and hardly any batch does.
+    /// Whether any of it changes metadata. Every log needs to know, and hardly any batch does.
     pub touches_metadata: bool,
 }
 
@@ -164,7 +165,7 @@ impl LogBatch {
     }
 }
 
-/// One change and who must hear of it.
+/// One change and the storage servers that must receive it.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
     /// The storage servers it is for.
@@ -178,7 +179,8 @@ pub struct LogEntry {
 pub enum Payload {
     /// A change of the data.
     Mutation(Mutation),
-    /// A change of who holds what. Made by the commit proxies from changes of `\xff/keyServers/`.
+    /// A change of which servers hold what. Made by the commit proxies from changes of
+    /// `\xff/keyServers/`.
     Shard(ShardChange),
 }
 
@@ -187,9 +189,9 @@ pub enum Payload {
 pub struct ShardChange {
     /// The keys.
     pub range: KeyRange,
-    /// Who serves reads of the range from this version on.
+    /// The servers that serve reads of the range from this version on.
     pub serving: Rc<[Tag]>,
-    /// Who is to hold the range next and fetches it from those.
+    /// The servers that will hold the range next and fetch it from the serving ones.
     pub fetching: Rc<[Tag]>,
 }
 
@@ -229,8 +231,8 @@ impl Request for SubscribeLog {
     type Reply = Removed;
 }
 
-/// A storage server is told that the logs no longer have what it needs. That happens only to one that
-/// was taken off the list of storage servers: there is nothing left for it to do.
+/// Tells a storage server that the logs no longer have what it needs. That happens only to a server
+/// that was taken off the list of storage servers: there is nothing left for it to do.
 #[derive(Debug)]
 pub struct Removed;
 
@@ -289,14 +291,14 @@ pub struct LockedLog {
     pub popped: BTreeMap<Tag, Version>,
 }
 impl Request for LockLog {
-    /// Not answered if there is no such log (any more), or a later generation has locked it.
+    /// Not answered if there is no such log (any more), or if a later generation has locked it.
     type Reply = LockedLog;
 }
 
 /// A log as other servers see it.
 #[derive(Clone, Debug)]
 pub struct LogInterface {
-    /// Identity of the log, over reboots of its process.
+    /// Identity of the log, which survives reboots of its process.
     pub id: u64,
     /// Where it runs.
     pub process: ProcessId,
@@ -315,7 +317,8 @@ pub struct LogInterface {
 pub struct Beginning {
     /// Which one.
     pub epoch: Epoch,
-    /// The last version of the generation before it: later ones of that one never happened.
+    /// The last version of the previous generation; later versions of that generation never
+    /// happened.
     pub recovery_version: Version,
     /// Its own first version.
     pub version: Version,
@@ -336,7 +339,7 @@ pub struct ServerDbInfo {
     pub storages: Rc<[StorageInterface]>,
 }
 
-/// Asks the cluster controller for news; answered when there are some.
+/// Asks the cluster controller for news; answered when there is some.
 #[derive(Debug)]
 pub struct GetServerDbInfo {
     /// What the asker knows already.
@@ -346,12 +349,13 @@ impl Request for GetServerDbInfo {
     type Reply = Rc<ServerDbInfo>;
 }
 
-/// Asks a storage server to say when it holds all rows of a range.
+/// Asks a storage server to answer once it holds all rows of a range.
 #[derive(Clone, Debug)]
 pub struct WaitShardsHeld {
     /// The range.
     pub range: KeyRange,
-    /// It must have heard of everything up to this version: what it held before may have been given up since.
+    /// The server must have received everything up to this version: what it held before may have
+    /// been given up since.
     pub after: Version,
 }
 impl Request for WaitShardsHeld {

@@ -1,7 +1,7 @@
 //! The part of the database that steers the cluster itself: FoundationDB's transaction state store.
 //!
 //! Keys under `\xff/` are ordinary keys, held by storage servers and readable by clients. Commit
-//! proxies and logs keep a copy of them, because they say where everything else goes:
+//! proxies and logs keep a copy of them, because they decide where everything else goes:
 //!
 //! * `\xff/keyServers/<begin>`: which storage servers serve the shard that begins there, and which
 //!   are about to;
@@ -31,12 +31,12 @@ pub const RANGE_LOCK_PREFIX: &[u8] = b"\xff/rangeLock/";
 /// Set while the database is locked.
 pub const DATABASE_LOCKED_KEY: &[u8] = b"\xff/dbLocked";
 
-/// Who holds a shard.
+/// The servers that hold a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Team {
-    /// They answer reads.
+    /// The servers that answer reads.
     pub serving: Rc<[Tag]>,
-    /// They receive mutations and fetch the rest.
+    /// The servers that receive mutations and fetch the rest.
     pub fetching: Rc<[Tag]>,
     /// Both.
     pub all: Rc<[Tag]>,
@@ -54,7 +54,7 @@ impl Team {
         }
     }
 
-    /// As the value of a row of `\xff/keyServers/`.
+    /// Encodes the team as the value of a row of `\xff/keyServers/`.
     pub fn encode(&self) -> Value {
         let mut bytes = BytesMut::new();
         for part in [&self.serving, &self.fetching] {
@@ -66,7 +66,7 @@ impl Team {
         bytes.freeze()
     }
 
-    /// From the value of a row; `None` if it is not one of ours.
+    /// Decodes the value of a row; `None` if it has another format.
     pub fn decode(mut value: &[u8]) -> Option<Team> {
         let mut parts = [Vec::new(), Vec::new()];
         for part in &mut parts {
@@ -88,7 +88,7 @@ pub fn server_list_key(tag: Tag) -> Key {
     [SERVER_LIST_PREFIX, &tag.to_be_bytes()].concat().into()
 }
 
-/// The storage server whose row has such a key.
+/// The storage server whose row has this key.
 pub fn server_list_tag(key: &[u8]) -> Option<Tag> {
     let tag = key.strip_prefix(SERVER_LIST_PREFIX)?;
     Some(Tag::from_be_bytes(tag.try_into().ok()?))
@@ -104,8 +104,8 @@ pub fn touches_metadata(mutation: &Mutation) -> bool {
     }
 }
 
-/// A copy of the metadata, with the shard map made of it. Every log and every proxy has one and most never change theirs, so
-/// clones are the same copy until one of them changes.
+/// A copy of the metadata, with the shard map derived from it. Every log and every proxy has one
+/// and most never change theirs, so clones share one copy until one of them changes.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata(Rc<Maps>);
 
@@ -114,7 +114,7 @@ struct Maps {
     rows: BTreeMap<Key, Value>,
     shards: RangeMap<Team>,
     locks: BTreeMap<Key, bool>,
-    /// Asked for with every batch.
+    /// Needed for every batch.
     state: DatabaseState,
 }
 
@@ -131,7 +131,8 @@ impl Metadata {
         }
     }
 
-    /// Applies a mutation and says where it changed shards, if it did: see [`Metadata::shard_changes`]. Mutations of other keys change nothing.
+    /// Applies a mutation and returns where it changed shards, if it did: see
+    /// [`Metadata::shard_changes`]. Mutations of other keys change nothing.
     pub fn apply(&mut self, mutation: &Mutation) -> Option<KeyRange> {
         if !touches_metadata(mutation) {
             return None;
@@ -139,7 +140,7 @@ impl Metadata {
         Rc::make_mut(&mut self.0).apply(mutation)
     }
 
-    /// What storage servers must hear of a range whose shards have changed.
+    /// Returns what storage servers must be told about a range whose shards have changed.
     pub fn shard_changes(&self, range: &KeyRange) -> Vec<ShardChange> {
         self.shards_of(range)
             .map(|(range, team)| ShardChange {
@@ -163,7 +164,7 @@ impl Metadata {
             .take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// What proxies hand out with versions.
+    /// What proxies hand out along with versions.
     pub fn database_state(&self) -> &DatabaseState {
         &self.0.state
     }
@@ -271,7 +272,7 @@ impl Maps {
         touched
     }
 
-    /// Keeps the maps that are made of rows in step with the rows.
+    /// Keeps the maps derived from rows in step with the rows.
     fn derive(&mut self, key: &Key, value: Option<&Value>, touched: &mut Option<KeyRange>) {
         if key.starts_with(KEY_SERVERS_PREFIX) {
             let begin = key.slice(KEY_SERVERS_PREFIX.len()..);
@@ -279,7 +280,7 @@ impl Maps {
                 Some(team) => {
                     self.shards.insert(begin.clone(), team);
                 }
-                // The first row cannot go: the map covers every key.
+                // The first row cannot be removed: the map covers every key.
                 None if begin.is_empty() => return,
                 None => {
                     self.shards.remove(&begin);

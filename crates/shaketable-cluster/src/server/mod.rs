@@ -1,14 +1,16 @@
 //! The servers of a cluster, one file per role.
 //!
-//! Each role is a handful of tasks on a process; roles talk by the messages of `messages` and in no
-//! other way. A generation of the transaction system is a `sequencer`, `grv_proxy`s, `commit_proxy`s,
-//! `resolver`s and `log`s that began together and end together; `storage` servers live on. The
-//! `controller` watches over the generation and, by a `recovery`, begins the next one; the
-//! `coordinator`s remember which one counts. The data distributor, which keeps every shard whole, is a client
-//! of the database as well and lives in a room of its own.
+//! Each role is a handful of tasks on a process; roles communicate through the messages of
+//! `messages` and in no other way. A generation of the transaction system is a `sequencer`,
+//! `grv_proxy`s, `commit_proxy`s, `resolver`s and `log`s that began together and end together;
+//! `storage` servers outlive it. The `controller` watches over the generation and begins the next
+//! one with a `recovery`; the `coordinator`s remember which one counts. The data distributor, which
+//! keeps every shard whole, is also a client of the database and has its own module outside this
+//! one.
 //!
-//! An idle cluster does nothing: there are no heartbeats and no polling loops. Everything is driven by a
-//! request, by a timer that a request has set, or by the kernel's word that a process has failed.
+//! An idle cluster does nothing: there are no heartbeats and no polling loops. Everything is driven
+//! by a request, by a timer that a request has set, or by the kernel's notice that a process has
+//! failed.
 
 pub(crate) mod commit_proxy;
 pub(crate) mod config;

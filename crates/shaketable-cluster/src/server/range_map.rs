@@ -1,7 +1,8 @@
-//! The key space cut into ranges, with a value for each: who holds which shard.
+//! The key space cut into ranges, with a value for each: which servers hold which shard.
 //!
-//! A range ends where the next one begins. Every mutation asks for the range around its key, at the proxy and at each storage server that
-//! hears of it, while ranges come and go only when shards move; so they lie in one sorted vector and not in a tree.
+//! A range ends where the next one begins. Every mutation looks up the range around its key, at the
+//! proxy and at each storage server that receives it, while ranges come and go only when shards
+//! move; so they are stored in one sorted vector instead of a tree.
 
 use crate::data::key::ALL_END;
 use crate::proto::{Key, KeyRange};
@@ -15,7 +16,7 @@ pub struct RangeMap<T> {
 
 #[derive(Clone, Debug)]
 struct Range<T> {
-    /// The same key twice: one to be found by, one to be handed out.
+    /// The same key twice: one to search by, one to hand out.
     found_by: SmallKey,
     begin: Key,
     value: T,
@@ -28,7 +29,8 @@ impl<T> Default for RangeMap<T> {
 }
 
 impl<T> RangeMap<T> {
-    /// Sets the value of the range that begins with a key; if there is none, cuts the one around it.
+    /// Sets the value of the range that begins with a key; if there is none, splits the range
+    /// around the key.
     pub fn insert(&mut self, begin: Key, value: T) {
         let found_by = SmallKey::from(&*begin);
         let range = Range {
@@ -54,12 +56,12 @@ impl<T> RangeMap<T> {
         self.search(&SmallKey::from(key)).is_ok()
     }
 
-    /// All ranges by their beginnings.
+    /// All ranges, in order of their first keys.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Key, &T)> {
         self.ranges.iter().map(|range| (&range.begin, &range.value))
     }
 
-    /// All ranges by their beginnings.
+    /// All ranges, in order of their first keys.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut T)> {
         let ranges = self.ranges.iter_mut();
         ranges.map(|range| (&range.begin, &mut range.value))
@@ -93,7 +95,7 @@ impl<T> RangeMap<T> {
         before.map(|range| (&range.begin, &range.value))
     }
 
-    /// The ranges behind the one around a key.
+    /// The ranges after the one around a key.
     pub fn after(&self, key: &[u8]) -> impl Iterator<Item = (&Key, &T)> {
         let behind = self.ranges[self.first_after(key)..].iter();
         behind.map(|range| (&range.begin, &range.value))

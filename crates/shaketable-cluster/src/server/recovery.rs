@@ -1,12 +1,15 @@
 //! Recovery: how one generation of the transaction system ends and the next begins.
 //!
-//! 1. Take the right to write from the coordinators. The ballot is the number of the new generation.
-//! 2. Lock enough logs of the old generation that it can never commit again. A commit was acknowledged
-//!    only if all logs had it, so the *recovery version*, the smallest newest version among the locked logs, keeps
-//!    everything that was acknowledged. What is beyond never happened.
-//! 3. Recruit the new generation. Its logs begin with everything the old ones still held, so that the old
-//!    ones are not needed again, and with an empty batch 100,000,000 versions later.
-//! 4. Write the new logs to the coordinators. From here on the new generation is the one that counts.
+//! 1. Take the right to write from the coordinators. The ballot is the number of the new
+//!    generation.
+//! 2. Lock enough logs of the old generation that it can never commit again. A commit was
+//!    acknowledged only if all logs had it, so the *recovery version*, the lowest of the newest
+//!    versions on the locked logs, keeps everything that was acknowledged. Anything beyond it never
+//!    happened.
+//! 3. Recruit the new generation. Its logs begin with everything the old ones still held, so that
+//!    the old ones are not needed again, and with an empty batch 100,000,000 versions later.
+//! 4. Write the new logs to the coordinators. From here on the new generation is the one that
+//!    counts.
 
 use crate::proto::{ClientDbInfo, Key, Version};
 use crate::server::commit_proxy::{CommitProxyHandle, CommitProxySpec};
@@ -43,13 +46,13 @@ pub struct Generation {
     pub logs: Rc<[LogInterface]>,
     /// The commit proxies.
     pub commit_proxies: Vec<CommitProxyHandle>,
-    /// The ends of its roles.
+    /// The endpoints that break when its roles end.
     pub failures: Vec<Endpoint<WaitFailure>>,
-    /// Who plays which role.
+    /// Which process plays which role.
     pub roles: Vec<(&'static str, ProcessId)>,
 }
 
-/// Somebody who is needed could not be reached; the recovery must be tried again.
+/// A process that is needed could not be reached; the recovery must be tried again.
 #[derive(Debug)]
 pub struct Interrupted;
 
@@ -59,8 +62,8 @@ impl From<crate::server::coordinator::Outvoted> for Interrupted {
     }
 }
 
-/// Ends the current generation, if there is one, and begins the next. `ballot` is the lowest number it may have, and
-/// grows.
+/// Ends the current generation, if there is one, and begins the next. `ballot` is the lowest number
+/// it may have, and grows.
 pub async fn recover(
     around: &Surroundings,
     from: ProcessId,
@@ -121,7 +124,8 @@ pub async fn recover(
     generation.core = core.clone();
     around.coordinators.write(from, epoch, core.clone()).await?;
     if let Some(history) = env.history() {
-        // All of them: recoveries before this one may have ended without knowing that they had succeeded.
+        // Report all of them: earlier recoveries may have ended without knowing that they had
+        // succeeded.
         for beginning in &core.beginnings {
             history.recover(beginning.version, beginning.recovery_version);
         }
@@ -152,7 +156,7 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Locks enough of the old logs, and gives what they keep of the old generation.
+    /// Locks enough of the old logs, and returns what they hold of the old generation.
     async fn lock(&self, old: &CoreState) -> LockedLog {
         let kernel = self.around.env.kernel();
         let (sender, mut receiver) = channel();
@@ -178,7 +182,7 @@ impl Recovery<'_> {
                     })
             })
             .collect();
-        // Enough are locked when the zones of the missing ones are fewer than the replicas.
+        // Enough are locked when the missing logs span fewer zones than there are replicas.
         let enough = |locked: &[LockedLog]| {
             let missing = old
                 .logs
@@ -187,7 +191,7 @@ impl Recovery<'_> {
             let zones: BTreeSet<String> = missing
                 .map(|(_, process)| kernel.process(*process).zone.clone())
                 .collect();
-            // Of two regions the satellites hold all that the region's own logs do.
+            // With two regions, the satellites hold everything that the region's own logs do.
             let whole = !self.around.layout.regions.is_empty()
                 && old.logs.iter().any(|(_, one)| {
                     let side = self.side(*one);
@@ -235,7 +239,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// What a new database begins with: storage servers, and the metadata that says so.
+    /// What a new database begins with: storage servers, and the metadata that describes them.
     async fn first_generation(&self) -> Result<(Rc<CoreState>, LockedLog), Interrupted> {
         let env = &self.around.env;
         let layout = &self.around.layout;
@@ -296,7 +300,7 @@ impl Recovery<'_> {
             .iter()
             .zip(0..)
             .map(|(place, number)| {
-                // Unique although an earlier attempt may have left logs behind.
+                // Unique even though an earlier attempt may have left logs behind.
                 let id = epoch << 16 | number;
                 self.ask(*place, Recruit::Log(epoch, id, version, left.clone()))
             })
@@ -394,7 +398,8 @@ impl Recovery<'_> {
         })
     }
 
-    /// Asks a process to play a role, at once. Whoever can no longer be reached is not waited for: others can play it.
+    /// Asks a process to play a role, without delay. A process that can no longer be reached is not
+    /// waited for: another can play the role.
     fn ask(
         &self,
         process: ProcessId,
@@ -411,8 +416,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Processes for roles among the fittest, beginning at an offset so that roles spread. Where there are
-    /// not enough, a process plays several.
+    /// Returns processes for roles among the fittest, beginning at an offset so that roles spread.
+    /// If there are not enough, a process plays several roles.
     fn places(&self, fitness: Fitness, count: usize, offset: usize) -> Vec<ProcessId> {
         let candidates = self.candidates(fitness);
         let best = candidates.first().map_or(0, |(fitness, _)| *fitness);
@@ -426,7 +431,8 @@ impl Recovery<'_> {
             .collect()
     }
 
-    /// Reachable processes with their fitness, fittest first. The one this runs on is always among them.
+    /// Reachable processes with their fitness, fittest first. The one this runs on is always among
+    /// them.
     fn candidates(&self, fitness: Fitness) -> Vec<(u32, ProcessId)> {
         let kernel = self.around.env.kernel();
         let reachable = |process: &&ProcessId| {
@@ -440,7 +446,8 @@ impl Recovery<'_> {
             .filter(reachable)
             .copied()
             .collect();
-        // With two regions the first that is there has all roles; logs spill over to the satellites.
+        // With two regions, the first one available has all roles; logs spill over to the
+        // satellites.
         let regions = &self.around.layout.regions;
         let datacenter = |process: ProcessId| kernel.process(process).datacenter.clone();
         let home = regions
@@ -463,21 +470,23 @@ impl Recovery<'_> {
         candidates
     }
 
-    /// The datacenter of a process if it is one of two regions; nothing for all satellites together.
+    /// Returns the datacenter of a process if it is one of two regions; `None` for all satellites
+    /// together.
     fn side(&self, process: ProcessId) -> Option<String> {
         let spec = self.around.env.kernel().process(process);
         let regions = &self.around.layout.regions;
         Some(spec.datacenter.clone()).filter(|datacenter| regions.contains(datacenter))
     }
 
-    /// Processes for the logs, in as many zones as there are replicas at least: whoever asks for fewer logs than replicas gets these.
+    /// Returns processes for the logs, in at least as many zones as there are replicas: a
+    /// configuration with fewer logs than replicas gets one log per replica.
     fn log_places(&self, configuration: &Configuration) -> Result<Vec<ProcessId>, Interrupted> {
         let kernel = self.around.env.kernel();
         let wanted = configuration.logs.max(configuration.log_replicas);
         let mut chosen: Vec<ProcessId> = Vec::new();
         let mut others: Vec<ProcessId> = Vec::new();
         let mut zones: Vec<String> = Vec::new();
-        // Of two regions one has half of the logs, and the satellites have the others.
+        // With two regions, one has half of the logs and the satellites have the others.
         let mut in_region = 0;
         for (_, process) in self.candidates(Fitness::Log) {
             let zone = kernel.process(process).zone.clone();

@@ -1,4 +1,4 @@
-//! What survives when parts of a cluster die: everything that was acknowledged, once.
+//! What survives when parts of a cluster die: everything that was acknowledged, exactly once.
 
 use crate::client::{Database, RangeLimits};
 use crate::cluster::{Cluster, ClusterConfig};
@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 const ADD: i32 = 2;
 
-/// A client that numbers its transactions. Each writes its own key and counts itself; a transaction whose fate is
-/// unknown looks for its key before it tries again.
+/// A client that numbers its transactions. Each writes its own key and counts itself; a transaction
+/// whose fate is unknown looks for its key before it tries again.
 async fn count(
     kernel: Kernel,
     database: Database,
@@ -96,7 +96,8 @@ async fn read_all(database: &Database) -> (BTreeSet<String>, u64) {
     }
 }
 
-/// Runs clients for a minute while `trouble` does its work, then lets the cluster heal and looks.
+/// Runs clients for a minute while `trouble` does its work, then lets the cluster heal and checks
+/// the result.
 fn survive<F: Future<Output = ()> + 'static>(
     seed: u64,
     buggify: bool,
@@ -143,7 +144,7 @@ fn survive<F: Future<Output = ()> + 'static>(
             cluster.layout()
         );
         assert!(
-            // Few where buggify makes disks slow: all clients write one key.
+            // Few where buggify makes disks slow: all clients write the same key.
             ids.len() > 15,
             "seed {seed}: only {} transactions in a minute",
             ids.len()
@@ -213,7 +214,7 @@ fn the_same_seed_dies_the_same_way() {
     assert_eq!(run(5), run(5));
 }
 
-/// Runs fault workloads of these names side by side, with these options.
+/// Runs the named fault workloads concurrently, with these options.
 async fn run_faults(
     kernel: Kernel,
     cluster: Cluster,

@@ -1,7 +1,7 @@
-//! The resolver: tells which transactions of a batch conflict.
+//! The resolver: decides which transactions of a batch conflict.
 //!
-//! Batches are taken in the order of their versions, whatever the order of arrival. Beside verdicts a
-//! resolver passes on, from proxy to proxy, the transactions that change metadata.
+//! Batches are processed in version order, whatever order they arrive in. Besides verdicts, a
+//! resolver passes the transactions that change metadata from proxy to proxy.
 
 use crate::proto::Version;
 use crate::server::conflict_set::{ConflictSet, Verdict};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct ResolverInterface {
     /// Verdicts.
     pub resolve: Endpoint<ResolveBatch>,
-    /// Its end.
+    /// Breaks when the resolver ends.
     pub failure: Endpoint<WaitFailure>,
 }
 
@@ -23,7 +23,7 @@ struct Resolver {
     role: Role,
     version: Version,
     conflicts: ConflictSet,
-    /// Batches whose predecessor has not come yet, by that predecessor's version.
+    /// Batches whose predecessor has not arrived yet, by that predecessor's version.
     waiting: BTreeMap<Version, (ResolveBatch, Reply<Resolution>)>,
     state: VecDeque<StateBatch>,
     /// Up to where each proxy knows the state transactions of the others.

@@ -1,9 +1,9 @@
 //! A role: the tasks by which one process plays one part in a generation.
 //!
-//! A role ends in one of three ways: its process dies, its worker stops it because a newer generation
-//! has begun, or it gives itself up because it lost contact with a part of its generation. In each
-//! case its request streams close, and whoever waits for it, the cluster controller first of all,
-//! learns so from its broken [`WaitFailure`].
+//! A role ends in one of three ways: its process dies, its worker stops it because a newer
+//! generation has begun, or it gives up because it lost contact with a part of its generation. In
+//! each case its request streams close, and every task waiting for its end, above all the cluster
+//! controller's, sees its [`WaitFailure`] break.
 
 use crate::server::env::Env;
 use pin_project_lite::pin_project;
@@ -21,7 +21,7 @@ impl Request for WaitFailure {
     type Reply = ();
 }
 
-/// The tasks of a role. Clones are the same role.
+/// The tasks of a role. Clones share the same role.
 #[derive(Clone)]
 pub struct Role(Rc<Inner>);
 
@@ -63,7 +63,7 @@ impl Role {
         endpoint
     }
 
-    /// Like [`Role::serve`], at a name by which the process is found also after a reboot.
+    /// Like [`Role::serve`], at a name by which the process is still found after a reboot.
     pub fn serve_well_known<Q: Request>(
         &self,
         name: &'static str,
@@ -74,7 +74,7 @@ impl Role {
         self.spawn(stream.serve(handle));
     }
 
-    /// Where others wait for the end of this role.
+    /// Returns the endpoint at which others wait for the end of this role.
     pub fn serve_failure(&self) -> Endpoint<WaitFailure> {
         let mut waiting = Vec::new();
         self.serve(move |WaitFailure, reply| {
@@ -109,7 +109,7 @@ impl Role {
 }
 
 pin_project! {
-    /// A task of a role. No `async` block, which would keep room for the future twice.
+    /// A task of a role. Not an `async` block, which would reserve room for the future twice.
     struct Body<F> {
         #[pin]
         future: Option<F>,

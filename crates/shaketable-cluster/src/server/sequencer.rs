@@ -1,11 +1,11 @@
 //! The sequencer (FoundationDB's master): the one order of commit batches.
 //!
-//! It gives every batch a version and the version before it, and it knows the newest version that is
-//! durable on the logs. Versions follow the clock. A real cluster commits an empty batch every two
-//! seconds so that read versions advance while nobody writes; here an idle cluster does nothing, and
-//! the sequencer makes the version of the batch that would have been up when somebody asks for it.
-//! That is sound when no batch is under way: everything committed has a smaller version, everything
-//! to come gets a greater one.
+//! It gives every batch a version and the version before it, and it knows the newest version that
+//! is durable on the logs. Versions follow the clock. A real cluster commits an empty batch every
+//! two seconds so that read versions advance while nothing is written. Here an idle cluster does
+//! nothing; when a read version is requested, the sequencer makes up the version that the latest
+//! empty batch would have had. That is sound when no batch is under way: everything committed has a
+//! smaller version, everything to come gets a greater one.
 
 use crate::proto::Version;
 use crate::server::messages::{
@@ -26,7 +26,7 @@ pub struct SequencerInterface {
     pub report_committed: Endpoint<ReportCommitted>,
     /// The newest durable version.
     pub get_live_committed: Endpoint<GetLiveCommitted>,
-    /// Its end.
+    /// Breaks when the sequencer ends.
     pub failure: Endpoint<WaitFailure>,
 }
 
@@ -34,7 +34,7 @@ struct Sequencer {
     role: Role,
     /// The version of the newest batch: the predecessor of the next one.
     batch: Version,
-    /// The newest version given out, to a batch or to a reader, and when.
+    /// The newest version assigned, to a batch or to a reader, and when.
     assigned: Version,
     assigned_at: Time,
     committed: Version,

@@ -1,8 +1,9 @@
-//! A key for the ordered maps of servers: what is short lies in the map itself.
+//! A key for the ordered maps of servers: a short key is stored in the map itself.
 //!
-//! Searching is most of what storage servers and resolvers do, and what a search costs is the way to the bytes of each key that it
-//! passes. So a key of up to 30 bytes, as nearly all are, lies beside its neighbours, and two of them are compared as
-//! numbers, eight bytes at a time, without a call. Longer ones are boxed. The order is that of the bytes in any case.
+//! Storage servers and resolvers spend most of their time searching, and the cost of a search is
+//! reaching the bytes of each key that it passes. So a key of up to 30 bytes, as nearly all are,
+//! lies next to its neighbours, and two of them are compared as numbers, eight bytes at a time,
+//! without a call. Longer keys are boxed. Either way the order is that of the bytes.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -16,7 +17,8 @@ pub struct SmallKey(Form);
 
 #[derive(Clone)]
 enum Form {
-    /// The bytes, zeros, and last the length: for keys that differ in nothing but zeros at the end it gives the order.
+    /// The bytes, zeros, and last the length, which orders keys that differ only in zeros at the
+    /// end.
     Short([u8; SHORT_MAX + 1]),
     Long(Box<[u8]>),
 }
@@ -59,7 +61,8 @@ impl Ord for SmallKey {
         let (Form::Short(this), Form::Short(that)) = (&self.0, &other.0) else {
             return self.as_ref().cmp(other.as_ref());
         };
-        // The last word begins with a byte of the one before, which is equal by then.
+        // The last word begins with a byte of the word before it, which is known to be equal by
+        // then.
         for at in [0, 8, 16, SHORT_MAX + 1 - 8] {
             let (this, that) = (word(this, at), word(that, at));
             if this != that {
@@ -90,7 +93,7 @@ impl fmt::Debug for SmallKey {
     }
 }
 
-/// Eight bytes as a number that is in order where they are.
+/// Eight bytes as a number that sorts in the same order as the bytes.
 fn word(bytes: &[u8; SHORT_MAX + 1], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
@@ -101,7 +104,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Bytes of few kinds and lengths around the longest short one, so that many are equal for long.
+        /// Bytes of few kinds and lengths around the longest short key, so that many keys share a
+        /// long prefix.
         #[test]
         fn keys_are_in_the_order_of_their_bytes(
             first in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..40),

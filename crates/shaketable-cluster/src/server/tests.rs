@@ -1,4 +1,4 @@
-//! What a cluster without faults promises, asked for in its own messages.
+//! What a cluster without faults promises, tested through its own messages.
 
 use crate::cluster::{Cluster, ClusterConfig};
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::server::layout::LayoutOptions;
 use bytes::Bytes;
 use shaketable_kernel::{Endpoint, Kernel, ProcessId, ProcessSpec};
 
-/// A client that knows nothing but messages.
+/// A client that knows only messages.
 pub(super) struct RawClient {
     pub kernel: Kernel,
     pub process: ProcessId,
@@ -97,7 +97,7 @@ impl RawClient {
         proxy.request(self.process, commit).await.unwrap()
     }
 
-    /// Commits mutations that depend on nothing; gives the version.
+    /// Commits mutations that depend on nothing; returns the version.
     pub async fn write(&self, mutations: Vec<Mutation>) -> Version {
         let write_conflict_ranges = mutations
             .iter()
@@ -333,7 +333,7 @@ fn a_lock_travels_with_read_versions_and_stops_those_who_do_not_know_of_it() {
             let now = client.read_version().await;
             assert!(now.locked);
             assert_eq!(now.metadata_version, Some(key("m1")));
-            // Every proxy must know, not only the one that committed the lock.
+            // Every proxy must know of the lock, not only the one that committed it.
             for proxy in client.info().await.commit_proxies.iter() {
                 for lock_aware in [false, true] {
                     let transaction = CommitTransaction {

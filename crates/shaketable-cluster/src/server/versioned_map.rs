@@ -1,16 +1,16 @@
 //! The ordered map of a storage server, readable at every version of its window.
 //!
 //! Each key has one row: its newest value with the versions at which it was set and at which it was
-//! cleared, and, only while a reader may still want them, the values before. A read at a version is
-//! one look-up in a B-tree and a comparison. Clearing a range marks rows in place, so it allocates
-//! nothing however many keys it covers; the rows go when the clear leaves the window.
+//! cleared, and, only while a reader may still need them, the values before. A read at a version is
+//! one lookup in a B-tree and a comparison. Clearing a range marks rows in place, so it allocates
+//! nothing however many keys it covers; the rows are removed when the clear leaves the window.
 //!
-//! The same marks make the map able to go *back*: [`VersionedMap::rollback`] undoes everything newer
+//! The same marks allow the map to go *back*: [`VersionedMap::rollback`] undoes everything newer
 //! than a version inside the window. That is what a reboot does (what was not durable is gone) and
 //! what a recovery does to versions that the logs could not keep.
 //!
-//! Keys lie in the map (`SmallKey`) and values are boxed slices and not `Bytes`: half the size per row, and a row never
-//! pins the buffer of the transaction that wrote it.
+//! Keys are stored inline (`SmallKey`) and values are boxed slices instead of `Bytes`: half the
+//! size per row, and a row never pins the buffer of the transaction that wrote it.
 
 use crate::data::atomic::Outcome;
 use crate::proto::Version;
@@ -20,7 +20,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-/// When a version has not happened.
+/// The version of something that has not happened.
 const NEVER: Version = Version::MAX;
 
 /// Clears that kill more rows than this are remembered as one range instead of key by key.
@@ -41,8 +41,8 @@ struct Row {
     set_at: Version,
     gone_at: Version,
     value: Box<[u8]>,
-    /// Values before the newest, oldest first. Boxed because most rows have none, and every row pays for the
-    /// field.
+    /// Values before the newest, oldest first. Boxed because most rows have none, and every row
+    /// pays for the field.
     #[allow(clippy::box_collection)]
     older: Option<Box<VecDeque<OldValue>>>,
 }
@@ -56,7 +56,7 @@ struct OldValue {
 
 #[derive(Debug)]
 enum Change {
-    /// A row was made. Nothing was there before, so there is nothing to forget.
+    /// A row was created. There was nothing before it, so there is nothing to forget.
     Made(SmallKey),
     Key(SmallKey),
     Range(Box<(Bytes, Bytes)>),
@@ -182,7 +182,8 @@ impl VersionedMap {
         self.remove_rows(begin, end, |_| true);
     }
 
-    /// Moves the window: versions before `oldest` can no longer be read, and cost nothing any more.
+    /// Moves the window: versions before `oldest` can no longer be read, and no longer cost
+    /// anything.
     pub fn forget_before(&mut self, oldest: Version) {
         if oldest <= self.oldest {
             return;
@@ -261,7 +262,8 @@ impl VersionedMap {
         let range = || self.rows.range::<[u8], _>(bounds(begin, end));
         let count = range().filter(|(_, row)| gone(row)).count();
         if count > 1000 && count * 2 > self.rows.len() {
-            // Most of the map goes: building what stays is cheaper than removing one by one.
+            // Most of the map is dropped: building what stays is cheaper than removing rows one by
+            // one.
             let stays = |key: &[u8], row: &Row| key < begin || key >= end || !gone(row);
             let rows = std::mem::take(&mut self.rows).into_iter();
             self.rows = rows.filter(|(key, row)| stays(key.as_ref(), row)).collect();
@@ -326,7 +328,7 @@ impl Row {
         }
     }
 
-    /// False when nothing of the row is left.
+    /// Returns false when nothing of the row is left.
     fn rollback(&mut self, to: Version) -> bool {
         while self.set_at > to {
             let Some(old) = self.older.as_mut().and_then(|older| older.pop_back()) else {

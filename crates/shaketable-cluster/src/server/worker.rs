@@ -1,8 +1,8 @@
-//! The worker: what runs on every server process, and plays the roles it is asked to play.
+//! The worker: runs on every server process, and plays the roles it is asked to play.
 //!
-//! When a process comes up its worker looks at the disk: a storage server continues, logs of earlier
-//! generations wait to be locked by a recovery. It follows the cluster controller to learn of generations, and
-//! stops the roles of those that are over.
+//! When a process boots its worker looks at the disk: a storage server continues, and logs of
+//! earlier generations wait to be locked by a recovery. The worker follows the cluster controller
+//! to learn of generations, and stops the roles of generations that are over.
 
 use crate::proto::{GrvProxyInterface, Version};
 use crate::server::commit_proxy::{self, CommitProxyHandle, CommitProxySpec};
@@ -62,15 +62,15 @@ pub fn storage_tag_endpoint(kernel: &Kernel, process: ProcessId) -> Endpoint<Get
 pub enum Recruit {
     /// The sequencer, continuing after a version.
     Sequencer(Epoch, Version, DatabaseState),
-    /// A resolver, continuing after a version, for so many proxies.
+    /// A resolver, continuing after a version, for this many proxies.
     Resolver(Epoch, Version, usize),
-    /// A log with an identity, beginning with what the last generation has left.
+    /// A log with an identity, beginning with what the previous generation left behind.
     Log(Epoch, u64, Version, Rc<LockedLog>),
     /// A commit proxy.
     CommitProxy(Epoch, Box<CommitProxySpec>),
     /// A GRV proxy.
     GrvProxy(Epoch, GrvProxySpec),
-    /// A storage server with nothing on it, if there is none yet.
+    /// An empty storage server, if there is none yet.
     Storage(Tag),
 }
 impl Request for Recruit {
@@ -86,7 +86,8 @@ pub enum Recruited {
     Log(LogInterface, Endpoint<WaitFailure>),
     CommitProxy(CommitProxyHandle),
     GrvProxy(GrvProxyInterface, Endpoint<WaitFailure>),
-    /// The identity of the process's storage server: the one asked for, or one that was there already.
+    /// The identity of the process's storage server: the requested one, or one that existed
+    /// already.
     Storage(Tag),
 }
 
@@ -138,7 +139,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
     });
     role.serve_well_known("worker lock log", move |LockLog { id, epoch }, reply| {
         let logs = for_lock.logs.borrow();
-        // A log that is gone, or that a later recovery holds, is no answer.
+        // A log that is gone, or that a later recovery has locked, sends no answer.
         if let Some(locked) = logs.get(&id).and_then(|(_, log)| log.lock(epoch)) {
             reply.send(locked);
         }
@@ -220,7 +221,7 @@ impl Worker {
         storage::start(&role, disk, self.info.clone());
     }
 
-    /// Learns of every generation from whoever is cluster controller.
+    /// Learns of every generation from the current cluster controller.
     async fn follow(self: Rc<Self>, leader: LeaderVar) {
         let kernel = self.env.kernel().clone();
         loop {

@@ -1,8 +1,9 @@
-//! The probe by which the embedded cluster is calibrated against FoundationDB's own simulator.
+//! The probe that calibrates the embedded cluster against FoundationDB's own simulator.
 //!
-//! Each client, 150 times: a pause (uniform, 0.2 s in the mean), a read version, a `get` of one of 20 keys, a
-//! `set`, a `commit`, with retries. The same workload, as a library that any host loads, is `examples/probe`.
-//! Latencies are summarised as the recorded ones are: a quantile is that of the median client.
+//! Each client, 150 times: a pause (uniform, 0.2 s on average), a read version, a `get` of one of
+//! 20 keys, a `set`, a `commit`, with retries. The same workload, as a library that any host loads,
+//! is `examples/probe`. Latencies are summarised as the recorded ones are: a quantile is that of
+//! the median client.
 
 use bytes::Bytes;
 use shaketable_cluster::client::{Database, Transaction};
@@ -32,7 +33,7 @@ pub enum Way {
 /// What the clients of all runs saw.
 #[derive(Default)]
 pub struct Measured {
-    /// By client.
+    /// One entry per client.
     pub clients: Vec<Client>,
     /// How often a step ended in an error.
     pub errors: BTreeMap<(&'static str, i32), u64>,
@@ -111,14 +112,14 @@ impl Measured {
         quantiles[quantiles.len() / 2]
     }
 
-    /// How often a step ended in an error, in per cent of the commits.
+    /// How often a step ended in an error, as a percentage of the commits.
     pub fn rate(&self, step: usize, code: i32) -> f64 {
         let count = self.errors.get(&(STEPS[step], code)).copied();
         count.unwrap_or(0) as f64 / self.commits as f64 * 100.0
     }
 }
 
-/// A test begins when its cluster answers.
+/// Runs until the cluster answers, which is when a test begins.
 fn wait_until_ready(kernel: &Kernel, cluster: &Cluster) {
     let process = kernel.add_process(ProcessSpec {
         name: "first client".into(),
@@ -209,7 +210,7 @@ impl Probe {
         read.map_err(|error| (1, error))?;
         timed(1, began);
         if let Some((key, value)) = doubted.take() {
-            // Somebody else may have overwritten it since; then it is not counted as landed.
+            // Another client may have overwritten it since; then it is not counted as landed.
             let read = transaction.get(key, true).await;
             let landed = read.map_err(|error| (1, error))? == Some(value);
             self.shared.borrow_mut().landed += u64::from(landed);

@@ -1,8 +1,9 @@
-//! One seed, and many.
+//! Running one seed, and many.
 //!
-//! A run is a cluster of a shape that the seed draws, with a few clients of one workload and with trouble for some simulated seconds. Clients work until the
-//! trouble is over and then once more: that must come to an end, soon. Then the workload looks at what it has left, everything is read
-//! once more, and all that was seen is held against the true order of commits.
+//! A run is a cluster of a shape that the seed draws, with a few clients of one workload and with
+//! trouble for some simulated seconds. Clients work until the trouble is over and then once more,
+//! and that must finish soon. Then the workload checks what it has left behind, everything is read
+//! once more, and all observations are compared with the true order of commits.
 
 use crate::trouble;
 use bytes::Bytes;
@@ -18,32 +19,33 @@ use std::rc::Rc;
 
 /// The API version of the clients.
 pub const API_VERSION: i32 = 740;
-/// How long the trouble lasts at least and at most, in simulated seconds.
+/// The shortest and longest time the trouble lasts, in simulated seconds.
 const TROUBLE_SECONDS: Range<f64> = 5.0..20.0;
 /// The longest pause between two transactions of a client, in simulated seconds.
 const PAUSE_SECONDS_MAX: f64 = 0.1;
-/// How long a client may take to get on when the faults have stopped, in simulated seconds.
+/// How long a client may take to make progress once the faults have stopped, in simulated seconds.
 const PATIENCE_SECONDS: f64 = 120.0;
-/// So many failures are enough to see what they have in common.
+/// This many failures are enough to see what they have in common.
 const FAILURES_MAX: usize = 10;
 
 /// What clients do with a database.
 pub trait Workload: Sized + 'static {
     /// Its name, for reports.
     const NAME: &str;
-    /// Whether all that its clients do is written down, so that a sweep can be told to be too quiet.
+    /// Whether everything its clients do is recorded, so that a sweep that is too quiet can be
+    /// detected.
     const IS_OBSERVED: bool = true;
 
-    /// A workload for some clients. Draws whatever is different from seed to seed.
+    /// Creates a workload for some clients. Draws everything that differs from seed to seed.
     fn new(random: &Stream, clients: usize) -> Self;
 
     /// Fills the database, before there is trouble.
     async fn set_up(&self, client: &Client);
 
-    /// Works until then, and a little longer.
+    /// Works until `end`, and a little longer.
     async fn work(&self, client: &Client, end: Time);
 
-    /// Looks whether all is well, when the trouble is over and nobody works any more.
+    /// Checks that all is well, when the trouble is over and all clients have stopped.
     async fn check(&self, client: &Client);
 }
 
@@ -52,23 +54,23 @@ pub struct Client {
     /// Its number.
     pub index: usize,
     process: ProcessId,
-    /// Where it lives.
+    /// The kernel it runs in.
     pub kernel: Kernel,
     /// Its database.
     pub database: Database,
     /// Its own random draws.
     pub random: Stream,
-    /// Where everybody writes down what they see.
+    /// Where all clients record what they see.
     pub notebook: Notebook,
 }
 
 impl Client {
-    /// A transaction of which everything is written down.
+    /// A transaction of which everything is recorded.
     pub fn transaction(&self) -> ObservedTransaction {
         ObservedTransaction::new(&self.database, API_VERSION, &self.notebook)
     }
 
-    /// Does something again and again, with short pauses, until then and once more.
+    /// Repeats something, with short pauses, until `end` and once more.
     pub async fn until(&self, end: Time, body: impl AsyncFn()) {
         while self.kernel.now() < end {
             body().await;
@@ -87,22 +89,22 @@ impl Client {
     }
 }
 
-/// What a sweep, or a run, came to.
+/// The figures of a run, or of a whole sweep.
 #[derive(Debug, Default)]
 struct Tally {
     seeds: u64,
     generations: u64,
     proof: Proof,
-    /// The longest time it took until all clients got on, in simulated seconds.
+    /// The longest time it took until all clients made progress, in simulated seconds.
     healing_seconds_max: f64,
 }
 
-/// Proves a workload: so many seeds, or those that the environment asks for.
+/// Proves a workload: for this many seeds, or those that the environment asks for.
 pub fn prove<W: Workload>(seeds: u64) {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
     for seed in wanted(seeds) {
-        // A panic has been printed when it comes here, with its place.
+        // A panic has already been printed when it arrives here, with its location.
         match catch_unwind(AssertUnwindSafe(|| run::<W>(seed))) {
             Ok((one, _)) => {
                 tally.seeds += 1;
@@ -163,12 +165,12 @@ impl Tally {
     }
 }
 
-/// A digest of all that happens in a run.
+/// A digest of everything that happens in a run.
 pub fn fingerprint<W: Workload>(seed: u64) -> u64 {
     run::<W>(seed).1
 }
 
-/// The seeds that the environment asks for, or so many.
+/// The seeds that the environment asks for, or the first `seeds` ones.
 fn wanted(seeds: u64) -> Range<u64> {
     let number = |text: &str| {
         let parsed = text.parse::<u64>();
@@ -202,7 +204,7 @@ fn run<W: Workload>(seed: u64) -> (Tally, u64) {
         .map(|index| Rc::new(client(&kernel, &cluster, index, &notebook)))
         .collect();
     let made = RefCell::default();
-    // Mostly a cluster has begun to answer before it breaks.
+    // Usually a cluster has begun to answer before it breaks.
     let early = random.chance(0.1);
     let seconds = random.range(TROUBLE_SECONDS.start, TROUBLE_SECONDS.end);
     let all = async {
@@ -234,7 +236,8 @@ fn run<W: Workload>(seed: u64) -> (Tally, u64) {
                 client.await;
             }
             workload.check(&clients[0]).await;
-            // Whatever is wrong in a part of the database that nobody looked at, the checkers see here.
+            // If something is wrong in a part of the database that no client read, the checkers see
+            // it here.
             let everything = async |transaction: &ObservedTransaction| {
                 let end = Bytes::from_static(b"\xff");
                 transaction.get_all(Bytes::new(), end).await.map(drop)

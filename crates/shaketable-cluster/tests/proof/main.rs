@@ -1,15 +1,18 @@
-//! The proof that the embedded cluster is FoundationDB where it matters: ten thousand clusters are broken in every way there is, and
+//! The proof that the embedded cluster is FoundationDB where it matters: ten thousand clusters are
+//! broken in every way there is, and
 //!
 //! * what their clients saw was strictly serializable;
 //! * nothing that was acknowledged is lost, nothing that was refused is there;
 //! * nothing happened twice that was not done twice;
 //! * after 1021 a commit has happened or never will, and both occur;
-//! * when the faults stop, every client gets on, whatever it was waiting for.
+//! * when the faults stop, every client makes progress, whatever it was waiting for.
 //!
-//! Eight workloads share the seeds. All are proved by the checkers of `shaketable_cluster::checker` from the true order of commits, and each
-//! also by what it knows of its own data. A sweep that was too quiet fails: what happened is counted, and there are floors.
+//! Eight workloads share the seeds. All are proved by the checkers of `shaketable_cluster::checker`
+//! from the true order of commits, and each also by what it knows of its own data. A sweep that was
+//! too quiet fails: what happened is counted, and there are minimum counts.
 //!
-//! `SHAKETABLE_SEEDS=50000` runs as many seeds of each workload, `SHAKETABLE_SEEDS=10000..20000` these, `SHAKETABLE_SEED=7` only that one.
+//! `SHAKETABLE_SEEDS=50000` runs that many seeds of each workload, `SHAKETABLE_SEEDS=10000..20000`
+//! that range, `SHAKETABLE_SEED=7` only that one.
 
 mod harness;
 mod trouble;

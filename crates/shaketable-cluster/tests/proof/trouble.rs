@@ -1,8 +1,10 @@
-//! What breaks a cluster in the proof: more in a few simulated seconds than FoundationDB's tests do in a minute.
+//! What breaks a cluster in the proof: more in a few simulated seconds than FoundationDB's tests do
+//! in a minute.
 //!
-//! A seed draws which of the fault workloads run and with which options. Beside them processes, machines and datacenters are killed in every way, and
-//! addresses are cut off from one another. In half of the runs processes come back sooner than FoundationDB's would: the more they
-//! are there, the more often they can die.
+//! A seed draws which of the fault workloads run and with which options. In addition, processes,
+//! machines and datacenters are killed in every way, and addresses are cut off from one another. In
+//! half of the runs processes come back sooner than FoundationDB's would: the more time they are
+//! up, the more often they can die.
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::faults::start_together;
@@ -10,7 +12,8 @@ use shaketable_cluster::kill::Target;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessSpec, Stream, Task};
 
-/// The fault workloads that may take part. RandomRangeLock does nothing unless buggify has drawn its knob.
+/// The fault workloads that may take part. RandomRangeLock does nothing unless buggify has drawn
+/// its knob.
 const FAULTS: &[&str] = &[
     "Attrition",
     "ChangeConfig",
@@ -47,19 +50,20 @@ pub fn cluster(kernel: &Kernel, random: &Stream) -> ClusterConfig {
     if impatient {
         (config.knobs.min_reboot_time, config.knobs.max_reboot_time) = (0.1, 2.0);
     }
-    // In a third of them a server that is away is replaced at once, and comes back to find that it was.
+    // In a third of them a missing server is replaced at once, and comes back to find that it was.
     if random.chance(0.33) {
         config.knobs.data_distribution_failure_reaction_time = random.range(0.1, 3.0);
     }
-    // A fifth of them worse than production.
+    // A fifth of them are worse than production.
     if random.chance(0.2) {
         config = config.under_stress();
     }
     config
 }
 
-/// Makes trouble for about so many seconds; says by which names. The fault workloads end by themselves, and undo what would last; the rest ends when the tasks are
-/// dropped.
+/// Makes trouble for about this many seconds; returns the tasks and the names of what they do. The
+/// fault workloads end without being stopped, and undo what would last; the rest ends when the
+/// tasks are dropped.
 pub fn start(cluster: &Cluster, seconds: f64) -> (Vec<Task<()>>, Vec<&'static str>) {
     let kernel = cluster.kernel();
     let random = kernel.stream("trouble");
@@ -151,7 +155,7 @@ async fn kill_at_random(cluster: Cluster) {
     }
 }
 
-/// Cuts a server off, from one other address or from all, and joins them again.
+/// Cuts a server off, from one other address or from all, and reconnects it.
 async fn cut_at_random(cluster: Cluster) {
     let kernel = cluster.kernel();
     let random = kernel.stream("cut at random");

@@ -1,4 +1,4 @@
-//! The checker must find what is wrong: each test takes a good run and breaks one thing.
+//! The checker must find what is wrong: each test takes a correct run and breaks one thing.
 
 use super::*;
 use crate::checker::Read;
@@ -84,7 +84,8 @@ fn observation(
     }
 }
 
-/// A run of two transactions: the first sets `a`, the second reads something at `read_version` and sets `b`.
+/// A run of two transactions: the first sets `a`, the second reads something at `read_version` and
+/// sets `b`.
 fn run(read_version: Version, what: Step) -> (Vec<Committed>, Vec<Observation>) {
     let first = marked(1, vec![set("a", "1")]);
     let second = marked(2, vec![what, set("b", "2")]);

@@ -1,11 +1,12 @@
-//! What a storage server has: its rows, and which ranges they are of.
+//! What a storage server has: its rows, and the ranges they belong to.
 //!
-//! Rows of the newest versions are in memory only. The oldest version of the window is what is on disk:
-//! when the process dies, [`StorageDisk::rollback`] to it gives what is found after the reboot.
+//! Rows of the newest versions are in memory only. The oldest version of the window is what is on
+//! disk: when the process dies, [`StorageDisk::rollback`] to it restores what is found after the
+//! reboot.
 //!
-//! A server knows of every shard who serves it, its own or not, because it may have to ask them. Its own part in
-//! a shard is one of three: none, *fetching* (it hears of mutations and keeps them until it has the rows),
-//! *held*. Like rows, changes of shards can be undone.
+//! A server knows for every shard, its own or not, which servers serve it, because it may have to
+//! ask them. Its own part in a shard is one of three: none, *fetching* (it receives mutations and
+//! keeps them until it has the rows), *held*. Like rows, changes of shards can be undone.
 
 use crate::data::atomic;
 use crate::data::key::ALL_END;
@@ -27,7 +28,7 @@ pub struct StorageDisk {
     pub tag: Tag,
     /// The rows.
     pub rows: VersionedMap,
-    /// The newest generation it has heard of.
+    /// The newest generation it knows of.
     pub epoch: Epoch,
     /// The newest version applied.
     pub version: Version,
@@ -36,20 +37,20 @@ pub struct StorageDisk {
     shards: RangeMap<Shard>,
     /// What shards were before the changes of recent versions.
     undo: VecDeque<(Version, Vec<(Key, Shard)>)>,
-    /// Ranges given up; their rows go when the version can no longer be undone.
+    /// Ranges given up; their rows are dropped when the version can no longer be undone.
     drops: VecDeque<(Version, KeyRange)>,
-    /// Fetches that finished lately, with the version of their rows. The rows are on disk although the change
-    /// that asked for them may be replayed after a reboot.
+    /// Fetches that finished recently, with the version of their rows. The rows are on disk
+    /// although the change that requested them may be replayed after a reboot.
     finished: Vec<(KeyRange, Version)>,
     next_fetch: u64,
 }
 
-/// A range and who holds it.
+/// A range and the servers that hold it.
 #[derive(Clone, Debug)]
 pub struct Shard {
-    /// Those who answer reads.
+    /// The servers that answer reads.
     pub serving: Rc<[Tag]>,
-    /// Those who will.
+    /// The servers that will answer reads once they have the rows.
     pub fetching: Rc<[Tag]>,
     /// This server's part.
     pub part: Part,
@@ -64,7 +65,7 @@ pub enum Part {
     Fetching {
         /// Names this attempt.
         fetch: u64,
-        /// The version from which on mutations are in `buffer`.
+        /// Mutations from this version on are in `buffer`.
         since: Version,
         /// Mutations that will be applied on top of the fetched rows.
         buffer: Vec<(Version, Mutation)>,
@@ -115,7 +116,7 @@ impl StorageDisk {
         }
         match &mut self.shards.around_mut(&mutation.param1).part {
             Part::Held { from } => {
-                // Replayed after a reboot, though the fetched rows have it already.
+                // Replayed after a reboot, though the fetched rows already contain it.
                 if version <= *from {
                     return;
                 }
@@ -129,8 +130,8 @@ impl StorageDisk {
         apply_to_rows(&mut self.rows, version, mutation);
     }
 
-    /// Follows a change of who holds what, at the version that is being applied. Fetches that must
-    /// be started are found by [`StorageDisk::fetches`].
+    /// Follows a change of which servers hold what, at the version being applied.
+    /// [`StorageDisk::fetches`] finds the fetches that must be started.
     pub fn change_shard(&mut self, version: Version, change: &ShardChange) {
         let ShardChange {
             range,
@@ -140,7 +141,7 @@ impl StorageDisk {
         self.remember(version, range);
         self.cut(&range.begin);
         self.cut(&range.end);
-        // Where parts of the range were fetched already, each part is judged by itself.
+        // If parts of the range were fetched already, each part is judged separately.
         for (fetched, from) in self.finished.clone() {
             if from >= version && fetched.begin < range.end && range.begin < fetched.end {
                 self.cut(&fetched.begin.max(range.begin.clone()));
@@ -188,7 +189,7 @@ impl StorageDisk {
         }
     }
 
-    /// The rows of a range are wanted again: they must not go with an earlier change.
+    /// The rows of a range are needed again: an earlier change must not drop them.
     fn cancel_drops(&mut self, begin: &Key, end: &Key) {
         let overlaps = |range: &KeyRange| range.begin < *end && *begin < range.end;
         if !self.drops.iter().any(|(_, range)| overlaps(range)) {
@@ -223,7 +224,8 @@ impl StorageDisk {
         finished.map(|(_, from)| *from).max()
     }
 
-    /// The fetches that are under way or must be: attempt, range, sources, and the version they must not be before.
+    /// Returns the fetches that are under way or must be started: attempt, range, sources, and the
+    /// earliest version they may read at.
     pub fn fetches(&self) -> Vec<(u64, KeyRange, Rc<[Tag]>, Version)> {
         self.shards
             .iter()
@@ -240,8 +242,8 @@ impl StorageDisk {
             .collect()
     }
 
-    /// Takes in the rows of a fetch as of `version`, a version that cannot be undone. Says whether that
-    /// attempt still counts.
+    /// Stores the rows of a fetch as of `version`, a version that cannot be undone. Returns whether
+    /// that attempt still counts.
     pub fn finish_fetch(&mut self, fetch: u64, version: Version, rows: &[(Key, Bytes)]) -> bool {
         let found = self
             .shards
@@ -264,7 +266,7 @@ impl StorageDisk {
         let end = self.shards.end_of(&begin);
         self.rows.forget_range(&begin, &end);
         self.cancel_drops(&begin, &end);
-        // On disk at once, and never undone: the oldest version is the one that stays.
+        // On disk immediately, and never undone: the oldest version is the one that stays.
         let oldest = self.rows.oldest();
         for (key, value) in rows {
             self.rows.set(oldest, key, value);
@@ -328,8 +330,8 @@ impl StorageDisk {
         }
         self.drops.retain(|(version, _)| *version <= to);
         self.version = to;
-        // Fetched rows stay, also where the fetch itself will be replayed: what they contain already must not be
-        // applied to them again.
+        // Fetched rows stay, even where the fetch itself will be replayed: what they already
+        // contain must not be applied to them again.
         for (range, fetched) in self.finished.clone() {
             if fetched <= to {
                 continue;
@@ -345,13 +347,14 @@ impl StorageDisk {
         self.restart_fetches();
     }
 
-    /// What is left when the process dies: what was on disk.
+    /// Drops what was only in memory when the process dies; what was on disk stays.
     pub fn lose_memory(&mut self) {
         self.rollback(self.rows.oldest());
         self.restart_fetches();
     }
 
-    /// The range of keys around `key` that this server answers for, and the version from which on.
+    /// The range of keys around `key` that this server answers for, and the first version it can
+    /// answer at.
     pub fn served_around(&self, key: &[u8]) -> Option<(KeyRange, Version)> {
         let mut before = self.shards.back_from(key);
         let (begin, shard) = before.next()?;
@@ -382,26 +385,27 @@ impl StorageDisk {
         ))
     }
 
-    /// Whether the rows of a range are here, and who else may be asked if not.
+    /// Whether all rows of a range are here.
     pub fn holds(&self, range: &KeyRange) -> bool {
         self.shards
             .overlapping(range)
             .all(|(_, shard)| matches!(shard.part, Part::Held { .. }))
     }
 
-    /// Who answers for a key, and up to where.
+    /// Returns the servers that answer for a key, and the key up to which they do.
     pub fn serving(&self, key: &[u8]) -> (Rc<[Tag]>, Key) {
         let (_, shard) = self.shards.around(key);
         (shard.serving.clone(), self.shards.end_of(key))
     }
 
-    /// A key that stands for those just before `key`: one in the last shard that begins before it.
+    /// Returns a key that stands for the keys just before `key`: one in the last shard that begins
+    /// before it.
     pub fn last_key_before(&self, key: &[u8]) -> Key {
         let shard = self.shards.beginning_in(b"", key).next_back();
         shard.map_or_else(Key::new, |(begin, _)| begin.clone())
     }
 
-    /// Since when this server answers for a shard.
+    /// The version from which on this server answers for a shard; `None` if it does not.
     fn serves(&self, shard: &Shard) -> Option<Version> {
         match shard.part {
             Part::Held { from } if shard.serving.contains(&self.tag) => Some(from),
@@ -409,7 +413,7 @@ impl StorageDisk {
         }
     }
 
-    /// Makes a key the beginning of a shard. A fetch that is cut begins anew in both halves.
+    /// Makes a key the beginning of a shard. A fetch that is cut restarts in both halves.
     fn cut(&mut self, key: &Key) {
         if **key >= *ALL_END || self.shards.begins_with(key) {
             return;
@@ -431,7 +435,7 @@ impl StorageDisk {
         self.shards.insert(key.clone(), half);
     }
 
-    /// Notes what the shards of a range are, before they change. The last entry only says where they end.
+    /// Records the shards of a range before they change. The last entry only marks where they end.
     fn remember(&mut self, version: Version, range: &KeyRange) {
         let before = self.shards.overlapping(range);
         let mut before: Vec<(Key, Shard)> = before
@@ -444,7 +448,7 @@ impl StorageDisk {
         self.undo.push_back((version, before));
     }
 
-    /// A fetch that was under way when the server fell back begins again.
+    /// Restarts fetches that were under way when the server rolled back.
     fn restart_fetches(&mut self) {
         let version = self.version;
         for (_, range, _, since) in self.fetches() {

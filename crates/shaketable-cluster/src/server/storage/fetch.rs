@@ -1,8 +1,8 @@
-//! Fetching: how a shard comes to a storage server that has not held it.
+//! Fetching: how a storage server gets a shard it has not held before.
 //!
-//! From the version of the change on the server hears of every mutation and keeps them. It then reads the rows from
-//! those who serve the shard, at a version that no recovery can undo, puts them on disk, and applies
-//! the mutations after that version on top.
+//! From the version of the change on, the server receives every mutation and keeps it. It then
+//! reads the rows from the servers that serve the shard, at a version that no recovery can undo,
+//! puts them on disk, and applies the mutations after that version on top.
 
 use super::Storage;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::server::messages::Tag;
 use bytes::Bytes;
 use std::rc::Rc;
 
-/// The bytes asked for at once.
+/// The bytes requested at once.
 const FETCH_BYTES: usize = 1_000_000;
 
 impl Storage {
@@ -58,7 +58,7 @@ impl Storage {
         self.fetches.borrow_mut().retain(|other| *other != fetch);
     }
 
-    /// All rows of a range at a version, from whoever has them.
+    /// All rows of a range at a version, from the servers that have them.
     async fn fetch_rows(
         &self,
         serving: &[Tag],
@@ -85,14 +85,14 @@ impl Storage {
             .cloned()
             .collect();
         if !found.is_empty() {
-            // Not everybody should ask the same one first.
+            // Different servers should ask different sources first.
             let first = self.tag as usize % found.len();
             found.rotate_left(first);
         }
         found
     }
 
-    /// All rows of a range, in several requests if need be, but at most so many.
+    /// Reads all rows of a range, in several requests if necessary, but no more than the limit.
     pub(super) async fn read_all(
         &self,
         source: &StorageInterface,
@@ -120,7 +120,7 @@ impl Storage {
                 .get_key_values
                 .request(self.role.process(), request)
                 .await;
-            // A lost server is as good as one that has not reached the version: try another.
+            // A lost server is treated like one that has not reached the version: try another.
             let part = reply.unwrap_or(Err(StorageError::Code(Error::FUTURE_VERSION)))?;
             if let Some(last) = part.rows.last() {
                 begin = at(last.key.clone(), true);

@@ -1,4 +1,4 @@
-//! Mapped reads: a range read whose rows each become another read, done where the rows are.
+//! Mapped reads: a range read in which each row leads to another read, done where the rows are.
 
 use super::{Answer, Storage};
 use crate::data::key::KeyBound;
@@ -67,7 +67,7 @@ impl Storage {
         if !mapper.is_range()
             && let [_, inner @ .., _] = &mut result.rows[..]
         {
-            // Of single look-ups only the rows at both ends say what they were found by.
+            // For single lookups, only the rows at both ends carry the key they were found by.
             for mapped in inner {
                 mapped.row = KeyValue {
                     key: bytes::Bytes::new(),
@@ -78,7 +78,7 @@ impl Storage {
         Ok(result)
     }
 
-    /// The rows of a secondary range, from here or from whoever serves them.
+    /// Reads the rows of a secondary range, here or from the servers that serve them.
     async fn read_secondary(
         &self,
         range: &KeyRange,

@@ -1,11 +1,13 @@
 //! The storage server: holds shards and answers reads at versions.
 //!
-//! It subscribes to one log of the current generation and applies what it is sent. A read at a version it has
-//! not reached waits, for a second at most; one at a version that left the window is told so. Handlers
-//! answer on the spot: there is no task per read, only a queue of those that wait.
+//! It subscribes to one log of the current generation and applies what it is sent. A read at a
+//! version the server has not reached waits, for a second at most; a read at a version that has
+//! left the window fails. Handlers answer immediately: there is no task per read, only a queue of
+//! waiting reads.
 //!
-//! What it applies may yet be undone: a version that reached this server's log but not all logs is rolled
-//! back when a recovery says so. Nobody can have been given such a version to read at.
+//! What the server applies may still be undone: a version that reached this server's log but not
+//! all logs is rolled back when a recovery decides so. No client can have been given such a version
+//! to read at.
 
 mod disk;
 mod fetch;
@@ -35,10 +37,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use watches::{Watch, Watches};
 
-/// How far beyond its length the window may grow before the old end is cut off, in versions.
+/// How far the window may grow beyond its length before the old end is cut off, in versions.
 const WINDOW_SLACK: Version = 5_000_000;
 
-/// How long a server must be far behind before it says so: two checks, two seconds apart.
+/// How long a server must be far behind before it reports it: two checks, two seconds apart.
 const BEHIND_CHECKS_SECONDS: f64 = 4.0;
 
 /// The name of a storage server on the disk of its process.
@@ -46,7 +48,7 @@ pub const DISK_NAME: &str = "storage";
 
 type Answer<T> = Reply<Result<T, StorageError>>;
 
-/// A storage server's tasks share this.
+/// Shared by a storage server's tasks.
 struct Storage {
     role: Role,
     tag: Tag,
@@ -55,12 +57,12 @@ struct Storage {
     epoch: Cell<Epoch>,
     /// When the newest version was applied.
     applied_at: Cell<Time>,
-    /// The newest version when the window was moved last, and when that was.
+    /// The newest version when the window was last moved, and when that was.
     window: Cell<(Version, Time)>,
-    /// Since when reads have asked for versions that are far ahead.
+    /// Since when reads have requested versions that are far ahead.
     far_behind_since: Cell<Option<Time>>,
     waiting: RefCell<BTreeMap<(Version, u64), Waiting>>,
-    /// Reads in the order in which they give up.
+    /// Reads in the order in which they expire.
     deadlines: RefCell<VecDeque<(Time, Version, u64)>>,
     next_wait: Cell<u64>,
     deadline_set: Notify,
@@ -73,7 +75,7 @@ struct Storage {
     fetches: RefCell<Vec<u64>>,
 }
 
-/// A request whose version has not come yet.
+/// A request whose version has not arrived yet.
 enum Waiting {
     Value(GetValue, Answer<Option<Value>>),
     Key(GetKey, Answer<KeySelector>),
@@ -101,7 +103,7 @@ pub fn interface(
     }
 }
 
-/// Where data distribution asks a storage server whether it has fetched its shards.
+/// The endpoint where data distribution asks a storage server whether it has fetched its shards.
 pub fn wait_shards_held(
     kernel: &shaketable_kernel::Kernel,
     process: ProcessId,
@@ -109,7 +111,7 @@ pub fn wait_shards_held(
     kernel.well_known_endpoint(process, "storage wait shards held")
 }
 
-/// Starts the storage server of a process on what is on its disk. `info` tells of generations.
+/// Starts the storage server of a process on what is on its disk. `info` announces generations.
 pub fn start(
     role: &Role,
     disk: Rc<RefCell<StorageDisk>>,
@@ -226,14 +228,15 @@ impl Storage {
 
     // Reads.
 
-    /// The first version that can be read. A server moves its window when it writes to its disk, not with every version. Where nothing is committed for a while no version comes either, but
-    /// time passes: a real cluster would commit empty batches, so the window moves as if it did.
+    /// The first version that can be read. A server moves its window when it writes to its disk,
+    /// not with every version. While nothing is committed no version arrives, but time passes: a
+    /// real cluster would commit empty batches, so the window moves as if it did.
     fn oldest_readable(&self, disk: &StorageDisk) -> Version {
         let env = self.role.env();
         let knobs = env.knobs();
         let since_applied = env.kernel().now().since(self.applied_at.get());
         let written = since_applied >= knobs.storage_commit_interval;
-        // A batch that is under way would hold up the empty ones too.
+        // A batch under way would delay the empty ones too.
         let idle = env.quiet_seconds_since(self.applied_at.get());
         let batches = (idle / knobs.max_commit_batch_interval).floor();
         let passed = batches * knobs.max_commit_batch_interval * knobs.versions_per_second as f64;
@@ -269,8 +272,9 @@ impl Storage {
         }
     }
 
-    /// Whether this server has been far behind for so long that it lets others answer. A real one asks for a read version
-    /// every two seconds and compares; this one learns from those who read.
+    /// Whether this server has been far behind long enough to let others answer. A real one
+    /// requests a read version every two seconds and compares; this one learns from the reads it
+    /// receives.
     fn is_behind(&self, lag: Version) -> bool {
         let env = self.role.env();
         if lag <= env.knobs().behind_check_versions {
@@ -282,7 +286,7 @@ impl Storage {
         now.since(since) >= BEHIND_CHECKS_SECONDS
     }
 
-    /// Tells reads that have waited long enough that their version is in the future.
+    /// Fails reads that have waited long enough: their version is in the future.
     async fn give_up_reads(self: Rc<Self>) {
         let kernel = self.role.env().kernel().clone();
         loop {
@@ -326,7 +330,7 @@ impl Storage {
         Ok(range)
     }
 
-    /// Answers a request whose version is here.
+    /// Answers a request whose version has arrived.
     fn answer(self: &Rc<Self>, request: Waiting) {
         match request {
             Waiting::Value(request, reply) => reply.send(self.get_value(&request)),
@@ -451,7 +455,8 @@ impl Storage {
 
     // Versions from the logs.
 
-    /// Follows the generations: rolls back what the last one has not kept, and subscribes to a log of the new one.
+    /// Follows the generations: rolls back what the last one has not kept, and subscribes to a log
+    /// of the new one.
     async fn subscribe_for_ever(self: Rc<Self>) {
         let kernel = self.role.env().kernel().clone();
         let process = self.role.process();
@@ -486,19 +491,20 @@ impl Storage {
                 First::Left(()) => {}
                 First::Right(First::Left(Ok(Removed))) => return self.retire(),
                 First::Right(_) => {
-                    // Perhaps the generation is over, perhaps only this log or the way to it.
+                    // Either the generation is over, or only this log or the connection to it.
                     let changed = self.info.on_change();
                     let _ = first_of(changed, kernel.sleep(0.1)).await;
-                    // As in FoundationDB, a log that is merely silent is asked again; its death makes another one better.
+                    // As in FoundationDB, a log that is merely silent is asked again; if it is
+                    // dead, another one is chosen.
                     choice += usize::from(kernel.is_failed(process, source));
                 }
             }
         }
     }
 
-    /// Ends this server, which was taken off the list while it was away. A client that still knows it
-    /// is refused from now on and looks its shards up again; before, it would have waited here for
-    /// versions that never come.
+    /// Ends this server, which was taken off the list while it was away. A client that still knows
+    /// it is refused from now on and looks up its shards again; before, the client would have
+    /// waited here for versions that never come.
     fn retire(&self) {
         let process = self.role.process();
         self.role.env().kernel().disk(process).remove(DISK_NAME);
@@ -515,7 +521,7 @@ impl Storage {
         if let Some(kept) = kept.filter(|kept| *kept < disk.version) {
             disk.rollback(kept);
             drop(disk);
-            // A watch may have been compared with a value that is undone now: it asks again.
+            // A watch may have been compared with a value that is now undone: it asks again.
             let undone = self.watches.take();
             drop(undone);
             self.fetches.borrow_mut().clear();
@@ -583,7 +589,7 @@ impl Storage {
         let now = self.role.env().kernel().now();
         let knobs = self.role.env().knobs();
         let (moved, moved_at) = self.window.get();
-        // A recovery leaves the window behind at once.
+        // A recovery moves past the whole window at once.
         let jumped = version - moved >= knobs.max_versions_in_flight;
         if jumped || now.since(moved_at) >= knobs.storage_commit_interval {
             self.window.set((version, now));
@@ -605,7 +611,8 @@ impl Storage {
         self.move_window();
     }
 
-    /// Cuts off the old end of the window. What is behind it is on disk, so the logs need not keep it.
+    /// Cuts off the old end of the window. Everything before it is on disk, so the logs need not
+    /// keep it.
     fn move_window(&self) {
         let life = self.role.env().knobs().max_read_transaction_life_versions;
         let mut disk = self.disk.borrow_mut();
@@ -624,7 +631,7 @@ impl Storage {
         }
     }
 
-    // Shards that come.
+    // Shards being fetched.
 
     fn answer_held(&self) {
         if self.held.borrow().is_empty() {

@@ -5,11 +5,11 @@ use crate::proto::{GetKeyValues, Key, KeyRange, KeySelector, KeyValue, KeyValues
 use crate::server::versioned_map::VersionedMap;
 use bytes::Bytes;
 
-/// What a row costs beside its key and value when bytes are counted.
+/// What a row costs on top of its key and value when bytes are counted.
 const ROW_BYTES: usize = 24;
 
-/// Resolves a selector inside `served`. The answer is the key (offset 0, `or_equal`), or what is left to
-/// walk from the edge. At the edges of all keys the walk ends.
+/// Resolves a selector inside `served`. Returns the key (offset 0, `or_equal`), or what is left to
+/// walk from the edge. At the edges of the key space the walk ends.
 pub fn resolve(
     rows: &VersionedMap,
     selector: &KeySelector,
@@ -61,9 +61,10 @@ pub fn resolve(
     }
 }
 
-/// Where a range read begins or ends: the key of a plain selector, or what it resolves to. `None` if that depends
-/// on keys outside `served`: also where the walk runs off an end of all keys, which the client must learn of.
-/// One step beyond the end is inside, because the end of a range is not read.
+/// Where a range read begins or ends: the key of a plain selector, or what it resolves to. `None`
+/// if that depends on keys outside `served`, or if the walk runs off an end of the key space, which
+/// the client must learn of. One step beyond the end is inside, because the end of a range is not
+/// read.
 pub fn bound(
     rows: &VersionedMap,
     selector: &KeySelector,
@@ -79,7 +80,7 @@ pub fn bound(
         // The first key at or after a key: the read itself finds it.
         return Some(from);
     }
-    // A walk must begin inside, or the keys between are not counted.
+    // A walk must begin inside, or the keys between would not be counted.
     let backwards = selector.offset <= 0 && !selector.or_equal;
     let before_end = selector.key < served.end || backwards && selector.key == served.end;
     if selector.key < served.begin || !before_end {
@@ -135,7 +136,7 @@ fn collect<'a>(
             value: Bytes::copy_from_slice(value),
         });
     }
-    // A limit that is met exactly at the last row still says that there may be more.
+    // If the limit is reached exactly at the last row, the reply still says that there may be more.
     result.more = true;
     result
 }
@@ -147,7 +148,7 @@ pub fn bytes(rows: &VersionedMap, range: &KeyRange, version: Version) -> i64 {
         .sum()
 }
 
-/// Keys that cut a range into chunks of about so many bytes.
+/// Keys that cut a range into chunks of about this many bytes.
 pub fn split_points(
     rows: &VersionedMap,
     range: &KeyRange,

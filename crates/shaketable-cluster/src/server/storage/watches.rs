@@ -1,8 +1,9 @@
 //! The watches that wait at a storage server.
 //!
-//! A watch ends in one of four ways: its key is written and has another value, its shard moves away, its
-//! time is up, or the server itself ends. Each of them is an answer, or the loss of one, and after all but
-//! the first the client asks again. So nothing that goes wrong here can cost more than the time limit.
+//! A watch ends in one of four ways: its key is written and has another value, its shard moves
+//! away, its time is up, or the server itself ends. Each of them is an answer, or the loss of one,
+//! and after all but the first the client asks again. So nothing that goes wrong here can cost more
+//! than the time limit.
 
 use crate::error::Error;
 use crate::proto::{Key, StorageError, Value, Version};
@@ -10,15 +11,15 @@ use shaketable_kernel::{Reply, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-/// What a watch costs beside its key and value.
+/// What a watch costs on top of its key and value.
 const WATCH_BYTES: usize = 64;
 
-/// A watch that waits.
+/// A waiting watch.
 #[derive(Debug)]
 pub struct Watch {
     /// The value the watcher has seen.
     pub value: Option<Value>,
-    /// Who waits.
+    /// Where to send the answer.
     pub reply: Reply<Result<Version, StorageError>>,
     /// When its time is up.
     pub deadline: Time,
@@ -29,14 +30,15 @@ pub struct Watch {
 pub struct Watches {
     by_key: BTreeMap<Key, Vec<Watch>>,
     bytes: usize,
-    /// Keys with watches that were written since the last look.
+    /// Keys with watches that were written since the last check.
     touched: Vec<Key>,
-    /// The keys of watches in the order in which they were added, with the time when each is up.
+    /// The keys of watches in the order in which they were added, with the time at which each
+    /// expires.
     deadlines: VecDeque<(Time, Key)>,
 }
 
 impl Watches {
-    /// Whether nobody waits.
+    /// Whether there are no watches.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
@@ -46,7 +48,7 @@ impl Watches {
         self.bytes
     }
 
-    /// Adds a watch. Those on the same key that nobody waits for any more go.
+    /// Adds a watch. Abandoned watches on the same key are dropped.
     pub fn add(&mut self, key: Key, watch: Watch) {
         self.bytes += cost(&key, &watch);
         self.deadlines.push_back((watch.deadline, key.clone()));
@@ -62,7 +64,7 @@ impl Watches {
         watches.push(watch);
     }
 
-    /// Notes that keys of `[begin, end)` were written.
+    /// Records that keys of `[begin, end)` were written.
     pub fn written(&mut self, begin: &[u8], end: Option<&[u8]>) {
         match end {
             None => {
@@ -82,7 +84,7 @@ impl Watches {
         }
     }
 
-    /// Takes those whose key was written and has another value now, to be answered.
+    /// Takes the watches whose key was written and has another value now, to be answered.
     pub fn fire(&mut self, mut latest: impl FnMut(&[u8]) -> Option<Value>) -> Vec<Watch> {
         let mut fired = Vec::new();
         for key in std::mem::take(&mut self.touched) {
@@ -109,7 +111,7 @@ impl Watches {
         }
     }
 
-    /// Ends the watches whose time is up. Returns when to look again, if any are left.
+    /// Ends the watches whose time is up. Returns when to check again, if any are left.
     pub fn expire(&mut self, now: Time) -> Option<Time> {
         loop {
             let (deadline, key) = self.deadlines.front()?.clone();

@@ -1,4 +1,5 @@
-//! Transactions of every kind on few keys: what [`RandomClient`] does. It has nothing of its own to check; the checkers know everything.
+//! Transactions of every kind on few keys: what [`RandomClient`] does. It has no check of its own;
+//! the checkers cover everything.
 
 use crate::harness::{API_VERSION, Client, Workload};
 use shaketable_cluster::checker::RandomClient;

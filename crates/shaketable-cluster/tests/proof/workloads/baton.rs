@@ -1,5 +1,6 @@
-//! Clients that wait for one another: a baton goes round, and whoever has it not sleeps on a watch, without a timeout. One watch that is forgotten, in a recovery or with its
-//! storage server, and nobody ever gets on.
+//! Clients that wait for one another: a baton goes round, and the clients without it sleep on a
+//! watch, without a timeout. If a single watch is forgotten, in a recovery or with its storage
+//! server, all clients are stuck.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};
@@ -13,12 +14,12 @@ const STOP: u64 = u64::MAX;
 
 pub struct Baton {
     clients: u64,
-    /// The greatest baton that anybody was told to have passed on.
+    /// The greatest baton that any client was told it had passed on.
     passed: Cell<u64>,
 }
 
 impl Baton {
-    /// Sleeps until the baton is not what it was; says what it is.
+    /// Sleeps until the baton is not what it was; returns what it is.
     async fn wait_while(&self, client: &Client, was: u64) -> u64 {
         loop {
             let (baton, changed) = client
@@ -30,7 +31,7 @@ impl Baton {
             if baton != was {
                 return baton;
             }
-            // It may wake up for nothing.
+            // A watch may fire without a change.
             changed.await.expect("a watch waits");
         }
     }
@@ -63,7 +64,8 @@ impl Workload for Baton {
             client
                 .transact(async |transaction| {
                     let found = number(transaction.get(BATON, false).await?.as_ref());
-                    // After an unknown result it may have been passed on already, and have gone round.
+                    // After an unknown result the baton may have been passed on already, and have
+                    // gone round.
                     if found == baton {
                         transaction.set(BATON, value(next));
                     }

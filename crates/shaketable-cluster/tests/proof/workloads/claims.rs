@@ -1,5 +1,6 @@
-//! Unique names with an index. A client claims a name if nobody has it, under a number of its own, or renames itself, or lets the name go; names and numbers
-//! are two indexes that one transaction changes together. No name ever has two owners, and what a client was told it owns, it owns.
+//! Unique names with an index. A client claims a free name, under its own number, or renames
+//! itself, or lets the name go; names and numbers are two indexes that one transaction changes
+//! together. No name ever has two owners, and what a client was told it owns, it owns.
 
 use crate::harness::{Client, Workload};
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 
 pub struct Claims {
     names: u64,
-    /// What each client was last told that it owns.
+    /// What each client was last told it owns.
     owned: RefCell<BTreeMap<usize, Option<Bytes>>>,
 }
 
@@ -33,7 +34,8 @@ impl Claims {
         let owned = client
             .transact(async |transaction| {
                 let old = transaction.get(own.clone(), false).await?;
-                // After an unknown result it may have its wish already; nobody else can have changed it.
+                // After an unknown result it may have its wish already; no other client can have
+                // changed it.
                 assert!(old == known || old == wish, "{old:?} instead of {known:?}");
                 if let Some(wish) = &wish {
                     let owner = transaction.get(by_name(wish), false).await?;

@@ -1,4 +1,4 @@
-//! What the clients of the proof do, one file each.
+//! What the clients of the proof do, one file per workload.
 
 mod anything;
 mod baton;
@@ -25,7 +25,7 @@ fn value(number: u64) -> Bytes {
     Bytes::copy_from_slice(&number.to_le_bytes())
 }
 
-/// A value as a number; nothing is 0.
+/// A value as a number; a missing value is 0.
 fn number(value: Option<&Bytes>) -> u64 {
     value.map_or(0, |bytes| {
         u64::from_le_bytes(bytes[..].try_into().expect("eight bytes"))

@@ -1,5 +1,6 @@
-//! A queue whose order is the order of commits: who puts something in leaves the key to the database (a versionstamp), who takes something out takes
-//! the first. Each item is taken out once, and the items of one client come out in the order in which it has put them in.
+//! A queue whose order is the order of commits: a client that puts something in leaves the key to
+//! the database (a versionstamp), and a client that takes something out takes the first. Each item
+//! is taken out once, and the items of one client come out in the order in which it put them in.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};
@@ -13,13 +14,14 @@ const SET_VERSIONSTAMPED_KEY: i32 = 14;
 const ADD: i32 = 2;
 
 pub struct Queue {
-    /// How many items each client has put in for certain.
+    /// How many items each client has certainly put in.
     put_in: Vec<Cell<u64>>,
-    /// The items that each client has taken out for certain: of whom, and which.
+    /// The items that have certainly been taken out: the client that put each in, and which of its
+    /// items it is.
     taken_out: RefCell<Vec<(u64, u64)>>,
 }
 
-/// An item: whose, and which of that client's.
+/// An item: the client that puts it in, and which of that client's items it is.
 fn item(client: usize, count: u64) -> Bytes {
     [(client as u64).to_le_bytes(), count.to_le_bytes()]
         .concat()
@@ -130,7 +132,8 @@ impl Workload for Queue {
                 own.map(|(_, count)| *count).collect()
             };
             let left: Vec<_> = left.iter().map(|row| parse(&row.value)).collect();
-            // Who takes out learns of it in any order; what is left has one.
+            // Clients learn what they have taken out in any order; what is left in the queue has
+            // one order.
             let mut all = of(&taken);
             all.sort_unstable();
             all.extend(of(&left));

@@ -1,5 +1,6 @@
-//! FoundationDB's own Cycle: keys point to one another in a ring, and each transaction takes a node out and puts it in one place further on. Two that get
-//! in one another's way without a conflict leave something that is no ring.
+//! FoundationDB's own Cycle: keys point to one another in a ring, and each transaction takes a node
+//! out and puts it back one place further on. Two transactions that interfere without a conflict
+//! leave something that is not a ring.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};

@@ -1,8 +1,8 @@
 //! Keys whose few values come and go, and clients that sleep on watches until the last value comes.
 //!
 //! [`super::Baton`] never writes the same value twice. Here a value returns all the time, so that a
-//! storage server may compare a watch with a write that a recovery undoes: if nothing follows from the
-//! undoing, the watch waits for a change that has happened already.
+//! storage server may compare a watch with a write that a recovery undoes: if the rollback does not
+//! wake the watch, it waits for a change that has already happened.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};
@@ -48,9 +48,9 @@ impl Workload for Signals {
             if found == STOP {
                 return;
             }
-            // It may wake up for nothing.
+            // A watch may fire without a change.
             changed.await.expect("a watch waits");
-            // Those who wake up together get in each other's way.
+            // Clients that wake up together conflict with each other.
             client
                 .transact(async |transaction| {
                     let woken = number(transaction.get(WOKEN, false).await?.as_ref());

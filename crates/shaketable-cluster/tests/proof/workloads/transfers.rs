@@ -1,5 +1,6 @@
-//! Transfers between accounts. The sum never changes, whoever looks and when, and every transfer that was acknowledged
-//! has happened once: it leaves a receipt, for which a client looks that does not know what became of its commit.
+//! Transfers between accounts. The sum is the same for every reader at any time, and every transfer
+//! that was acknowledged has happened once: it leaves a receipt, which a client looks for when it
+//! does not know what became of its commit.
 
 use super::{number, value};
 use crate::harness::{Client, Workload};

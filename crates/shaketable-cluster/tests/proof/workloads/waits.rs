@@ -1,7 +1,8 @@
-//! Whatever a client can wait for, at random, without a time limit of its own: reads of every kind, read
-//! versions, locations, sizes, versionstamps, commits, `on_error`, and watches that another client ends.
+//! Everything a client can wait for, at random, without a time limit of its own: reads of every
+//! kind, read versions, locations, sizes, versionstamps, commits, `on_error`, and watches that
+//! another client ends.
 //!
-//! Nothing is checked but that each of them ends: the harness allows no more than its patience after the
+//! The only check is that each of them ends: the harness allows no more than its patience after the
 //! faults have stopped.
 
 use super::value;
@@ -13,12 +14,12 @@ use shaketable_cluster::proto::{KeyRange, KeySelector};
 use shaketable_kernel::{Stream, Time};
 use std::cell::Cell;
 
-/// The size of chunks asked for, in bytes.
+/// The chunk size requested, in bytes.
 const CHUNK_BYTES: i64 = 100;
 
 pub struct Waits {
     keys: u64,
-    /// The clients that still wait for watches. While there are any, the first one writes.
+    /// The clients still waiting for watches. While there are any, the first client writes.
     waiting: Cell<usize>,
 }
 
