@@ -13,7 +13,7 @@ use crate::server::messages::{
     ConfirmEpochLive, Epoch, LockedLog, LogBatch, LogInterface, LogUpdate, Payload, PopLog,
     PushBatch, Removed, SubscribeLog, Tag,
 };
-use crate::server::metadata::{Metadata, SERVER_LIST_PREFIX, server_list_key};
+use crate::server::metadata::{Metadata, SERVER_LIST_PREFIX, server_list_key, server_list_tag};
 use crate::server::role::{Role, WaitFailure};
 use crate::stress;
 use shaketable_kernel::{Endpoint, Notify, Reply};
@@ -97,8 +97,7 @@ impl LogDisk {
                 };
                 let gone = self.popped.keys().filter(|tag| cleared(**tag));
                 self.delisted.extend(gone.map(|tag| (*tag, batch.version)));
-            } else if let Ok(tag) = mutation.param1[SERVER_LIST_PREFIX.len()..].try_into() {
-                let tag = Tag::from_be_bytes(tag);
+            } else if let Some(tag) = server_list_tag(&mutation.param1) {
                 self.delisted.remove(&tag);
                 self.popped.entry(tag).or_insert(batch.version);
             }

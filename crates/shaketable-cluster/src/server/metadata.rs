@@ -204,10 +204,7 @@ impl Metadata {
     /// The storage servers, with their addresses.
     pub fn servers(&self) -> impl Iterator<Item = (Tag, &Value)> {
         self.with_prefix(SERVER_LIST_PREFIX)
-            .filter_map(|(key, value)| {
-                let tag = key[SERVER_LIST_PREFIX.len()..].try_into().ok()?;
-                Some((Tag::from_be_bytes(tag), value))
-            })
+            .filter_map(|(key, value)| Some((server_list_tag(key)?, value)))
     }
 
     /// Whether any key of a range is locked against writes.

@@ -8,7 +8,7 @@ use crate::library::instance::LentDatabase;
 use crate::testfile::{Configuration, Knob};
 use crate::verdict::{FailureKind, Phase};
 use shaketable_abi::FDBFuture;
-use shaketable_cluster::client::{Database, Transaction};
+use shaketable_cluster::client::{Database, Question, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::{KnobError, Knobs};
@@ -75,6 +75,14 @@ pub(super) struct Client {
     pub(super) process: ProcessId,
     pub(super) address: Rc<str>,
     pub(super) database: Option<Database>,
+}
+
+impl Client {
+    /// What the storage servers have not answered yet.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        let database = self.database.as_ref();
+        database.map_or(Vec::new(), Database::questions)
+    }
 }
 
 impl Testbed {

@@ -80,10 +80,7 @@ pub(super) fn describe(run: &Run, testbed: &Testbed) -> Vec<Waiting> {
 
 fn wait(client: &Client, outstanding: &Outstanding) -> Waiting {
     let (what, key) = words(&outstanding.ask);
-    let questions = client
-        .database
-        .as_ref()
-        .map_or(Vec::new(), |database| database.questions());
+    let questions = client.questions();
     let question = key.and_then(|key| questions.into_iter().find(|one| one.key == *key));
     let wait = Wait {
         key: key.map(|key| key_text(key)),
@@ -99,10 +96,7 @@ fn wait(client: &Client, outstanding: &Outstanding) -> Waiting {
 
 /// What a workload without pending futures of its own, such as the built-in one, has requested.
 fn questions(client: &Client) -> Vec<Wait> {
-    let questions = client
-        .database
-        .as_ref()
-        .map_or(Vec::new(), |database| database.questions());
+    let questions = client.questions();
     if questions.is_empty() {
         let nothing = "nothing that is known: no future of the database and no delay is pending";
         return vec![Wait::of(client.number, nothing.to_owned())];
