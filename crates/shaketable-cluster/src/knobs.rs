@@ -178,8 +178,6 @@ knobs! {
         buggify |s| [1_000_000, 100_000, 10_000_000][s.index(3)];
     /// How long after its read version a transaction can commit.
     max_write_transaction_life_versions: i64 = 5_000_000, buggify |_| 1_000_000;
-    /// How often an idle cluster commits an empty batch, so that read versions advance; in seconds.
-    max_commit_batch_interval: f64 = 2.0;
     /// The shortest time a recovery takes after it locked the logs, in seconds.
     required_min_recovery_duration: f64 = 0.08;
 
@@ -240,6 +238,25 @@ knobs! {
 
     /// How long a storage server may be away before its shards are copied to others, in seconds.
     data_distribution_failure_reaction_time: f64 = 60.0, buggify |_| 1.0;
+
+    // Versions while nothing is written.
+
+    /// How often an idle cluster commits an empty batch, so that read versions advance; in seconds.
+    /// Windows of versions shorten it: read [`Knobs::empty_batch_interval`] instead.
+    max_commit_batch_interval: f64 = 2.0, buggify |_| 0.5;
+}
+
+impl Knobs {
+    /// How often an idle cluster commits an empty batch, in seconds: at least twice in the time
+    /// that a version can be read or committed at. Otherwise a client that pauses before each
+    /// attempt, for about as long as that window, would find its newest read version too old to
+    /// commit at, attempt after attempt.
+    pub fn empty_batch_interval(&self) -> f64 {
+        let half = |window: i64| window as f64 / (2.0 * self.versions_per_second as f64);
+        self.max_commit_batch_interval
+            .min(half(self.max_read_transaction_life_versions))
+            .min(half(self.max_write_transaction_life_versions))
+    }
 }
 
 #[cfg(test)]

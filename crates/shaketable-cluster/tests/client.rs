@@ -16,23 +16,7 @@ struct World {
 }
 
 fn world_at(api_version: i32) -> World {
-    let kernel = Kernel::simulation(7);
-    let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
-    let spec = ProcessSpec {
-        address: Address {
-            ip: [2, 0, 0, 1].into(),
-            port: 1,
-        },
-        ..(*kernel.process(cluster.servers()[0])).clone()
-    };
-    let process = kernel.add_process(spec);
-    kernel.boot(process);
-    let database = cluster.open_database(process, api_version);
-    World {
-        kernel,
-        cluster,
-        database,
-    }
+    World::start(ClusterConfig::single_process(false), api_version)
 }
 
 fn world() -> World {
@@ -40,6 +24,26 @@ fn world() -> World {
 }
 
 impl World {
+    fn start(config: ClusterConfig, api_version: i32) -> World {
+        let kernel = Kernel::simulation(7);
+        let cluster = Cluster::start(&kernel, config);
+        let spec = ProcessSpec {
+            address: Address {
+                ip: [2, 0, 0, 1].into(),
+                port: 1,
+            },
+            ..(*kernel.process(cluster.servers()[0])).clone()
+        };
+        let process = kernel.add_process(spec);
+        kernel.boot(process);
+        let database = cluster.open_database(process, api_version);
+        World {
+            kernel,
+            cluster,
+            database,
+        }
+    }
+
     fn run<F: Future>(&self, future: F) -> F::Output {
         self.kernel.block_on(future).expect("the test goes on")
     }
@@ -330,4 +334,35 @@ fn system_rows_that_a_selector_runs_over_take_room_in_a_reply() {
     let transaction = world.transaction();
     world.get(&transaction, "k24").unwrap();
     assert_eq!(read(&transaction, two_rows_too_far()), (5, true));
+}
+
+/// Buggify may shorten the window in which a transaction can commit to a second, and lengthen the
+/// rest after 1007 to almost as much. Nobody else commits meanwhile.
+#[test]
+fn a_lone_client_that_rests_before_each_attempt_commits_within_a_short_window() {
+    for rest in (0..=20).map(|tenths| f64::from(tenths) * 0.1 + 0.05) {
+        let mut config = ClusterConfig::single_process(false);
+        config.knobs.max_write_transaction_life_versions = 1_000_000;
+        config.knobs.future_version_retry_delay = rest;
+        config.knobs.default_max_backoff = 10.0;
+        let world = World::start(config, 740);
+        let late = world.run(async {
+            world.kernel.sleep(1.95).await;
+            let transaction = world.transaction();
+            let mut late = 0;
+            loop {
+                transaction.set(key("k"), key("v"));
+                match transaction.commit().await {
+                    Ok(()) => return late,
+                    Err(error) => transaction
+                        .on_error(error)
+                        .await
+                        .expect("it can be retried"),
+                }
+                late += 1;
+                assert!(late < 10, "rests of {rest} s: never in time");
+            }
+        });
+        assert_eq!(late, 0, "rests of {rest} s");
+    }
 }

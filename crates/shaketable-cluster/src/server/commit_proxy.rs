@@ -201,7 +201,7 @@ impl CommitProxy {
     fn locations(&self, request: &GetKeyLocations) -> Vec<ShardLocation> {
         let knobs = self.role.env().knobs();
         let idle = self.role.env().kernel().now().since(self.last_batch.get());
-        if !self.role.env().is_instant() && idle > knobs.max_commit_batch_interval {
+        if !self.role.env().is_instant() && idle > knobs.empty_batch_interval() {
             // Shard changes made by other proxies arrive with a batch; an idle proxy would never
             // learn of them.
             self.ask_for_batch();

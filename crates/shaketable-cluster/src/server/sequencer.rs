@@ -99,7 +99,7 @@ impl Sequencer {
         let knobs = self.role.env().knobs();
         let now = self.role.env().kernel().now();
         let idle = now.since(self.assigned_at);
-        let interval = knobs.max_commit_batch_interval;
+        let interval = knobs.empty_batch_interval();
         let mut ahead_of_logs = false;
         if self.committed == self.assigned && idle > interval {
             // As if a batch had been committed every `interval` seconds since the last one.

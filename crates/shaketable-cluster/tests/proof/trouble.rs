@@ -54,6 +54,11 @@ pub fn cluster(kernel: &Kernel, random: &Stream) -> ClusterConfig {
     if random.chance(0.33) {
         config.knobs.data_distribution_failure_reaction_time = random.range(0.1, 3.0);
     }
+    // In a quarter of them transactions are soon too old, and rest long before they try again.
+    if random.chance(0.25) {
+        config.knobs.max_write_transaction_life_versions = 1_000_000;
+        config.knobs.future_version_retry_delay = random.uniform();
+    }
     // A fifth of them are worse than production.
     if random.chance(0.2) {
         config = config.under_stress();
