@@ -8,6 +8,7 @@
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
 //!   [`kill`] destroys parts of it, but never what it could not survive; [`faults`] are the
 //!   workloads that do so.
+//! * [`process`] is what all of these see of the simulation: their own process.
 //! * [`time_keeper`] maps time to versions for clients that look there.
 //! * [`short`] copies keys and values; [`error`] holds FoundationDB's error codes.
 //!
@@ -24,6 +25,7 @@ pub mod error;
 pub mod faults;
 mod history;
 pub mod knobs;
+pub mod process;
 pub mod proto;
 pub mod server;
 pub mod short;

@@ -47,25 +47,38 @@ const CRATES: &[(&str, &[&str])] = &[
 const ROOMS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("knobs", &[]),
+    ("process", &[]),
     ("short", &[]),
     ("stress", &["knobs"]),
     ("proto", &["error"]),
     ("history", &["proto"]),
     ("data", &["error", "proto", "short"]),
-    ("client", &["data", "error", "knobs", "proto"]),
+    ("client", &["data", "error", "knobs", "process", "proto"]),
     (
         "server",
-        &["data", "error", "history", "knobs", "proto", "stress"],
+        &[
+            "data", "error", "history", "knobs", "process", "proto", "stress",
+        ],
     ),
     (
         "distributor",
-        &["client", "data", "error", "proto", "server"],
+        &["client", "data", "error", "process", "proto", "server"],
     ),
     (
         "cluster",
-        &["client", "distributor", "knobs", "proto", "server"],
+        &[
+            "client",
+            "distributor",
+            "knobs",
+            "process",
+            "proto",
+            "server",
+        ],
     ),
-    ("checker", &["client", "data", "error", "history", "proto"]),
+    (
+        "checker",
+        &["client", "data", "error", "history", "process", "proto"],
+    ),
     (
         "faults",
         &["client", "cluster", "error", "kill", "proto", "server"],

@@ -30,12 +30,11 @@ impl RandomRangeLock {
         if !context.cluster.knobs().enable_read_lock_on_range {
             return;
         }
-        let kernel = context.kernel();
-        let process = context.database.0.process;
+        let here = context.database.process();
         let actors: Vec<_> = (0..ACTORS)
             .map(|_| {
                 let (workload, context) = (self.clone(), context.clone());
-                kernel.spawn(process, Priority::DefaultEndpoint, async move {
+                here.spawn(Priority::DefaultEndpoint, async move {
                     workload.lock_once(&context).await;
                 })
             })
