@@ -3,15 +3,19 @@
 use crate::client::{Connection, Database};
 use crate::distributor::{self, Distributor};
 use crate::knobs::Knobs;
+use crate::process::Process;
+use crate::process::exceptions::Announced;
 use crate::proto::{KeyRange, OpenDatabase};
 pub use crate::server::config::ClusterConfig;
-use crate::server::controller::{Controller, Surroundings};
+use crate::server::controller::{Controller, Surroundings, WeakController};
 use crate::server::coordinator::{self, Coordinators};
+use crate::server::distribution::BeginDistribution;
 use crate::server::election;
-use crate::server::env::Env;
-use crate::server::layout::{Configuration, Layout};
-use crate::server::worker::{self, LeaderVar};
-use shaketable_kernel::{AsyncVar, Endpoint, Kernel, NetworkConfig, ProcessId};
+use crate::server::env::{Env, Instruments};
+use crate::server::layout::{Configuration, Layout, LayoutOptions};
+use crate::server::worker;
+use shaketable_kernel::{Boot, Endpoint, Kernel, NetworkConfig, ProcessId};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 pub mod kill;
@@ -23,8 +27,13 @@ use kill::Losses;
 pub struct Cluster(Rc<Inner>);
 
 struct Inner {
-    around: Surroundings,
+    kernel: Kernel,
+    instruments: Rc<Instruments>,
+    layout: Rc<Layout>,
+    servers: Rc<[ProcessId]>,
     clients: Clients,
+    /// The newest controller, for fault injection. No process learns anything from here.
+    controller: Rc<RefCell<WeakController>>,
     losses: Losses,
 }
 
@@ -32,7 +41,7 @@ impl Cluster {
     /// Builds a cluster and starts it. It exists immediately but needs a moment until it answers;
     /// clients wait for it.
     pub fn start(kernel: &Kernel, config: ClusterConfig) -> Cluster {
-        let env = Env::new(kernel, &config);
+        let instruments = Instruments::new(&config, kernel.stream("grv rejection"));
         if config.knobs.max_clogging_latency > 0.0 && !config.instant {
             kernel.set_network_config(NetworkConfig {
                 pair_latency_seconds: config.knobs.max_clogging_latency,
@@ -52,45 +61,54 @@ impl Cluster {
             .map(|index| servers[*index])
             .collect();
         let losses = Losses::new(kernel, &coordinators);
-        let leader: LeaderVar = AsyncVar::new(None);
-        let client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>> = AsyncVar::new(None);
         let clients = Clients {
-            env: env.clone(),
-            coordinators: coordinators.clone(),
-            leader: client_leader.clone(),
+            kernel: kernel.clone(),
+            instruments: instruments.clone(),
+            coordinators,
+            leader: Announced::default(),
         };
-        let distributors = clients.clone();
         let cluster = Cluster(Rc::new(Inner {
-            around: Surroundings {
-                env: env.clone(),
-                layout: Rc::new(config.layout),
-                servers: servers.clone(),
-                coordinators: Coordinators::new(kernel, coordinators),
-                leader,
-                client_leader,
-                controller: Rc::default(),
-                begin_distribution: Rc::new(move |controller| {
-                    let process = controller.process();
-                    let database = distributors.open_database(process, distributor::API_VERSION);
-                    Distributor::new(controller, database)
-                }),
-            },
+            kernel: kernel.clone(),
+            instruments,
+            layout: Rc::new(config.layout),
+            servers,
             clients,
+            controller: Rc::default(),
             losses,
         }));
-        for process in servers.iter() {
-            let around = cluster.0.around.clone();
-            let boot = move |_: &Kernel, process: ProcessId| {
-                if around.coordinators.processes.contains(&process) {
-                    coordinator::start(&around.env, process);
-                    election::start(&around, process);
-                }
-                worker::start(&around, process);
-            };
-            kernel.set_boot(*process, Rc::new(boot));
+        let boot = cluster.boot();
+        for process in cluster.servers() {
+            kernel.set_boot(*process, boot.clone());
             kernel.boot(*process);
         }
         cluster
+    }
+
+    /// What runs when a server process boots. It is given its own process, and where the others
+    /// are.
+    fn boot(&self) -> Boot {
+        let instruments = self.0.instruments.clone();
+        let (layout, servers) = (self.0.layout.clone(), self.0.servers.clone());
+        let coordinators = self.0.clients.coordinators.clone();
+        let (leader, client_leader) = (Announced::default(), self.leader());
+        let begin_distribution = self.0.clients.begin_distribution(&self.0.controller);
+        Rc::new(move |kernel, process| {
+            let here = Process::new(kernel, process);
+            let around = Surroundings {
+                coordinators: Coordinators::new(&here, coordinators.clone()),
+                env: Env::new(here, &instruments),
+                layout: layout.clone(),
+                servers: servers.clone(),
+                leader: leader.clone(),
+                client_leader: client_leader.clone(),
+                begin_distribution: begin_distribution.clone(),
+            };
+            if coordinators.contains(&process) {
+                coordinator::start(&around.env);
+                election::start(&around);
+            }
+            worker::start(&around);
+        })
     }
 
     /// Opens the cluster for the client on a process, which need not be one of the servers.
@@ -99,31 +117,31 @@ impl Cluster {
     }
 
     /// Where clients find the cluster controller.
-    pub fn leader(&self) -> AsyncVar<Option<Endpoint<OpenDatabase>>> {
-        self.0.around.client_leader.clone()
+    pub fn leader(&self) -> Announced<Endpoint<OpenDatabase>> {
+        self.0.clients.leader.clone()
     }
 
     /// The kernel it lives in.
     pub fn kernel(&self) -> &Kernel {
-        self.0.around.env.kernel()
+        &self.0.kernel
     }
 
     /// Whether faults are on.
     pub fn faults_enabled(&self) -> bool {
-        self.0.around.env.faults_enabled()
+        self.0.instruments.faults_enabled()
     }
 
     /// Switches faults on or off, in the cluster and in the network. They are off at the beginning.
     /// While they are off clogs are ignored, nothing is killed, and the cluster heals.
     pub fn set_faults_enabled(&self, enabled: bool) {
-        self.0.around.env.set_faults_enabled(enabled);
+        self.0.instruments.set_faults_enabled(enabled);
         self.kernel().set_faults_enabled(enabled);
         self.kernel().set_connection_failures(enabled);
     }
 
     /// The current cluster controller, if there is one.
     pub(crate) fn controller(&self) -> Option<Controller> {
-        self.0.around.controller.borrow().upgrade()
+        self.0.controller.borrow().upgrade()
     }
 
     fn losses(&self) -> &Losses {
@@ -132,27 +150,27 @@ impl Cluster {
 
     /// The layout it was built from.
     pub fn layout(&self) -> &Layout {
-        &self.0.around.layout
+        &self.0.layout
     }
 
     /// The current knobs.
     pub fn knobs(&self) -> Rc<Knobs> {
-        self.0.around.env.knobs()
+        self.0.instruments.knobs()
     }
 
     /// Changes knobs while the cluster runs. Operations under way keep the old ones.
     pub fn set_knobs(&self, knobs: Knobs) {
-        self.0.around.env.live_knobs().set(knobs);
+        self.0.instruments.live_knobs().set(knobs);
     }
 
     /// The places where buggify may strike in this run, among those that were reached.
     pub fn buggified_sites(&self) -> Vec<&'static str> {
-        self.0.around.env.active_sites()
+        self.0.instruments.active_sites()
     }
 
     /// The server processes, in the order of the layout.
     pub fn servers(&self) -> &[ProcessId] {
-        &self.0.around.servers
+        &self.0.servers
     }
 
     // For fault injection.
@@ -187,9 +205,8 @@ impl Cluster {
     pub fn coordinators_and_controller(&self) -> Vec<ProcessId> {
         let controller = self.controller().map(|controller| controller.process());
         self.0
-            .around
+            .clients
             .coordinators
-            .processes
             .iter()
             .copied()
             .chain(controller)
@@ -213,7 +230,8 @@ impl Cluster {
 
     /// Stalls the disk of a process for this many seconds.
     pub fn stall_disk(&self, process: ProcessId, seconds: f64) {
-        self.0.around.env.stall_disk(process, seconds);
+        let until = self.0.kernel.now().after(seconds);
+        self.0.instruments.stall_disk(process, until);
     }
 
     /// Moves a range of keys to storage servers picked at random. Returns whether it did: a
@@ -230,32 +248,68 @@ impl Cluster {
 /// How clients reach the cluster.
 #[derive(Clone)]
 struct Clients {
-    env: Env,
+    kernel: Kernel,
+    instruments: Rc<Instruments>,
     coordinators: Rc<[ProcessId]>,
-    leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+    leader: Announced<Endpoint<OpenDatabase>>,
 }
 
 impl Clients {
     fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
-        let kernel = self.env.kernel();
+        let kernel = &self.kernel;
         let addresses: Vec<String> = self
             .coordinators
             .iter()
             .map(|process| kernel.process(*process).address.to_string())
             .collect();
         let seed = u128::from(kernel.seed());
-        let env = self.env.clone();
+        let process = Process::new(kernel, process);
+        let (here, instruments) = (process.clone(), self.instruments.clone());
         let connection = Connection {
-            process,
             api_version,
-            knobs: self.env.live_knobs().clone(),
-            is_instant: self.env.is_instant(),
-            buggify: Some(Rc::new(move |site| env.buggify(site))),
+            knobs: self.instruments.live_knobs().clone(),
+            is_instant: self.instruments.is_instant(),
+            buggify: Some(Rc::new(move |site| instruments.buggify(&here, site))),
             leader: self.leader.clone(),
             connection_string: format!("shaketable:{seed:016x}@{}", addresses.join(",")),
             cluster_file_path: "fdb.cluster".into(),
             cluster_id: (seed << 64) | (seed ^ 0x5eed_0000_c1a5_7e45),
         };
-        Database::open(kernel, connection)
+        Database::open(process, connection)
+    }
+
+    /// Gives each controller its data distributor, and records that it is the newest one.
+    fn begin_distribution(&self, newest: &Rc<RefCell<WeakController>>) -> BeginDistribution {
+        let (clients, newest) = (self.clone(), newest.clone());
+        Rc::new(move |controller| {
+            newest.replace(controller.downgrade());
+            let process = controller.process();
+            let database = clients.open_database(process, distributor::API_VERSION);
+            Distributor::new(controller, database)
+        })
+    }
+}
+
+impl ClusterConfig {
+    /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the
+    /// knobs are drawn too. Fails with the unknown word if a `configure` command has one.
+    pub fn simulation(
+        kernel: &Kernel,
+        options: &LayoutOptions,
+        buggify: bool,
+    ) -> Result<ClusterConfig, String> {
+        let layout = Layout::draw(&kernel.stream("layout"), options, buggify)?;
+        let mut knobs = Knobs::default();
+        if buggify {
+            knobs.buggify(&kernel.stream("knobs"));
+        }
+        Ok(ClusterConfig {
+            layout,
+            knobs,
+            instant: false,
+            buggify,
+            stress: false,
+            history: None,
+        })
     }
 }

@@ -15,6 +15,7 @@
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::data::key::{ALL_END, KeyBound};
 use crate::error::Error;
+use crate::process::Process;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Value, Version};
 use crate::server::controller::Controller;
 use crate::server::coordinator::CoreState;
@@ -29,7 +30,7 @@ use crate::server::worker::{
     GetStorageTag, Recruit, Recruited, recruit_endpoint, storage_tag_endpoint,
 };
 use bytes::Bytes;
-use shaketable_kernel::{AsyncVar, Kernel, Notify, ProcessId, Stream, Time, first_of};
+use shaketable_kernel::{AsyncVar, Notify, ProcessId, Stream, Time, first_of};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -66,8 +67,7 @@ impl From<Error> for Interrupted {
 /// The data distributor of a controller.
 pub(crate) struct Distributor {
     controller: Controller,
-    kernel: Kernel,
-    process: ProcessId,
+    here: Process,
     database: Database,
     random: Stream,
     /// One move at a time.
@@ -105,12 +105,11 @@ struct Shard {
 impl Distributor {
     /// For a controller, with a database handle on its process.
     pub(crate) fn new(controller: &Controller, database: Database) -> Rc<Distributor> {
-        let kernel = database.kernel().clone();
+        let here = database.process().clone();
         Rc::new(Distributor {
             controller: controller.clone(),
-            process: controller.process(),
-            random: kernel.stream("data distribution"),
-            kernel,
+            random: here.stream("data distribution"),
+            here,
             database,
             busy: AsyncVar::new(false),
             name: RefCell::default(),
@@ -143,8 +142,8 @@ impl Distributor {
 
     /// Makes this distributor the only one whose transactions commit.
     async fn take_over(&self) -> Result<(), Interrupted> {
-        let address = self.kernel.process(self.process).address;
-        let name = Value::from(format!("{address} {}", self.kernel.now().as_secs()));
+        let address = self.here.describe(self.here.id()).address;
+        let name = Value::from(format!("{address} {}", self.here.now().as_secs()));
         self.commit(async |transaction| {
             transaction.set(MOVE_KEYS_LOCK_OWNER, name.clone());
             Ok(())
@@ -178,25 +177,25 @@ impl Distributor {
                 }
                 Err(Interrupted) => {
                     pause = (pause * 2.0).min(RETRY_MAX);
-                    Some(self.kernel.now().after(pause))
+                    Some(self.here.now().after(pause))
                 }
             };
             let Some(next) = next else {
                 changed.await;
                 continue;
             };
-            let _ = first_of(changed, self.kernel.sleep_until(next)).await;
+            let _ = first_of(changed, self.here.sleep_until(next)).await;
         }
     }
 
     async fn watch(&self, process: ProcessId) {
         loop {
-            self.kernel.on_failed(self.process, process).await;
+            self.here.on_failed(process).await;
             self.changed.notify_all();
-            self.kernel.on_available(self.process, process).await;
+            self.here.on_available(process).await;
             self.changed.notify_all();
             // A repeated failure is noticed again, but not in the same instant.
-            self.kernel.sleep(RETRY).await;
+            self.here.sleep(RETRY).await;
         }
     }
 
@@ -237,7 +236,7 @@ impl Distributor {
             self.move_range(&shard.range, &team).await?;
         }
         if !self.remove_storages(&gone).await? {
-            return Ok(Some(self.kernel.now()));
+            return Ok(Some(self.here.now()));
         }
         self.checked.set(true);
         self.controller.set_replicated(true);
@@ -255,9 +254,9 @@ impl Distributor {
             .knobs()
             .data_distribution_failure_reaction_time;
         for (tag, process) in &core.storages {
-            let away = *process != self.process && self.kernel.is_failed(self.process, *process);
+            let away = *process != self.here.id() && self.here.is_failed(*process);
             if away {
-                let now = self.kernel.now();
+                let now = self.here.now();
                 let since = *self.failed_since.borrow_mut().entry(*tag).or_insert(now);
                 // A point in time, not the seconds left: a remainder shorter than the clock's tick
                 // would never pass.
@@ -270,8 +269,8 @@ impl Distributor {
                 continue;
             }
             self.failed_since.borrow_mut().remove(tag);
-            let endpoint = storage_tag_endpoint(&self.kernel, *process);
-            if let Ok(found) = endpoint.request(self.process, GetStorageTag).await
+            let endpoint = storage_tag_endpoint(&self.here, *process);
+            if let Ok(found) = endpoint.request(self.here.id(), GetStorageTag).await
                 && found != Some(*tag)
             {
                 gone.insert(*tag);
@@ -287,9 +286,8 @@ impl Distributor {
 
     fn healthy(&self) -> Vec<(Tag, ProcessId)> {
         let core = self.controller.core();
-        let reachable = |process: ProcessId| {
-            process == self.process || !self.kernel.is_failed(self.process, process)
-        };
+        let reachable =
+            |process: ProcessId| process == self.here.id() || !self.here.is_failed(process);
         core.storages
             .iter()
             .copied()
@@ -301,7 +299,7 @@ impl Distributor {
     fn pick(&self, servers: &[(Tag, ProcessId)], keep: &[Tag], count: usize) -> Vec<Tag> {
         let core = self.controller.core();
         let mut team: Vec<Tag> = keep.iter().copied().take(count).collect();
-        let zone = |process: ProcessId| self.kernel.process(process).zone.clone();
+        let zone = |process: ProcessId| self.here.describe(process).zone.clone();
         let mut zones: Vec<String> = core
             .storages
             .iter()
@@ -332,14 +330,12 @@ impl Distributor {
             .iter()
             .copied()
             .filter(|process| !taken.contains(process))
-            .filter(|process| {
-                *process == self.process || !self.kernel.is_failed(self.process, *process)
-            })
+            .filter(|process| *process == self.here.id() || !self.here.is_failed(*process))
             .collect();
-        let zone = |process: &ProcessId| self.kernel.process(*process).zone.clone();
+        let zone = |process: &ProcessId| self.here.describe(*process).zone.clone();
         let taken_zones: Vec<String> = taken.iter().map(zone).collect();
         candidates.sort_by_key(|process| {
-            let class = &self.kernel.process(*process).class;
+            let class = &self.here.describe(*process).class;
             (
                 taken_zones.contains(&zone(process)),
                 Fitness::Storage.of(class),
@@ -350,13 +346,13 @@ impl Distributor {
         // the same tag.
         let tag = core.next_tag;
         self.write_core(|core| core.next_tag = tag + 1).await?;
-        let recruit = recruit_endpoint(&self.kernel, process);
-        let asked = recruit.request(self.process, Recruit::Storage(tag)).await;
+        let recruit = recruit_endpoint(&self.here, process);
+        let asked = recruit.request(self.here.id(), Recruit::Storage(tag)).await;
         let Ok(Recruited::Storage(tag)) = asked else {
             return Err(Interrupted);
         };
         // Listed before it can be given a shard: the logs keep only what listed servers need.
-        let address = Bytes::from(self.kernel.process(process).address.to_string());
+        let address = Bytes::from(self.here.describe(process).address.to_string());
         self.transact(async |transaction| {
             transaction.set(server_list_key(tag), address.clone());
             Ok(())
@@ -454,12 +450,12 @@ impl Distributor {
         for _ in 0..2 {
             let proxy = &generation.commit_proxies[0].commit_empty_batch;
             proxy
-                .request(self.process, CommitEmptyBatch)
+                .request(self.here.id(), CommitEmptyBatch)
                 .await
                 .map_err(|_| Interrupted)?;
             self.transact(async |transaction| transaction.get_read_version().await.map(drop))
                 .await?;
-            self.kernel.sleep(0.05).await;
+            self.here.sleep(0.05).await;
         }
         let core = self.controller.core();
         let waits: Vec<_> = core
@@ -467,13 +463,13 @@ impl Distributor {
             .iter()
             .filter(|(tag, _)| team.contains(tag))
             .map(|(_, process)| {
-                let endpoint = storage::wait_shards_held(&self.kernel, *process);
+                let endpoint = storage::wait_shards_held(&self.here, *process);
                 let range = range.clone();
-                endpoint.request(self.process, WaitShardsHeld { range, after })
+                endpoint.request(self.here.id(), WaitShardsHeld { range, after })
             })
             .collect();
         for wait in waits {
-            let held = self.kernel.timeout(FETCH_TIMEOUT, wait).await;
+            let held = self.here.timeout(FETCH_TIMEOUT, wait).await;
             held.ok_or(Interrupted)?.map_err(|_| Interrupted)?;
         }
         Ok(())

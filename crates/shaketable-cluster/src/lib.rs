@@ -7,7 +7,8 @@
 //! * [`client`] is what a binding sees of a transaction.
 //! * [`cluster`] builds and starts a cluster; [`server`] holds its roles, [`knobs`] its numbers;
 //!   [`kill`] destroys parts of it, but never what it could not survive; [`faults`] are the
-//!   workloads that do so.
+//!   workloads that do so, and [`saboteur`] is the power they have.
+//! * [`process`] is what all of these see of the simulation: their own process.
 //! * [`time_keeper`] maps time to versions for clients that look there.
 //! * [`short`] copies keys and values; [`error`] holds FoundationDB's error codes.
 //!
@@ -24,7 +25,9 @@ pub mod error;
 pub mod faults;
 mod history;
 pub mod knobs;
+pub mod process;
 pub mod proto;
+pub mod saboteur;
 pub mod server;
 pub mod short;
 mod stress;

@@ -8,7 +8,7 @@
 use crate::client::Database;
 use crate::data::tuple;
 use crate::proto::Key;
-use shaketable_kernel::{Kernel, Priority, ProcessId};
+use shaketable_kernel::Priority;
 
 const PREFIX: &[u8] = b"\xff\x02/timeKeeper/map/";
 /// Transaction options, by FoundationDB's numbers.
@@ -16,23 +16,20 @@ const ACCESS_SYSTEM_KEYS: i32 = 301;
 const LOCK_AWARE: i32 = 700;
 const SECONDS_BETWEEN_ROWS: f64 = 10.0;
 
-/// Keeps the map as a client on `process`, until the run ends. `unix_seconds_now` is the time at
-/// this call.
-pub fn start(kernel: &Kernel, process: ProcessId, database: Database, unix_seconds_now: u64) {
-    let began = kernel.now();
-    let for_ever = {
-        let kernel = kernel.clone();
-        async move {
-            loop {
-                let seconds = unix_seconds_now + kernel.now().since(began) as u64;
-                write_row(&database, seconds).await;
-                kernel.sleep(SECONDS_BETWEEN_ROWS).await;
-            }
+/// Keeps the map on the process of the database handle, until the run ends. `unix_seconds_now` is
+/// the time at this call.
+pub fn start(database: Database, unix_seconds_now: u64) {
+    let here = database.process().clone();
+    let began = here.now();
+    let clock = here.clone();
+    let keep = async move {
+        loop {
+            let seconds = unix_seconds_now + clock.now().since(began) as u64;
+            write_row(&database, seconds).await;
+            clock.sleep(SECONDS_BETWEEN_ROWS).await;
         }
     };
-    kernel
-        .spawn(process, Priority::DefaultEndpoint, for_ever)
-        .detach();
+    here.spawn(Priority::DefaultEndpoint, keep).detach();
 }
 
 /// Writes one row, with as many attempts as it takes.
@@ -67,7 +64,7 @@ mod tests {
     use crate::client::RangeLimits;
     use crate::cluster::{Cluster, ClusterConfig};
     use crate::proto::KeySelector;
-    use shaketable_kernel::ProcessSpec;
+    use shaketable_kernel::{Kernel, ProcessSpec};
 
     const READ_SYSTEM_KEYS: i32 = 302;
 
@@ -78,7 +75,7 @@ mod tests {
         let client = kernel.add_process(ProcessSpec::default());
         kernel.boot(client);
         let database = cluster.open_database(client, 740);
-        start(&kernel, client, database.clone(), 1_000_000);
+        start(database.clone(), 1_000_000);
         let rows = kernel
             .block_on(async {
                 kernel.sleep(35.0).await;

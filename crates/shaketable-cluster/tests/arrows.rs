@@ -47,30 +47,79 @@ const CRATES: &[(&str, &[&str])] = &[
 const ROOMS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("knobs", &[]),
+    ("process", &[]),
     ("short", &[]),
     ("stress", &["knobs"]),
     ("proto", &["error"]),
     ("history", &["proto"]),
     ("data", &["error", "proto", "short"]),
-    ("client", &["data", "error", "knobs", "proto"]),
+    ("client", &["data", "error", "knobs", "process", "proto"]),
     (
         "server",
-        &["data", "error", "history", "knobs", "proto", "stress"],
+        &[
+            "data", "error", "history", "knobs", "process", "proto", "stress",
+        ],
     ),
     (
         "distributor",
-        &["client", "data", "error", "proto", "server"],
+        &["client", "data", "error", "process", "proto", "server"],
     ),
     (
         "cluster",
-        &["client", "distributor", "knobs", "proto", "server"],
+        &[
+            "client",
+            "distributor",
+            "knobs",
+            "process",
+            "proto",
+            "server",
+        ],
     ),
-    ("checker", &["client", "data", "error", "history", "proto"]),
+    (
+        "checker",
+        &["client", "data", "error", "history", "process", "proto"],
+    ),
+    ("saboteur", &["cluster", "kill", "knobs", "proto", "server"]),
     (
         "faults",
-        &["client", "cluster", "error", "kill", "proto", "server"],
+        &[
+            "client", "error", "kill", "process", "proto", "saboteur", "server",
+        ],
     ),
     ("time_keeper", &["client", "data", "proto"]),
+];
+
+/// The modules of this crate that see the kernel: where processes are made, where the view of one
+/// is, and where the power to break them is. Code that runs on a process is in none of them.
+const SEE_THE_KERNEL: &[&str] = &["cluster", "process", "saboteur"];
+
+/// What passes from one process to another without a message, and the files that may use it; see
+/// `process/exceptions.rs` for the reasons.
+const EXCEPTIONS: &[(&str, &[&str])] = &[
+    (
+        "Announced",
+        &[
+            "client/database.rs",
+            "cluster.rs",
+            "server/controller.rs",
+            "server/worker.rs",
+        ],
+    ),
+    ("Quiet", &["server/env.rs"]),
+    ("quiet_seconds_since", &["server/storage/mod.rs"]),
+    ("note_batches", &["server/sequencer.rs"]),
+    (
+        "is_truly_alive",
+        &[
+            "server/controller.rs",
+            "server/election.rs",
+            "server/recovery.rs",
+        ],
+    ),
+    ("has_died_since", &["server/election.rs"]),
+    ("held_until", &["server/log.rs"]),
+    ("clog_towards", &["server/log.rs"]),
+    ("close_connection", &["server/commit_proxy.rs"]),
 ];
 
 #[test]
@@ -96,10 +145,9 @@ fn no_crate_mentions_one_that_it_must_not_know() {
 #[test]
 fn every_room_of_the_cluster_knows_only_those_below_it() {
     let allowed: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
-    let source = crates().join("shaketable-cluster/src");
     let mut found = BTreeMap::<String, BTreeSet<String>>::new();
-    for (file, code) in product_code(&source) {
-        let module = module_of(file.strip_prefix(&source).expect("it was found there"));
+    for (file, code) in cluster_sources() {
+        let module = module_of(&file);
         let Some(room) = module.first() else {
             continue; // the root names all of them
         };
@@ -124,6 +172,39 @@ fn every_room_of_the_cluster_knows_only_those_below_it() {
         needless.is_empty(),
         "no longer needed, take them off their rows: {needless:?}"
     );
+}
+
+#[test]
+fn what_runs_on_a_process_does_not_see_the_kernel() {
+    for (path, code) in cluster_sources() {
+        let module = module_of(&path);
+        let sees_it = module
+            .first()
+            .is_none_or(|room| SEE_THE_KERNEL.contains(&room.as_str()));
+        assert!(
+            sees_it || !mentions_kernel(&code),
+            "{} mentions the kernel: it must get by with its own process",
+            path.display()
+        );
+    }
+    assert!(mentions_kernel("use shaketable_kernel::{Kernel, Time};"));
+    assert!(mentions_kernel("cluster.kernel().kill(process)"));
+    assert!(!mentions_kernel("use shaketable_kernel::Time;"));
+}
+
+#[test]
+fn an_exception_is_used_only_where_it_is_named() {
+    let definitions = ["process/exceptions.rs", "server/env.rs"];
+    for (exception, files) in EXCEPTIONS {
+        let users: BTreeSet<String> = cluster_sources()
+            .into_iter()
+            .filter(|(_, code)| words(code).any(|word| word == *exception))
+            .map(|(path, _)| path.to_string_lossy().into_owned())
+            .filter(|path| files.contains(&path.as_str()) || !definitions.contains(&path.as_str()))
+            .collect();
+        let named: BTreeSet<String> = files.iter().map(|file| (*file).to_owned()).collect();
+        assert_eq!(users, named, "{exception} is used by the files on the left");
+    }
 }
 
 #[test]
@@ -175,6 +256,23 @@ fn an_arrow_is_seen_however_it_is_written() {
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The sources of this crate, by their paths below `src`.
+fn cluster_sources() -> Vec<(PathBuf, String)> {
+    let source = crates().join("shaketable-cluster/src");
+    let below = |file: PathBuf| {
+        let path = file.strip_prefix(&source).expect("it was found there");
+        path.to_owned()
+    };
+    product_code(&source)
+        .into_iter()
+        .map(|(file, code)| (below(file), code))
+        .collect()
+}
+
+fn mentions_kernel(code: &str) -> bool {
+    words(code).any(|word| word == "Kernel") || code.contains(".kernel()")
 }
 
 /// The sources below a folder that are part of the product, without comments and tests.

@@ -3,6 +3,7 @@
 
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::faults::start_together;
+use shaketable_cluster::saboteur::Saboteur;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Event, Kernel, KillKind, ProcessId, ProcessSpec, Recorder, Time};
 use std::cell::RefCell;
@@ -53,7 +54,8 @@ fn deeds(seed: u64, names: &[&str]) -> Rc<Deeds> {
         ("killDc", "false"),
         ("reboot", "true"),
     ];
-    let task = start_together(&cluster, tester, names, &options);
+    let (saboteur, database) = (Saboteur::new(&cluster), cluster.open_database(tester, 740));
+    let task = start_together(&saboteur, &database, names, &options);
     kernel
         .run_until(Time::from_secs(40.0))
         .expect("nothing spins");

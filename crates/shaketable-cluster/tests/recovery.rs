@@ -664,7 +664,7 @@ fn a_commit_whose_reply_is_lost_is_unknown_and_settled_and_both_fates_occur() {
             let transaction = database.create_transaction();
             transaction.set(key("doubtful"), key("1"));
             let result = transaction.commit().await;
-            let ended = database.kernel().now();
+            let ended = database.process().now();
             // The very next thing that any client asks.
             (result, ended, read(&database, "doubtful").await.is_some())
         });

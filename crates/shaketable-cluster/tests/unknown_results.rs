@@ -113,7 +113,7 @@ async fn increment(database: &Database, idempotent: bool, tally: &Tally) {
             Err(Error::COMMIT_UNKNOWN_RESULT) => {
                 tally.unknown.set(tally.unknown.get() + 1);
                 let seen = read_counter(database).await;
-                database.kernel().sleep(3.0).await;
+                database.process().sleep(3.0).await;
                 assert_eq!(
                     read_counter(database).await,
                     seen,

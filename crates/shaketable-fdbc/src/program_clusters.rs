@@ -12,6 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 use shaketable_cluster::client::{Connection, Database};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::knobs::{Knobs, LiveKnobs};
+use shaketable_cluster::process::Process;
 use shaketable_cluster::time_keeper;
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
 use std::time::Duration;
@@ -49,9 +50,8 @@ pub(crate) fn open_database(
         }
     };
     Database::open(
-        kernel,
+        Process::new(kernel, embedded.client),
         Connection {
-            process: embedded.client,
             api_version,
             knobs: LiveKnobs::new(Knobs::clone(&embedded.cluster.knobs())),
             is_instant: true,
@@ -83,7 +83,7 @@ impl ProgramCluster {
         });
         kernel.boot(client);
         let keeper = cluster.open_database(client, API_VERSION_MAX);
-        time_keeper::start(kernel, client, keeper, unix_seconds());
+        time_keeper::start(keeper, unix_seconds());
         ProgramCluster { cluster, client }
     }
 }

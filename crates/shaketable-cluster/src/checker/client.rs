@@ -14,9 +14,10 @@
 use super::{Notebook, ObservedTransaction};
 use crate::client::{ConflictRangeKind, Database, RangeLimits};
 use crate::error::Error;
+use crate::process::Process;
 use crate::proto::{Key, KeyRange, KeySelector, Value};
 use bytes::Bytes;
-use shaketable_kernel::{Kernel, Stream};
+use shaketable_kernel::Stream;
 
 /// Codes of the atomic operations, except those that carry a stamp.
 const ATOMIC_CODES: [i32; 10] = [2, 6, 7, 8, 9, 12, 13, 16, 17, COMPARE_AND_CLEAR];
@@ -26,7 +27,7 @@ const ATTEMPTS_MAX: usize = 5;
 
 /// A client that makes random transactions.
 pub struct RandomClient {
-    kernel: Kernel,
+    here: Process,
     database: Database,
     api_version: i32,
     random: Stream,
@@ -44,7 +45,7 @@ impl RandomClient {
         keys: u64,
     ) -> RandomClient {
         RandomClient {
-            kernel: database.kernel().clone(),
+            here: database.process().clone(),
             database,
             api_version,
             random,
@@ -132,7 +133,7 @@ impl Attempt<'_> {
         let read_only = random.chance(0.2);
         for _ in 0..random.range(1, 9) {
             if random.chance(0.2) {
-                self.client.kernel.sleep(random.uniform() * 0.01).await;
+                self.client.here.sleep(random.uniform() * 0.01).await;
             }
             match random.below(10) {
                 0..5 => self.read().await?,

@@ -11,9 +11,10 @@ use crate::client::{ConflictRangeKind, Database, Pending, RangeLimits, Transacti
 use crate::data::atomic;
 use crate::data::key::KeyBound;
 use crate::error::Error;
+use crate::process::Process;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValue, MutationKind, Value};
 use bytes::Bytes;
-use shaketable_kernel::{Kernel, Time};
+use shaketable_kernel::Time;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -45,7 +46,7 @@ impl Notebook {
 
 /// A transaction whose attempts are observed.
 pub struct ObservedTransaction {
-    kernel: Kernel,
+    here: Process,
     transaction: Transaction,
     api_version: i32,
     notebook: Notebook,
@@ -64,7 +65,7 @@ impl ObservedTransaction {
     /// A transaction on a database that was opened with this API version.
     pub fn new(database: &Database, api_version: i32, notebook: &Notebook) -> ObservedTransaction {
         ObservedTransaction {
-            kernel: database.kernel().clone(),
+            here: database.process().clone(),
             transaction: database.create_transaction(),
             api_version,
             notebook: notebook.clone(),
@@ -271,7 +272,7 @@ impl ObservedTransaction {
                 read_version: None,
                 steps: Vec::new(),
                 outcome: Outcome::ReadOnly,
-                ended: self.kernel.now(),
+                ended: self.here.now(),
             },
             ignores_writes: [false; 2],
             writes: false,
@@ -282,7 +283,7 @@ impl ObservedTransaction {
     /// time.
     fn begin(&self) -> Time {
         self.with(|_| ());
-        self.kernel.now()
+        self.here.now()
     }
 
     fn end(&self, outcome: Outcome) {
@@ -290,7 +291,7 @@ impl ObservedTransaction {
             return;
         };
         attempt.observation.outcome = outcome;
-        attempt.observation.ended = self.kernel.now();
+        attempt.observation.ended = self.here.now();
         let mut pages = self.notebook.0.borrow_mut();
         pages.observations.push(attempt.observation);
     }
@@ -298,7 +299,7 @@ impl ObservedTransaction {
     /// The first read is what requests the read version.
     async fn note_read_version(&self, asked: Time) -> Result<(), Error> {
         let version = self.transaction.get_read_version().await?;
-        let received = self.kernel.now();
+        let received = self.here.now();
         self.with(|attempt| attempt.observation.read_version = Some((asked, received, version)));
         Ok(())
     }

@@ -17,10 +17,12 @@ use super::watches::WatchRegistry;
 use super::write_map::WriteMap;
 use crate::error::Error;
 use crate::knobs::{Knobs, LiveKnobs};
+use crate::process::Process;
+use crate::process::exceptions::Announced;
 use crate::proto::{ClientDbInfo, OpenDatabase, Value, Version};
 use bytes::Bytes;
 use shaketable_kernel::{
-    AsyncVar, Disconnected, Endpoint, First, Kernel, Priority, ProcessId, Stream, Task, first_of,
+    AsyncVar, Disconnected, Endpoint, First, Priority, Stream, Task, first_of,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -34,8 +36,6 @@ pub struct Database(pub(crate) Rc<Context>);
 /// How a client finds its cluster, and which process it speaks for.
 #[derive(Clone)]
 pub struct Connection {
-    /// The process of the client.
-    pub process: ProcessId,
     /// The API version that the application selected.
     pub api_version: i32,
     /// The knobs of the run.
@@ -46,7 +46,7 @@ pub struct Connection {
     /// Decides whether buggify strikes at the named place; `None` if buggify is off.
     pub buggify: Option<Buggify>,
     /// Where the cluster controller is, as the coordinators know it.
-    pub leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+    pub leader: Announced<Endpoint<OpenDatabase>>,
     /// `description:id@address`, as in a cluster file.
     pub connection_string: String,
     /// Where the connection string was read from.
@@ -60,8 +60,7 @@ pub type Buggify = Rc<dyn Fn(&'static str) -> bool>;
 
 /// The state of a handle.
 pub(crate) struct Context {
-    pub(crate) kernel: Kernel,
-    pub(crate) process: ProcessId,
+    pub(crate) process: Process,
     pub(crate) api_version: i32,
     knobs: LiveKnobs,
     pub(crate) is_instant: bool,
@@ -91,10 +90,9 @@ const METADATA_VERSIONS_MAX: usize = 1000;
 
 impl Database {
     /// Opens a database without waiting for anything: operations wait until there is a cluster to
-    /// ask.
-    pub fn open(kernel: &Kernel, connection: Connection) -> Database {
+    /// ask. The handle belongs to the client on `process`.
+    pub fn open(process: Process, connection: Connection) -> Database {
         let Connection {
-            process,
             api_version,
             knobs,
             is_instant,
@@ -102,19 +100,16 @@ impl Database {
             ..
         } = connection;
         let info = AsyncVar::new(None);
-        let follower = kernel.spawn(
-            process,
+        let follower = process.spawn(
             Priority::DefaultEndpoint,
-            follow_leader(kernel.clone(), process, leader, info.clone()),
+            follow_leader(process.clone(), leader, info.clone()),
         );
         Database(Rc::new(Context {
-            kernel: kernel.clone(),
-            process,
             api_version,
             knobs,
             is_instant,
             buggify: connection.buggify,
-            random: kernel.stream("client"),
+            random: process.stream("client"),
             locations: RefCell::default(),
             balance: LoadBalance::default(),
             grv: GrvBatchers::default(),
@@ -133,6 +128,7 @@ impl Database {
                 connection.cluster_id,
             ),
             _follower: follower,
+            process,
         }))
     }
 
@@ -142,13 +138,8 @@ impl Database {
     }
 
     /// The process that speaks through this handle.
-    pub fn process(&self) -> ProcessId {
-        self.0.process
-    }
-
-    /// The kernel this database lives in.
-    pub fn kernel(&self) -> &Kernel {
-        &self.0.kernel
+    pub fn process(&self) -> &Process {
+        &self.0.process
     }
 
     /// Sets an option whose code the caller has checked. The error of a bad value is deferred:
@@ -267,13 +258,13 @@ impl Context {
             cluster_file_path,
             cluster_id,
             is_available: self.is_connected(),
-            now: self.kernel.now().as_secs(),
+            now: self.process.now().as_secs(),
         }
     }
 
     pub(crate) fn outage_backoff(&self) -> Backoff {
         Backoff {
-            kernel: self.kernel.clone(),
+            here: self.process.clone(),
             seconds: OUTAGE_BACKOFF_MIN,
         }
     }
@@ -286,7 +277,7 @@ impl Context {
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
-            .field("process", &self.process)
+            .field("process", &self.process.id())
             .finish_non_exhaustive()
     }
 }
@@ -296,22 +287,21 @@ const OUTAGE_BACKOFF_MAX: f64 = 1.0;
 
 /// Waits longer and longer for servers that do not answer.
 pub(crate) struct Backoff {
-    kernel: Kernel,
+    here: Process,
     seconds: f64,
 }
 
 impl Backoff {
     pub(crate) async fn wait(&mut self) {
-        self.kernel.sleep(self.seconds).await;
+        self.here.sleep(self.seconds).await;
         self.seconds = (2.0 * self.seconds).min(OUTAGE_BACKOFF_MAX);
     }
 }
 
 /// Follows the cluster controller and learns the proxies of every generation.
 async fn follow_leader(
-    kernel: Kernel,
-    process: ProcessId,
-    leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
+    here: Process,
+    leader: Announced<Endpoint<OpenDatabase>>,
     info: AsyncVar<Option<Rc<ClientDbInfo>>>,
 ) {
     loop {
@@ -321,7 +311,7 @@ async fn follow_leader(
             continue;
         };
         let known_generation = info.borrow().as_ref().map_or(0, |info| info.generation);
-        let reply = controller.request(process, OpenDatabase { known_generation });
+        let reply = controller.request(here.id(), OpenDatabase { known_generation });
         match first_of(reply, changed).await {
             First::Left(Ok(new)) => {
                 info.replace(Some(Rc::new(new)));
@@ -332,7 +322,7 @@ async fn follow_leader(
                 leader.wait_for(|leader| *leader != gone).await;
             }
             First::Left(Err(Disconnected::MaybeDelivered)) => {
-                kernel.sleep(OUTAGE_BACKOFF_MIN).await;
+                here.sleep(OUTAGE_BACKOFF_MIN).await;
             }
             First::Right(()) => {}
         }

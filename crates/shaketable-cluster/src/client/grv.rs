@@ -60,16 +60,16 @@ impl Context {
 
         if let Some((waiting, tags)) = full {
             let send = self.clone().send_batch(kind, waiting, tags);
-            self.kernel
-                .spawn(self.process, Priority::GetConsistentReadVersion, send)
+            self.process
+                .spawn(Priority::GetConsistentReadVersion, send)
                 .detach();
         } else if is_first {
             let context = self.clone();
             let collect = async move {
                 if context.is_instant || seconds == 0.0 {
-                    context.kernel.yield_now().await;
+                    context.process.yield_now().await;
                 } else {
-                    context.kernel.sleep(seconds).await;
+                    context.process.sleep(seconds).await;
                 }
                 let (waiting, tags) = {
                     let mut batches = context.grv.batches.borrow_mut();
@@ -83,8 +83,8 @@ impl Context {
                     context.send_batch(kind, waiting, tags).await;
                 }
             };
-            self.kernel
-                .spawn(self.process, Priority::GetConsistentReadVersion, collect)
+            self.process
+                .spawn(Priority::GetConsistentReadVersion, collect)
                 .detach();
         }
         version
@@ -96,11 +96,11 @@ impl Context {
         waiting: Vec<Shared<ReadVersion>>,
         tags: Vec<Bytes>,
     ) {
-        let begun = self.kernel.now();
+        let begun = self.process.now();
         let result = self
             .ask_for_read_version(kind, waiting.len() as u32, tags)
             .await;
-        let latency = self.kernel.now().since(begun);
+        let latency = self.process.now().since(begun);
         if let Some(batch) = self.grv.batches.borrow_mut().get_mut(&kind) {
             batch.seconds =
                 (0.05 * latency + 0.9 * batch.seconds).min(self.knobs().grv_batch_timeout);
@@ -131,7 +131,7 @@ impl Context {
                 causal_read_risky: kind.causal_read_risky,
                 tags: tags.clone(),
             };
-            let reply = proxy.get_read_version.request(self.process, request);
+            let reply = proxy.get_read_version.request(self.process.id(), request);
             match first_of(reply, self.proxies_change(info.generation)).await {
                 First::Left(Ok(reply)) => return reply,
                 First::Left(Err(_)) => {

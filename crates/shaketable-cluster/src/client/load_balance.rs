@@ -7,8 +7,9 @@
 //! second request. So the client mostly waits for a slow replica, which is how applications come to
 //! see 1009 although other replicas have the version.
 
+use crate::process::Process;
 use crate::proto::{Key, StorageInterface};
-use shaketable_kernel::{Kernel, Stream, Time};
+use shaketable_kernel::{Stream, Time};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -140,7 +141,7 @@ impl LoadBalance {
     /// dropped.
     pub(crate) fn ask<'a>(
         &'a self,
-        kernel: &'a Kernel,
+        here: &'a Process,
         server: &StorageInterface,
         key: &Key,
     ) -> Open<'a> {
@@ -148,14 +149,14 @@ impl LoadBalance {
             key: key.clone(),
             server: server.address.clone(),
         });
-        let now = kernel.now();
+        let now = here.now();
         let mut servers = self.servers.borrow_mut();
         let measured = servers.entry(server.id).or_default();
         measured.open += 1;
         measured.asked = now;
         Open {
             balance: self,
-            kernel,
+            here,
             question,
             server: server.id,
             asked: now,
@@ -186,7 +187,7 @@ pub(crate) enum End {
 /// A request that a server has not answered.
 pub(crate) struct Open<'a> {
     balance: &'a LoadBalance,
-    kernel: &'a Kernel,
+    here: &'a Process,
     /// Its place among the open requests.
     question: usize,
     server: u64,
@@ -208,7 +209,7 @@ impl Drop for Open<'_> {
     fn drop(&mut self) {
         let question = self.balance.questions.borrow_mut().remove(self.question);
         drop(question);
-        let now = self.kernel.now();
+        let now = self.here.now();
         let taken = now.since(self.asked);
         let mut servers = self.balance.servers.borrow_mut();
         let measured = servers.entry(self.server).or_default();

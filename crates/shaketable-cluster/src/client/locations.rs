@@ -106,7 +106,7 @@ impl Context {
     /// Makes room in the cache. In a simulation the cache is small, so that its misses are tested
     /// too. The most recently requested location stays.
     fn evict_locations(&self, key: &Key) {
-        if self.is_instant || !self.kernel.is_simulation() {
+        if self.is_instant || !self.process.is_simulation() {
             return;
         }
         let mut cache = self.locations.borrow_mut();
@@ -152,10 +152,10 @@ impl Context {
                 reverse,
             };
             let changed = self.proxies_change(info.generation);
-            let reply = proxy.get_key_locations.request(self.process, question);
+            let reply = proxy.get_key_locations.request(self.process.id(), question);
             match first_of(reply, changed).await {
                 First::Left(Ok(Err(Error::COMMIT_PROXY_MEMORY_LIMIT_EXCEEDED))) => {
-                    self.kernel.sleep(pause).await;
+                    self.process.sleep(pause).await;
                     let knobs = self.knobs();
                     pause = (pause * knobs.backoff_growth_rate)
                         .min(knobs.resource_constrained_max_backoff);

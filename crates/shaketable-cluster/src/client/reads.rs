@@ -198,7 +198,7 @@ impl Context {
     {
         let order = self
             .balance
-            .order(&shard.servers, &self.random, self.kernel.now());
+            .order(&shard.servers, &self.random, self.process.now());
         self.ask_replicas(shard, order, endpoint, question)
     }
 
@@ -226,14 +226,14 @@ impl Context {
             if asked < servers.len() && (waiting.is_empty() || second) {
                 let server = &servers[(first + asked) % servers.len()];
                 let request = question();
-                let open = self.balance.ask(&self.kernel, server, request.about());
-                waiting.push((endpoint(server).request(self.process, request), open));
+                let open = self.balance.ask(&self.process, server, request.about());
+                waiting.push((endpoint(server).request(self.process.id(), request), open));
                 asked += 1;
                 second = false;
             }
             let (reply, open) = match patience.take() {
                 Some(seconds) => {
-                    match first_of(any_of(&mut waiting), self.kernel.sleep(seconds)).await {
+                    match first_of(any_of(&mut waiting), self.process.sleep(seconds)).await {
                         First::Left(reply) => reply,
                         First::Right(()) => {
                             self.balance.spend();
@@ -274,7 +274,7 @@ impl Context {
             Failure::Code(error) => Err(error),
             Failure::Moved => {
                 self.forget_location(shard);
-                self.kernel
+                self.process
                     .sleep(self.knobs().wrong_shard_server_delay)
                     .await;
                 Ok(())

@@ -75,7 +75,7 @@ impl Transaction {
 
     /// The process that the transaction belongs to.
     pub fn process(&self) -> ProcessId {
-        self.inner().context.process
+        self.inner().context.process.id()
     }
 
     /// Reads at this version instead of asking for one. The errors are deferred: 2010 if there
@@ -236,15 +236,14 @@ impl Inner {
         let attempt = self.state().attempt.clone();
         let index = attempt.add(promise.to_fail());
         let owner = attempt.clone();
-        let task = self.context.kernel.spawn(
-            self.context.process,
-            Priority::DefaultPromiseEndpoint,
-            async move {
+        let task = self
+            .context
+            .process
+            .spawn(Priority::DefaultPromiseEndpoint, async move {
                 let result = work().await;
                 owner.remove(index);
                 promise.send(result);
-            },
-        );
+            });
         attempt.keep(index, task);
         pending
     }

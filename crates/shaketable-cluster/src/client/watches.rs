@@ -183,11 +183,12 @@ impl Inner {
                 }
             }
         };
-        let task = self.context.kernel.spawn(
-            self.context.process,
-            Priority::DefaultPromiseEndpoint,
-            async move { promise.send(run.await) },
-        );
+        let task = self
+            .context
+            .process
+            .spawn(Priority::DefaultPromiseEndpoint, async move {
+                promise.send(run.await)
+            });
         pending.guarded_by(task)
     }
 }
@@ -270,10 +271,7 @@ pub(crate) fn begin(
         (None, Some(read)) => {
             let wait = async move { arm(read.wait().await.map(|read| read.version)) };
             let priority = Priority::DefaultPromiseEndpoint;
-            context
-                .kernel
-                .spawn(context.process, priority, wait)
-                .detach();
+            context.process.spawn(priority, wait).detach();
         }
         (None, None) => {}
     }
@@ -417,7 +415,7 @@ impl Context {
             {
                 return value;
             }
-            self.kernel
+            self.process
                 .sleep(self.knobs().future_version_retry_delay)
                 .await;
         }
@@ -443,8 +441,8 @@ impl Context {
             .insert(key.clone(), waiting.clone());
         let (context, key, weak) = (self.clone(), key.clone(), Rc::downgrade(&waiting));
         let task = self
-            .kernel
-            .spawn(self.process, Priority::DefaultPromiseEndpoint, async move {
+            .process
+            .spawn(Priority::DefaultPromiseEndpoint, async move {
                 while let Some(waiting) = weak.upgrade() {
                     let (value, version) = (waiting.value.clone(), waiting.version.get());
                     drop(waiting);
@@ -498,7 +496,7 @@ impl Context {
                         {
                             break read.version;
                         }
-                        self.kernel
+                        self.process
                             .sleep(self.knobs().future_version_retry_delay)
                             .await;
                     };
@@ -509,15 +507,15 @@ impl Context {
                 }
                 Ok(None) => {}
                 Err(WATCH_CANCELLED | Error::PROCESS_BEHIND) => {
-                    self.kernel.sleep(self.knobs().watch_polling_time).await;
+                    self.process.sleep(self.knobs().watch_polling_time).await;
                 }
                 Err(Error::TIMED_OUT) => {
-                    self.kernel
+                    self.process
                         .sleep(self.knobs().future_version_retry_delay)
                         .await;
                 }
                 Err(error) => {
-                    self.kernel
+                    self.process
                         .sleep(self.knobs().future_version_retry_delay)
                         .await;
                     return Err(error);

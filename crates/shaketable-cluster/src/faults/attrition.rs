@@ -63,7 +63,7 @@ impl Attrition {
                 self.kill_zones(context).await;
             }
         };
-        let _ = context.kernel().timeout(self.test_duration, attack).await;
+        let _ = context.here().timeout(self.test_duration, attack).await;
     }
 
     fn mean_delay(&self) -> f64 {
@@ -71,10 +71,10 @@ impl Attrition {
     }
 
     async fn kill_datacenter(&self, context: &Context) {
-        let (kernel, random) = (context.kernel(), &context.random);
+        let (saboteur, random) = (&context.saboteur, &context.random);
         context.sleep(random.uniform() * self.mean_delay()).await;
-        let servers = context.cluster.servers();
-        let datacenter = kernel.process(*random.pick(servers)).datacenter.clone();
+        let server = *random.pick(saboteur.servers());
+        let datacenter = saboteur.describe(server).datacenter.clone();
         let kind = if self.reboot {
             KillKind::Reboot
         } else {
@@ -90,7 +90,7 @@ impl Attrition {
 
     async fn kill_zones(&self, context: &Context) {
         let random = &context.random;
-        let mut zones = context.cluster.zones();
+        let mut zones = context.saboteur.zones();
         random.shuffle(&mut zones);
         let mut killed = 0;
         while killed < self.machines_to_kill && zones.len() > self.machines_to_leave {
@@ -108,16 +108,16 @@ impl Attrition {
     }
 
     fn kill_zone(&self, context: &Context, zone: String) {
-        let (kernel, random) = (context.kernel(), &context.random);
+        let (saboteur, random) = (&context.saboteur, &context.random);
         if self.reboot {
             if random.chance(0.5) {
                 context.kill(&Target::Zone(zone), KillKind::Reboot);
                 return;
             }
             let all = random.chance(0.5);
-            let servers = context.cluster.servers().iter().copied();
+            let servers = saboteur.servers().iter().copied();
             let mut processes: Vec<_> = servers
-                .filter(|process| kernel.process(*process).zone == zone)
+                .filter(|process| saboteur.describe(*process).zone == zone)
                 .collect();
             random.shuffle(&mut processes);
             processes.truncate(if all { processes.len() } else { 1 });

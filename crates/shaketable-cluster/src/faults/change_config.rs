@@ -63,14 +63,14 @@ impl ChangeConfig {
                     let mut configuration = Configuration::read(&metadata);
                     let known = configuration.configure(&self.config_mode);
                     known.expect("checked when the options were read");
-                    for mutation in context.cluster.fitting(configuration).write() {
+                    for mutation in context.saboteur.fitting(configuration).write() {
                         transaction.set(mutation.param1, mutation.param2);
                     }
                     Ok(())
                 })
                 .await;
             if changed.is_ok() {
-                context.cluster.trigger_recovery();
+                context.saboteur.trigger_recovery();
             }
         }
         if !self.coordinators.is_empty() {
@@ -79,7 +79,7 @@ impl ChangeConfig {
                 if change > 0 {
                     context.sleep(COORDINATOR_PAUSE).await;
                 }
-                context.cluster.trigger_recovery();
+                context.saboteur.trigger_recovery();
             }
         }
     }

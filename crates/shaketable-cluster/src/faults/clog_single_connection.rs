@@ -27,22 +27,21 @@ impl ClogSingleConnection {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        let (kernel, random) = (context.kernel(), &context.random);
+        let (saboteur, random) = (&context.saboteur, &context.random);
         context
             .sleep(random.range(self.min_delay, self.max_delay.max(self.min_delay)))
             .await;
-        let mut addresses: Vec<_> = context
-            .cluster
+        let mut addresses: Vec<_> = saboteur
             .servers()
             .iter()
-            .map(|process| kernel.process(*process).address.ip)
+            .map(|process| saboteur.ip(*process))
             .collect();
         addresses.sort();
         addresses.dedup();
         random.shuffle(&mut addresses);
         if let [one, other, ..] = addresses[..] {
-            kernel.clog_pair(one, other, self.clog_duration);
-            kernel.clog_pair(other, one, self.clog_duration);
+            saboteur.clog_pair(one, other, self.clog_duration);
+            saboteur.clog_pair(other, one, self.clog_duration);
         }
     }
 }

@@ -24,38 +24,31 @@ impl ClogTlog {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        let (kernel, random) = (context.kernel(), &context.random);
+        let (here, saboteur) = (context.here(), &context.saboteur);
         context.sleep(BEGIN).await;
-        let logs: Vec<_> = context
-            .cluster
-            .roles()
-            .into_iter()
-            .filter(|(role, _)| *role == "tlog")
-            .collect();
+        let logs = saboteur.playing("tlog");
         // Clogging a log next to the controller or a coordinator would cut these off as well.
-        let Some(before) = context.cluster.epoch() else {
+        let Some(before) = saboteur.epoch() else {
             return;
         };
         let apart = |ip| {
-            let others = context.cluster.coordinators_and_controller();
-            others
-                .into_iter()
-                .all(|process| kernel.process(process).address.ip != ip)
+            let others = saboteur.coordinators_and_controller();
+            others.into_iter().all(|process| saboteur.ip(process) != ip)
         };
         let ips: Vec<_> = logs
             .into_iter()
-            .map(|(_, process)| kernel.process(process).address.ip)
+            .map(|process| saboteur.ip(process))
             .filter(|ip| apart(*ip))
             .collect();
         if ips.is_empty() {
             return;
         }
-        let ip = *random.pick(&ips);
-        kernel.clog_interface(ip, ClogMode::All, LONGEST);
-        let end = kernel.now().after(self.test_duration.min(LONGEST));
-        while kernel.now() < end && context.cluster.epoch().is_none_or(|epoch| epoch == before) {
+        let ip = *context.random.pick(&ips);
+        saboteur.clog_interface(ip, ClogMode::All, LONGEST);
+        let end = here.now().after(self.test_duration.min(LONGEST));
+        while here.now() < end && saboteur.epoch().is_none_or(|epoch| epoch == before) {
             context.sleep(1.0).await;
         }
-        kernel.unclog_interface(ip);
+        saboteur.unclog_interface(ip);
     }
 }

@@ -47,21 +47,21 @@ impl DiskFailureInjection {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        let kernel = context.kernel();
+        let here = context.here();
         context.sleep(self.start_delay).await;
-        let end = kernel.now().after(self.test_duration);
+        let end = here.now().after(self.test_duration);
         if self.throttle_disk {
             let random = &context.random;
-            let mut servers = context.cluster.servers().to_vec();
+            let mut servers = context.saboteur.servers().to_vec();
             random.shuffle(&mut servers);
             servers.truncate(self.workers_to_throttle);
-            let until = kernel.now().after(self.throttle_period).min(end);
-            while kernel.now() < until {
+            let until = here.now().after(self.throttle_period).min(end);
+            while here.now() < until {
                 for process in &servers {
-                    let stall = self.stall_period.min(until.since(kernel.now()));
+                    let stall = self.stall_period.min(until.since(here.now()));
                     // A log whose disk stalls for long stops everything: stalls are mostly short.
                     context
-                        .cluster
+                        .saboteur
                         .stall_disk(*process, stall * random.uniform().powi(4));
                 }
                 if self.stall_interval <= 0.0 {
@@ -70,6 +70,6 @@ impl DiskFailureInjection {
                 context.sleep(self.stall_interval).await;
             }
         }
-        kernel.sleep_until(end).await;
+        here.sleep_until(end).await;
     }
 }

@@ -38,17 +38,18 @@ pub use together::start_together;
 pub use trigger_recovery_loop::TriggerRecoveryLoop;
 
 use crate::client::{Database, Transaction};
-use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::kill::Target;
-use shaketable_kernel::{Kernel, KillKind, Stream, Time};
+use crate::process::Process;
+use crate::saboteur::Saboteur;
+use shaketable_kernel::{KillKind, Stream, Time};
 
 /// What a fault workload works with.
 #[derive(Clone)]
 pub struct Context {
-    /// The cluster it breaks.
-    pub cluster: Cluster,
-    /// A database handle of client 0.
+    /// Its power over the cluster.
+    pub saboteur: Saboteur,
+    /// A database handle of client 0, on whose process the workload runs.
     pub database: Database,
     /// Its random draws. Give each instance its own stream.
     pub random: Stream,
@@ -115,23 +116,24 @@ impl FaultWorkload {
 }
 
 impl Context {
-    fn kernel(&self) -> &Kernel {
-        self.cluster.kernel()
+    /// The process of the workload.
+    fn here(&self) -> &Process {
+        self.database.process()
     }
 
     fn kill(&self, target: &Target, kind: KillKind) {
-        self.cluster.kill_drawing(target, kind, &self.random);
+        self.saboteur.kill(target, kind, &self.random);
     }
 
     async fn sleep(&self, seconds: f64) {
-        self.kernel().sleep(seconds).await;
+        self.here().sleep(seconds).await;
     }
 
     /// Waits for the next of a series of events on an absolute schedule, `mean` seconds apart on
     /// average.
     async fn poisson(&self, last: &mut Time, mean: f64) {
         *last = last.after(mean * -self.random.uniform().max(1e-12).ln());
-        self.kernel().sleep_until(*last).await;
+        self.here().sleep_until(*last).await;
     }
 
     /// Runs a transaction on system keys until it commits.

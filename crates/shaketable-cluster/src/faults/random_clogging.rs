@@ -34,32 +34,32 @@ impl RandomClogging {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        let kernel = context.kernel();
-        let end = kernel.now().after(MAX_RUN_DURATION);
+        let here = context.here();
+        let end = here.now().after(MAX_RUN_DURATION);
         let duration = self.test_duration.min(MAX_RUN_DURATION);
         if !self.iterate {
-            let _ = kernel.timeout(duration, self.clog(context, duration)).await;
+            let _ = here.timeout(duration, self.clog(context, duration)).await;
             return;
         }
         let mut pause = 10.0;
-        while kernel.now() < end {
-            let left = end.since(kernel.now()).min(duration);
-            let _ = kernel.timeout(left, self.clog(context, left)).await;
+        while here.now() < end {
+            let left = end.since(here.now()).min(duration);
+            let _ = here.timeout(left, self.clog(context, left)).await;
             context.sleep(pause).await;
             pause *= 1.5;
         }
     }
 
     async fn clog(&self, context: &Context, duration: f64) {
-        let kernel = context.kernel();
+        let (here, saboteur) = (context.here(), &context.saboteur);
         let random = &context.random;
-        let end = kernel.now().after(duration);
-        let mut last = kernel.now();
+        let end = here.now().after(duration);
+        let mut last = here.now();
         loop {
             context
                 .poisson(&mut last, self.scale / self.clogginess)
                 .await;
-            let addresses = addresses(context);
+            let addresses = saboteur.all_ips();
             let length = self.scale * 10.0 * (-10.0 * random.uniform()).exp();
             if self.swizzle {
                 self.swizzle(context, &addresses, length);
@@ -70,18 +70,17 @@ impl RandomClogging {
                 draw if draw < 0.6 => ClogMode::Receive,
                 _ => ClogMode::All,
             };
-            let length = length.min(end.since(kernel.now()));
-            kernel.clog_interface(*random.pick(&addresses), mode, length);
+            let length = length.min(end.since(here.now()));
+            saboteur.clog_interface(*random.pick(&addresses), mode, length);
             let pair = self.scale * 20.0 * (-10.0 * random.uniform()).exp();
-            kernel.clog_pair(*random.pick(&addresses), *random.pick(&addresses), pair);
+            saboteur.clog_pair(*random.pick(&addresses), *random.pick(&addresses), pair);
         }
     }
 
     fn swizzle(&self, context: &Context, addresses: &[IpAddr], length: f64) {
-        let kernel = context.kernel();
-        let random = &context.random;
+        let (saboteur, random) = (&context.saboteur, &context.random);
         for _ in 0..10 {
-            kernel.clog_pair(*random.pick(addresses), *random.pick(addresses), length);
+            saboteur.clog_pair(*random.pick(addresses), *random.pick(addresses), length);
         }
         for address in addresses {
             if !random.chance(0.5) {
@@ -89,21 +88,10 @@ impl RandomClogging {
             }
             let from = random.uniform() * length / 2.0;
             let until = length / 2.0 + random.uniform() * length / 2.0;
-            let address = *address;
-            kernel.call_at(kernel.now().after(from), move |kernel| {
-                kernel.clog_interface(address, ClogMode::All, until - from);
+            let (saboteur, address) = (saboteur.clone(), *address);
+            context.here().call_after(from, move || {
+                saboteur.clog_interface(address, ClogMode::All, until - from);
             });
         }
     }
-}
-
-/// The address of every process, testers included. An address with many processes is picked more
-/// often.
-fn addresses(context: &Context) -> Vec<IpAddr> {
-    let kernel = context.kernel();
-    kernel
-        .processes()
-        .into_iter()
-        .map(|process| kernel.process(process).address.ip)
-        .collect()
 }

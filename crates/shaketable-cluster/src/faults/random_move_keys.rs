@@ -26,9 +26,9 @@ impl RandomMoveKeys {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        let (kernel, random) = (context.kernel(), &context.random);
+        let (here, random) = (context.here(), &context.random);
         let moves = async {
-            let mut last = kernel.now();
+            let mut last = here.now();
             loop {
                 context.poisson(&mut last, self.mean_delay).await;
                 let width = random.uniform() * self.max_keyspace;
@@ -43,10 +43,10 @@ impl RandomMoveKeys {
                     end: key(begin + width),
                 };
                 if range.begin < range.end {
-                    context.cluster.move_keys(range).await;
+                    context.saboteur.move_keys(range).await;
                 }
             }
         };
-        let _ = kernel.timeout(self.test_duration, moves).await;
+        let _ = here.timeout(self.test_duration, moves).await;
     }
 }

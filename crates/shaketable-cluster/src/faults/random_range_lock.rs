@@ -27,15 +27,14 @@ impl RandomRangeLock {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        if !context.cluster.knobs().enable_read_lock_on_range {
+        if !context.saboteur.knobs().enable_read_lock_on_range {
             return;
         }
-        let kernel = context.kernel();
-        let process = context.database.0.process;
+        let here = context.here();
         let actors: Vec<_> = (0..ACTORS)
             .map(|_| {
                 let (workload, context) = (self.clone(), context.clone());
-                kernel.spawn(process, Priority::DefaultEndpoint, async move {
+                here.spawn(Priority::DefaultEndpoint, async move {
                     workload.lock_once(&context).await;
                 })
             })
@@ -61,7 +60,7 @@ impl RandomRangeLock {
         let row = |key: &Bytes| -> Bytes { [RANGE_LOCK_PREFIX, key].concat().into() };
         let (begin, end) = (row(&begin), row(&end));
         context.sleep(random.uniform() * self.max_start_delay).await;
-        if begin == end || !context.cluster.faults_enabled() {
+        if begin == end || !context.saboteur.faults_enabled() {
             return;
         }
         let locked = context

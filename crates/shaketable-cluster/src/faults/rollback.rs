@@ -32,9 +32,9 @@ impl Rollback {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        let kernel = context.kernel();
+        let here = context.here();
         let attacks = async {
-            let mut last = kernel.now();
+            let mut last = here.now();
             if !self.multiple {
                 let latest = (self.test_duration - 13.0 * self.clog_duration).max(0.0);
                 context.sleep(context.random.uniform() * latest).await;
@@ -45,36 +45,28 @@ impl Rollback {
                 self.attack(context).await;
             }
         };
-        let _ = kernel.timeout(self.test_duration, attacks).await;
+        let _ = here.timeout(self.test_duration, attacks).await;
     }
 
     async fn attack(&self, context: &Context) {
-        let (kernel, random) = (context.kernel(), &context.random);
-        let roles = context.cluster.roles();
-        let playing = |role: &str| -> Vec<_> {
-            roles
-                .iter()
-                .filter(|(name, _)| *name == role)
-                .map(|(_, process)| *process)
-                .collect()
-        };
-        let (proxies, logs) = (playing("commitproxy"), playing("tlog"));
+        let (saboteur, random) = (&context.saboteur, &context.random);
+        let (proxies, logs) = (saboteur.playing("commitproxy"), saboteur.playing("tlog"));
         if proxies.is_empty() || logs.len() < 2 {
             return; // in the middle of a recovery, or nothing to tell apart
         }
         let (proxy, chosen) = (*random.pick(&proxies), *random.pick(&logs));
-        let ip = |process| kernel.process(process).address.ip;
+        let ip = |process| saboteur.ip(process);
         for log in logs {
             if log != chosen && ip(log) != ip(proxy) {
-                kernel.clog_pair(ip(proxy), ip(log), self.clog_duration);
+                saboteur.clog_pair(ip(proxy), ip(log), self.clog_duration);
             }
         }
         context.sleep(self.clog_duration / 3.0).await;
         if self.enable_failures {
             context.kill(&Target::Process(proxy), KillKind::RebootProcess);
         } else {
-            kernel.clog_interface(ip(proxy), ClogMode::All, self.clog_duration);
-            kernel.clog_interface(ip(chosen), ClogMode::All, self.clog_duration);
+            saboteur.clog_interface(ip(proxy), ClogMode::All, self.clog_duration);
+            saboteur.clog_interface(ip(chosen), ClogMode::All, self.clog_duration);
         }
     }
 }

@@ -42,25 +42,20 @@ impl TargetedKill {
     }
 
     pub(super) async fn start(&self, context: &Context) {
-        let (kernel, random) = (context.kernel(), &context.random);
+        let saboteur = &context.saboteur;
         context.sleep(self.kill_at).await;
         let role = role_name(&self.machine_to_kill).expect("checked when the options were read");
-        let mut playing: Vec<_> = context
-            .cluster
-            .roles()
-            .into_iter()
-            .filter(|(name, _)| *name == role)
-            .collect();
-        random.shuffle(&mut playing);
+        let mut playing = saboteur.playing(role);
+        context.random.shuffle(&mut playing);
         let count = if role == "storage" {
             self.num_kill_storages
         } else {
             1
         };
-        for (_, process) in playing.into_iter().take(count) {
+        for process in playing.into_iter().take(count) {
             let (target, kind) = match (self.kill_whole_machine, self.reboot) {
                 (true, reboot) => {
-                    let zone = Target::Zone(kernel.process(process).zone.clone());
+                    let zone = Target::Zone(saboteur.describe(process).zone.clone());
                     (
                         zone,
                         if reboot {

@@ -32,11 +32,11 @@ impl TriggerRecoveryLoop {
         context.sleep(self.start_time).await;
         for _ in 0..self.num_recoveries {
             if context.random.chance(self.kill_all_proportion) {
-                for process in context.cluster.servers() {
+                for process in context.saboteur.servers() {
                     context.kill(&Target::Process(*process), KillKind::RebootProcess);
                 }
             } else {
-                context.cluster.trigger_recovery();
+                context.saboteur.trigger_recovery();
             }
             context.sleep(self.delay_between_recoveries).await;
             // As in FoundationDB, the next one waits until the database answers again.

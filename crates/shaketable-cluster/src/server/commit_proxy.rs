@@ -187,8 +187,7 @@ impl CommitProxy {
         let env = self.role.env();
         let lost = env.stresses(site, chance);
         if lost {
-            env.kernel()
-                .close_connection(self.role.process(), reply.from());
+            env.process().close_connection(reply.from());
         }
         lost
     }
@@ -200,7 +199,7 @@ impl CommitProxy {
 
     fn locations(&self, request: &GetKeyLocations) -> Vec<ShardLocation> {
         let knobs = self.role.env().knobs();
-        let idle = self.role.env().kernel().now().since(self.last_batch.get());
+        let idle = self.role.env().process().now().since(self.last_batch.get());
         if !self.role.env().is_instant() && idle > knobs.empty_batch_interval() {
             // Shard changes made by other proxies arrive with a batch; an idle proxy would never
             // learn of them.
@@ -237,12 +236,12 @@ impl CommitProxy {
                 self.arrived.notified().await;
             }
             if env.is_instant() {
-                env.kernel().yield_now().await;
+                env.process().yield_now().await;
             } else {
-                let idle = env.kernel().now().since(self.last_batch.get());
+                let idle = env.process().now().since(self.last_batch.get());
                 let wait = (self.interval.get() - idle)
                     .max(knobs.commit_transaction_batch_interval_from_idle);
-                env.kernel().sleep(wait).await;
+                env.process().sleep(wait).await;
             }
             self.send_batch();
         }
@@ -255,7 +254,7 @@ impl CommitProxy {
         }
         let number = self.batches.get();
         self.batches.set(number + 1);
-        self.last_batch.set(self.role.env().kernel().now());
+        self.last_batch.set(self.role.env().process().now());
         let proxy = self.clone();
         self.role.spawn(async move {
             if proxy.commit_batch(number, batch).await.is_err() {
@@ -266,7 +265,7 @@ impl CommitProxy {
 
     async fn commit_batch(&self, number: u64, batch: Batch) -> Result<(), Disconnected> {
         let env = self.role.env();
-        let started = env.kernel().now();
+        let started = env.process().now();
         let process = self.role.process();
 
         self.version_turn.wait_for(|turn| *turn == number).await;
@@ -371,7 +370,7 @@ impl CommitProxy {
                 }));
             }
         }
-        self.learn_interval(env.kernel().now().since(started));
+        self.learn_interval(env.process().now().since(started));
         Ok(())
     }
 
@@ -520,7 +519,7 @@ impl CommitProxy {
             outcomes.push(outcome);
         }
         for (high, ids) in ids {
-            let seconds = self.role.env().kernel().now().as_secs() as i64;
+            let seconds = self.role.env().process().now().as_secs() as i64;
             let mutation = Mutation {
                 kind: MutationKind::SetValue,
                 param1: idempotency::key(version, high),

@@ -1,12 +1,11 @@
 //! What a cluster is built from: its processes, its numbers, and how hostile it is.
 //!
 //! A configuration is complete before anything runs: everything a seed decides about the shape of a
-//! cluster is drawn here.
+//! cluster is drawn by then.
 
 use crate::history::History;
 use crate::knobs::Knobs;
-use crate::server::layout::{Layout, LayoutOptions};
-use shaketable_kernel::Kernel;
+use crate::server::layout::Layout;
 
 /// The description of a cluster to build.
 #[derive(Clone, Debug)]
@@ -39,30 +38,6 @@ impl ClusterConfig {
         }
     }
 
-    /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the
-    /// knobs are drawn too. Fails with the unknown word if a `configure` command has one.
-    pub fn simulation(
-        kernel: &Kernel,
-        options: &LayoutOptions,
-        buggify: bool,
-    ) -> Result<ClusterConfig, String> {
-        let layout = Layout::draw(&kernel.stream("layout"), options, buggify)?;
-        let mut knobs = Knobs::default();
-        if buggify {
-            knobs.buggify(&kernel.stream("knobs"));
-        }
-        Ok(ClusterConfig {
-            layout,
-            knobs,
-            instant: false,
-            buggify,
-            stress: false,
-            history: None,
-        })
-    }
-}
-
-impl ClusterConfig {
     /// The same, but worse than production: outcomes that clients rarely see even under faults
     /// happen all the time while faults are on. Everything stays legal.
     pub fn under_stress(mut self) -> ClusterConfig {

@@ -5,6 +5,8 @@
 //! itself: a new controller reads what it needs from the coordinators and the logs.
 
 use crate::knobs::Knobs;
+use crate::process::Process;
+use crate::process::exceptions::Announced;
 use crate::proto::{ClientDbInfo, OpenDatabase};
 use crate::server::coordinator::{Coordinators, CoreState, Outvoted};
 use crate::server::distribution::{BeginDistribution, DataDistributor};
@@ -13,10 +15,9 @@ use crate::server::layout::Layout;
 use crate::server::messages::{GetServerDbInfo, ServerDbInfo, UpdateStorages};
 use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
-use crate::server::worker::{Leader, LeaderVar};
+use crate::server::worker::Leader;
 use shaketable_kernel::{
-    AsyncVar, Disconnected, Endpoint, Event, First, Notify, Priority, ProcessId, Reply, Time,
-    first_of,
+    Disconnected, Endpoint, Event, First, Notify, Priority, ProcessId, Reply, Time, first_of,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -31,7 +32,7 @@ const RETRY_DELAY: f64 = 0.5;
 /// What a controller is given when it begins.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// What all servers share.
+    /// Its process, and the instruments of the run.
     pub env: Env,
     /// What the cluster was laid out as.
     pub layout: Rc<Layout>,
@@ -40,11 +41,9 @@ pub struct Surroundings {
     /// The coordinators, which remember the generation.
     pub coordinators: Coordinators,
     /// Where servers find the controller.
-    pub leader: LeaderVar,
+    pub leader: Announced<Leader>,
     /// Where clients find it.
-    pub client_leader: AsyncVar<Option<Endpoint<OpenDatabase>>>,
-    /// The controller itself, for fault injection.
-    pub controller: Rc<RefCell<WeakController>>,
+    pub client_leader: Announced<Endpoint<OpenDatabase>>,
     /// How a controller gets its data distributor.
     pub begin_distribution: BeginDistribution,
 }
@@ -71,8 +70,8 @@ struct Inner {
 }
 
 /// Starts the controller on a process and announces it to servers and clients.
-pub fn start(around: &Surroundings, process: ProcessId) {
-    let role = Role::new(&around.env, process, Priority::ClusterController);
+pub fn start(around: &Surroundings) {
+    let role = Role::new(&around.env, Priority::ClusterController);
     let controller = Controller(Rc::new(Inner {
         role: role.clone(),
         around: around.clone(),
@@ -105,13 +104,13 @@ pub fn start(around: &Surroundings, process: ProcessId) {
             .push((request.known_revision, reply));
         for_servers.answer();
     });
-    let incarnation = around.env.kernel().incarnation(process);
-    around.leader.replace(Some(Leader {
-        process,
-        incarnation,
+    let here = around.env.process();
+    around.leader.announce(Leader {
+        process: here.id(),
+        incarnation: here.incarnation(),
         server_info,
-    }));
-    around.client_leader.replace(Some(open_database));
+    });
+    around.client_leader.announce(open_database);
     let replaced = around.leader.on_change();
     let stopping = role.clone();
     role.spawn(async move {
@@ -125,7 +124,6 @@ pub fn start(around: &Surroundings, process: ProcessId) {
         let _distributor = distributor; // holds the controller, which must not hold it
         runner.run().await;
     });
-    around.controller.replace(controller.downgrade());
 }
 
 /// A controller that is not kept alive by this handle: its own tasks do that, and they end with its
@@ -141,7 +139,8 @@ impl WeakController {
 }
 
 impl Controller {
-    fn downgrade(&self) -> WeakController {
+    /// A handle that does not keep it alive.
+    pub fn downgrade(&self) -> WeakController {
         WeakController(Rc::downgrade(&self.0))
     }
 
@@ -201,7 +200,7 @@ impl Controller {
         self.0
             .around
             .coordinators
-            .write(process, generation.epoch, core.clone())
+            .write(generation.epoch, core.clone())
             .await?;
         if self
             .generation()
@@ -211,7 +210,7 @@ impl Controller {
         }
         self.0.core.replace(core);
         self.publish_servers(&generation);
-        let storages = self.0.core.borrow().interfaces(self.0.around.env.kernel());
+        let storages = self.0.core.borrow().interfaces(self.0.around.env.process());
         for proxy in &generation.commit_proxies {
             proxy
                 .update_storages
@@ -226,27 +225,25 @@ impl Controller {
     }
 
     async fn run(&self) {
-        let kernel = self.0.around.env.kernel().clone();
+        let here = self.0.around.env.process().clone();
         let mut ballot = 1;
         loop {
             self.record_recovery(0, "reading_coordinated_state");
-            let recovered =
-                recovery::recover(&self.0.around, self.0.role.process(), &mut ballot).await;
+            let recovered = recovery::recover(&self.0.around, &mut ballot).await;
             let Ok(generation) = recovered else {
-                kernel.sleep(RETRY_DELAY).await;
+                here.sleep(RETRY_DELAY).await;
                 continue;
             };
             let generation = Rc::new(generation);
             self.0.core.replace(generation.core.clone());
             self.publish(generation.clone());
             self.record_recovery(11, "accepting_commits");
-            let distribution = self.distributor().map(|distributor| {
-                let process = self.0.role.process();
-                kernel.spawn(process, Priority::DataDistribution, distributor.run())
-            });
+            let distribution = self
+                .distributor()
+                .map(|distributor| here.spawn(Priority::DataDistribution, distributor.run()));
             let triggered = self.0.recover.notified();
             if let First::Left(()) = first_of(self.any_failure(&generation), triggered).await {
-                kernel.sleep(FAILURE_REACTION).await;
+                here.sleep(FAILURE_REACTION).await;
             }
             drop(distribution);
             self.set_replicated(false);
@@ -256,13 +253,13 @@ impl Controller {
 
     /// Records how far a recovery has come, in FoundationDB's words.
     fn record_recovery(&self, code: u32, status: &'static str) {
-        let kernel = self.0.around.env.kernel();
-        kernel.record(|| Event::User {
+        let here = self.0.around.env.process();
+        here.record(|| Event::User {
             name: "MasterRecoveryState".into(),
             details: vec![
                 (
                     "Machine".into(),
-                    kernel.process(self.process()).address.to_string(),
+                    here.describe(here.id()).address.to_string(),
                 ),
                 ("StatusCode".into(), code.to_string()),
                 ("Status".into(), status.to_owned()),
@@ -285,7 +282,7 @@ impl Controller {
             epoch: generation.epoch,
             beginnings: core.beginnings.clone().into(),
             logs: generation.logs.clone(),
-            storages: core.interfaces(self.0.around.env.kernel()),
+            storages: core.interfaces(self.0.around.env.process()),
         })));
         drop(revision);
         self.broadcast();
@@ -294,13 +291,13 @@ impl Controller {
     /// Informs the servers of the newest generation. A real controller informs a few, which inform
     /// the others: servers behind a dead one learn of it only once that one has been given up.
     fn broadcast(&self) {
-        let kernel = self.0.around.env.kernel();
+        let here = self.0.around.env.process();
         let servers = &self.0.around.servers;
-        self.0.broadcast_at.set(kernel.now());
+        self.0.broadcast_at.set(here.now());
         let segment = servers.len().div_ceil(DBINFO_SEND_AMOUNT).max(1);
         let late: Vec<ProcessId> = servers
             .chunks(segment)
-            .filter(|segment| !kernel.is_alive(segment[0]))
+            .filter(|segment| !here.is_truly_alive(segment[0]))
             .flatten()
             .copied()
             .collect();
@@ -309,10 +306,11 @@ impl Controller {
         if anybody {
             let controller = self.downgrade();
             let delay = self.0.around.env.knobs().dbinfo_failed_delay;
-            kernel.call_at(kernel.now().after(delay), move |kernel| {
+            let clock = here.clone();
+            here.call_after(delay, move || {
                 let controller = controller.upgrade();
                 let newest = controller.filter(|controller| {
-                    let delayed = kernel.now().since(controller.0.broadcast_at.get());
+                    let delayed = clock.now().since(controller.0.broadcast_at.get());
                     delayed >= delay
                 });
                 if let Some(controller) = newest {
@@ -353,11 +351,10 @@ impl Controller {
             .failures
             .iter()
             .map(|endpoint| {
-                let (env, process) = (self.0.around.env.clone(), self.0.role.process());
+                let here = self.0.around.env.process().clone();
                 let (endpoint, failed) = (endpoint.clone(), failed.clone());
-                let kernel = env.kernel().clone();
-                kernel.spawn(process, Priority::FailureMonitor, async move {
-                    wait_for_failure(&env, process, &endpoint).await;
+                here.clone().spawn(Priority::FailureMonitor, async move {
+                    wait_for_failure(&here, &endpoint).await;
                     failed.notify_all();
                 })
             })
@@ -368,11 +365,10 @@ impl Controller {
 }
 
 /// Waits for the end of a role, or until its process has been silent for too long.
-async fn wait_for_failure(env: &Env, from: ProcessId, endpoint: &Endpoint<WaitFailure>) {
-    let kernel = env.kernel();
+async fn wait_for_failure(here: &Process, endpoint: &Endpoint<WaitFailure>) {
     loop {
-        let silent = kernel.on_failed(from, endpoint.process());
-        match first_of(endpoint.request_reliably(from, WaitFailure), silent).await {
+        let silent = here.on_failed(endpoint.process());
+        match first_of(endpoint.request_reliably(here.id(), WaitFailure), silent).await {
             First::Left(Ok(()) | Err(Disconnected::Refused)) | First::Right(()) => return,
             // The connection may have broken while the role lives: ask again, which fails if the
             // role has ended.

@@ -8,13 +8,14 @@
 //! majority may have relied on. It no longer takes part: the coordinators that were never wiped are
 //! a majority, see [`crate::kill`].
 
+use crate::process::Process;
 use crate::proto::{StorageInterface, Version};
 use crate::server::election::{HasLeaderFailed, opinion_endpoint};
 use crate::server::env::Env;
 use crate::server::messages::{Beginning, Tag};
 use crate::server::role::Role;
 use crate::server::storage;
-use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request, Time};
+use shaketable_kernel::{Endpoint, Priority, ProcessId, Request, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -48,9 +49,9 @@ pub struct CoreState {
 
 impl CoreState {
     /// The interfaces of the storage servers.
-    pub fn interfaces(&self, kernel: &Kernel) -> Rc<[StorageInterface]> {
+    pub fn interfaces(&self, here: &Process) -> Rc<[StorageInterface]> {
         let interface =
-            |(tag, process): &(Tag, ProcessId)| storage::interface(kernel, *process, *tag);
+            |(tag, process): &(Tag, ProcessId)| storage::interface(here, *process, *tag);
         self.storages.iter().map(interface).collect()
     }
 }
@@ -99,10 +100,10 @@ struct Register {
 }
 
 /// Starts the coordinator of a process: called at every boot.
-pub fn start(env: &Env, process: ProcessId) {
-    let role = Role::new(env, process, Priority::Coordination);
-    let disk = env.kernel().disk(process);
-    let is_new = env.kernel().incarnation(process) == FIRST_INCARNATION;
+pub fn start(env: &Env) {
+    let role = Role::new(env, Priority::Coordination);
+    let disk = env.process().disk();
+    let is_new = env.process().incarnation() == FIRST_INCARNATION;
     if !is_new && disk.get::<RefCell<Register>>(REGISTER).is_none() {
         return;
     }
@@ -134,7 +135,7 @@ pub fn start(env: &Env, process: ProcessId) {
 /// The coordinators, from the side of a cluster controller.
 #[derive(Clone)]
 pub struct Coordinators {
-    kernel: Kernel,
+    here: Process,
     /// All of them.
     pub processes: Rc<[ProcessId]>,
 }
@@ -144,10 +145,10 @@ pub struct Coordinators {
 pub struct Outvoted;
 
 impl Coordinators {
-    /// A register on these processes.
-    pub fn new(kernel: &Kernel, processes: Rc<[ProcessId]>) -> Coordinators {
+    /// A register on these processes, for what runs on `here`.
+    pub fn new(here: &Process, processes: Rc<[ProcessId]>) -> Coordinators {
         Coordinators {
-            kernel: kernel.clone(),
+            here: here.clone(),
             processes,
         }
     }
@@ -158,31 +159,27 @@ impl Coordinators {
 
     /// Takes as long as a freshly booted process needs to learn from a coordinator which process
     /// leads.
-    pub async fn find_leader(&self, process: ProcessId) {
+    pub async fn find_leader(&self) {
         for coordinator in self.processes.iter().cycle() {
-            let endpoint = opinion_endpoint(&self.kernel, *coordinator);
-            match endpoint.request(process, HasLeaderFailed).await {
+            let endpoint = opinion_endpoint(&self.here, *coordinator);
+            match endpoint.request(self.here.id(), HasLeaderFailed).await {
                 Ok(_) => return,
-                Err(_) => self.kernel.sleep(ASK_AGAIN).await,
+                Err(_) => self.here.sleep(ASK_AGAIN).await,
             }
         }
     }
 
     /// Takes the right to write; returns the ballot and the newest state.
-    pub async fn read(
-        &self,
-        from: ProcessId,
-        at_least: u64,
-    ) -> Result<(u64, Option<Rc<CoreState>>), Outvoted> {
+    pub async fn read(&self, at_least: u64) -> Result<(u64, Option<Rc<CoreState>>), Outvoted> {
         let mut ballot = at_least;
         loop {
             let endpoint = |process| -> Endpoint<ReadState> {
-                self.kernel.well_known_endpoint(process, "coordinator read")
+                self.here.well_known_endpoint(process, "coordinator read")
             };
             let requests: Vec<_> = self
                 .processes
                 .iter()
-                .map(|process| endpoint(*process).request(from, ReadState { ballot }))
+                .map(|process| endpoint(*process).request(self.here.id(), ReadState { ballot }))
                 .collect();
             let mut replies = Vec::new();
             for request in requests {
@@ -202,22 +199,16 @@ impl Coordinators {
     }
 
     /// Writes the state with a ballot that [`Coordinators::read`] returned.
-    pub async fn write(
-        &self,
-        from: ProcessId,
-        ballot: u64,
-        state: Rc<CoreState>,
-    ) -> Result<(), Outvoted> {
+    pub async fn write(&self, ballot: u64, state: Rc<CoreState>) -> Result<(), Outvoted> {
         let endpoint = |process| -> Endpoint<WriteState> {
-            self.kernel
-                .well_known_endpoint(process, "coordinator write")
+            self.here.well_known_endpoint(process, "coordinator write")
         };
         let requests: Vec<_> = self
             .processes
             .iter()
             .map(|process| {
                 endpoint(*process).request(
-                    from,
+                    self.here.id(),
                     WriteState {
                         ballot,
                         state: state.clone(),
@@ -241,12 +232,14 @@ impl Coordinators {
 mod tests {
     use super::*;
     use crate::cluster::ClusterConfig;
-    use shaketable_kernel::{Address, KillKind, ProcessSpec};
+    use crate::server::env::Instruments;
+    use shaketable_kernel::{Address, Kernel, KillKind, ProcessSpec};
 
     #[test]
     fn a_coordinator_that_comes_back_without_its_disk_has_no_vote() {
         let kernel = Kernel::simulation(1);
-        let env = Env::new(&kernel, &ClusterConfig::single_process(false));
+        let config = ClusterConfig::single_process(false);
+        let instruments = Instruments::new(&config, kernel.stream("grv rejection"));
         let process = |number: u8| {
             kernel.add_process(ProcessSpec {
                 address: Address::v4(1, 1, 1, number, 1),
@@ -256,26 +249,29 @@ mod tests {
         let processes: Rc<[ProcessId]> = (1..=3).map(process).collect();
         let writer = process(9);
         for process in processes.iter() {
-            let env = env.clone();
-            kernel.set_boot(*process, Rc::new(move |_, process| start(&env, process)));
+            let instruments = instruments.clone();
+            let boot = move |kernel: &Kernel, process| {
+                start(&Env::new(Process::new(kernel, process), &instruments));
+            };
+            kernel.set_boot(*process, Rc::new(boot));
             kernel.boot(*process);
         }
-        let coordinators = Coordinators::new(&kernel, processes.clone());
+        let coordinators = Coordinators::new(&Process::new(&kernel, writer), processes.clone());
         let run = |future| kernel.block_on(future).unwrap();
-        let (ballot, state) = run(Box::pin(coordinators.read(writer, 1))).unwrap();
+        let (ballot, state) = run(Box::pin(coordinators.read(1))).unwrap();
         assert!(state.is_none());
 
         // One of three is down when the state is written, and one loses it.
         kernel.reboot(processes[1], KillKind::RebootProcess, 5.0);
-        let write = coordinators.write(writer, ballot, Rc::new(CoreState::default()));
+        let write = coordinators.write(ballot, Rc::new(CoreState::default()));
         kernel.block_on(write).unwrap().unwrap();
         kernel.reboot(processes[2], KillKind::RebootAndDelete, 5.0);
         kernel.reboot(processes[0], KillKind::RebootProcess, 20.0);
         kernel.block_on(kernel.sleep(10.0)).unwrap();
-        let forgotten = run(Box::pin(coordinators.read(writer, ballot + 1)));
+        let forgotten = run(Box::pin(coordinators.read(ballot + 1)));
         assert!(forgotten.is_err(), "those who have forgotten were asked");
         kernel.block_on(kernel.sleep(30.0)).unwrap();
-        let (_, state) = run(Box::pin(coordinators.read(writer, ballot + 1))).unwrap();
+        let (_, state) = run(Box::pin(coordinators.read(ballot + 1))).unwrap();
         assert!(state.is_some());
     }
 }

@@ -13,7 +13,6 @@
 
 use crate::proto::Version;
 use crate::server::env::Env;
-use shaketable_kernel::ProcessId;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -58,12 +57,12 @@ pub enum Pushed {
 
 impl DiskQueue {
     /// The queue of a process.
-    pub fn of(env: &Env, process: ProcessId) -> Rc<RefCell<DiskQueue>> {
-        let disk = env.kernel().disk(process);
+    pub fn of(env: &Env) -> Rc<RefCell<DiskQueue>> {
+        let disk = env.process().disk();
         disk.open("disk queue", || {
             let mut queue = DiskQueue::new(EXTENSION);
             if env.buggify("disk queue grows by little") {
-                let part = env.kernel().stream("disk queue").uniform();
+                let part = env.process().stream("disk queue").uniform();
                 queue.extension = (10_240_f64.powf(part)) as u64;
             }
             if !env.faults_enabled() {
@@ -109,7 +108,7 @@ impl DiskQueue {
         if longest == 0.0 || !env.faults_enabled() {
             return 0.0;
         }
-        longest * env.kernel().stream("disk queue").uniform()
+        longest * env.process().stream("disk queue").uniform()
     }
 
     fn push_pages(&mut self, version: Version, pages: u64) -> Pushed {

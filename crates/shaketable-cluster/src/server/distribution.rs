@@ -27,8 +27,8 @@ pub type BeginDistribution = Rc<dyn Fn(&Controller) -> Rc<dyn DataDistributor>>;
 
 /// The first batch of a new database: its configuration, its storage servers, its shards.
 pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) -> LogBatch {
-    let kernel = env.kernel();
-    let stream = kernel.stream("layout");
+    let here = env.process();
+    let stream = here.stream("layout");
     let mut mutations = layout.configuration.write();
     let set = |key: Key, value: Value| Mutation {
         kind: MutationKind::SetValue,
@@ -36,7 +36,7 @@ pub fn first_batch(env: &Env, layout: &Layout, storages: &[(Tag, ProcessId)]) ->
         param2: value,
     };
     for (tag, process) in storages {
-        let address = kernel.process(*process).address.to_string();
+        let address = here.describe(*process).address.to_string();
         mutations.push(set(server_list_key(*tag), address.into()));
     }
     for (key, value) in layout.first_rows {
@@ -72,7 +72,7 @@ fn spread(env: &Env, layout: &Layout, servers: &[(Tag, ProcessId)]) -> Vec<Tag> 
     let mut zones: Vec<String> = Vec::new();
     let mut datacenters: Vec<String> = Vec::new();
     for (tag, process) in servers {
-        let spec = env.kernel().process(*process);
+        let spec = env.process().describe(*process);
         let (zone, datacenter) = (spec.zone.clone(), spec.datacenter.clone());
         let beside = datacenters.iter().filter(|one| **one == datacenter).count();
         let full = !layout.regions.is_empty() && beside >= in_region;

@@ -5,11 +5,12 @@
 //! later one leads and the other steps down. That is harmless: what a controller does counts only
 //! if the coordinators' register agrees.
 
+use crate::process::Process;
 use crate::server::controller::Surroundings;
 use crate::server::layout::Fitness;
 use crate::server::role::Role;
 use crate::server::worker::Lead;
-use shaketable_kernel::{Endpoint, Kernel, Priority, ProcessId, Request, first_of};
+use shaketable_kernel::{Endpoint, Priority, ProcessId, Request, first_of};
 use std::rc::Rc;
 
 /// The shortest and longest time a coordinator waits before it acts, in seconds.
@@ -25,62 +26,62 @@ impl Request for HasLeaderFailed {
 }
 
 /// The endpoint at which a coordinator answers that.
-pub fn opinion_endpoint(kernel: &Kernel, coordinator: ProcessId) -> Endpoint<HasLeaderFailed> {
-    kernel.well_known_endpoint(coordinator, "coordinator opinion")
+pub fn opinion_endpoint(here: &Process, coordinator: ProcessId) -> Endpoint<HasLeaderFailed> {
+    here.well_known_endpoint(coordinator, "coordinator opinion")
 }
 
 /// Starts a coordinator's part in elections: called at every boot.
-pub fn start(around: &Surroundings, process: ProcessId) {
-    let role = Role::new(&around.env, process, Priority::Coordination);
+pub fn start(around: &Surroundings) {
+    let role = Role::new(&around.env, Priority::Coordination);
     let asked = around.clone();
     role.serve_well_known("coordinator opinion", move |HasLeaderFailed, reply| {
-        reply.send(asked.has_leader_failed(process));
+        reply.send(asked.has_leader_failed());
     });
-    role.spawn(watch_leader(Rc::new(around.clone()), process));
+    role.spawn(watch_leader(Rc::new(around.clone())));
 }
 
 impl Surroundings {
-    /// Whether, as far as a process knows, there is no leader.
-    fn has_leader_failed(&self, observer: ProcessId) -> bool {
-        let kernel = self.env.kernel();
+    /// Whether, as far as this process knows, there is no leader.
+    fn has_leader_failed(&self) -> bool {
+        let here = self.env.process();
         match self.leader.get() {
             None => true,
             Some(leader) => {
-                kernel.is_failed(observer, leader.process)
-                    || kernel.incarnation(leader.process) != leader.incarnation
+                here.is_failed(leader.process)
+                    || here.has_died_since(leader.process, leader.incarnation)
             }
         }
     }
 }
 
-async fn watch_leader(around: Rc<Surroundings>, process: ProcessId) {
-    let kernel = around.env.kernel().clone();
-    let stream = kernel.stream("election");
+async fn watch_leader(around: Rc<Surroundings>) {
+    let here = around.env.process().clone();
+    let stream = here.stream("election");
     loop {
         let changed = around.leader.on_change();
         if let Some(leader) = around.leader.get()
-            && !around.has_leader_failed(process)
+            && !around.has_leader_failed()
         {
-            let failed = kernel.on_failed(process, leader.process);
+            let failed = here.on_failed(leader.process);
             let _ = first_of(failed, changed).await;
             continue;
         }
         if !around.env.is_instant() {
-            kernel.sleep(stream.range(CANDIDACY.0, CANDIDACY.1)).await;
+            here.sleep(stream.range(CANDIDACY.0, CANDIDACY.1)).await;
         }
-        if around.has_leader_failed(process) && !elect(&around, process).await {
-            kernel.sleep(RETRY).await;
+        if around.has_leader_failed() && !elect(&around).await {
+            here.sleep(RETRY).await;
         }
     }
 }
 
 /// Makes a process lead, if a majority of coordinators agrees that there is no leader.
-async fn elect(around: &Surroundings, process: ProcessId) -> bool {
-    let kernel = around.env.kernel();
+async fn elect(around: &Surroundings) -> bool {
+    let here = around.env.process();
     let coordinators = &around.coordinators.processes;
     let opinions: Vec<_> = coordinators
         .iter()
-        .map(|other| opinion_endpoint(kernel, *other).request(process, HasLeaderFailed))
+        .map(|other| opinion_endpoint(here, *other).request(here.id(), HasLeaderFailed))
         .collect();
     let mut votes = 0;
     for opinion in opinions {
@@ -93,12 +94,12 @@ async fn elect(around: &Surroundings, process: ProcessId) -> bool {
         .servers
         .iter()
         .copied()
-        .filter(|candidate| kernel.is_alive(*candidate) && !kernel.is_failed(process, *candidate))
+        .filter(|candidate| here.is_truly_alive(*candidate) && !here.is_failed(*candidate))
         .collect();
-    candidates.sort_by_key(|candidate| Fitness::Stateless.of(&kernel.process(*candidate).class));
+    candidates.sort_by_key(|candidate| Fitness::Stateless.of(&here.describe(*candidate).class));
     for candidate in candidates {
-        let lead: Endpoint<Lead> = kernel.well_known_endpoint(candidate, "worker lead");
-        if lead.request(process, Lead).await.is_ok() {
+        let lead: Endpoint<Lead> = here.well_known_endpoint(candidate, "worker lead");
+        if lead.request(here.id(), Lead).await.is_ok() {
             return true;
         }
     }

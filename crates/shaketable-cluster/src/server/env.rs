@@ -1,20 +1,22 @@
-//! What every server of a cluster is given: the kernel, the knobs of the run, buggify, and where to
-//! record what commits.
+//! What a server is given: its own process, and the instruments of the run.
+//!
+//! The instruments are the same for all servers of a cluster and no part of what it simulates: the
+//! knobs, buggify and stress, whether faults are on, and where to record what commits.
+//! FoundationDB's simulator keeps them in global variables. A server reads them and cannot learn
+//! from them what another server does.
 
 use crate::history::History;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
+use crate::process::Process;
+use crate::process::exceptions::Quiet;
 use crate::server::config::ClusterConfig;
-use shaketable_kernel::{Kernel, ProcessId, Stream, Time};
+use shaketable_kernel::{ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Shared by the servers of one cluster. Cheap to clone.
-#[derive(Clone)]
-pub struct Env(Rc<Inner>);
-
-struct Inner {
-    kernel: Kernel,
+/// The instruments of a run, shared by the servers of one cluster and by what injects faults.
+pub struct Instruments {
     knobs: LiveKnobs,
     /// Artificial waits are left out: for a database that is part of an ordinary program.
     instant: bool,
@@ -24,17 +26,9 @@ struct Inner {
     faults_enabled: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
-    /// The last time no commit batch was under way.
-    quiet: Cell<Quiet>,
+    quiet: Quiet,
     /// Until when each disk is stalled.
     stalls: RefCell<BTreeMap<ProcessId, Time>>,
-}
-
-/// From the end of the last commit batch until the next one began, if one has.
-#[derive(Clone, Copy)]
-struct Quiet {
-    from: Time,
-    until: Option<Time>,
 }
 
 struct Site {
@@ -42,98 +36,69 @@ struct Site {
     stream: Stream,
 }
 
-impl Env {
-    /// For the servers of a cluster with this configuration.
-    pub fn new(kernel: &Kernel, config: &ClusterConfig) -> Env {
-        Env(Rc::new(Inner {
-            kernel: kernel.clone(),
+impl Instruments {
+    /// For a cluster with this configuration. `rejections` decides which requests for a read
+    /// version are rejected.
+    pub fn new(config: &ClusterConfig, rejections: Stream) -> Rc<Instruments> {
+        Rc::new(Instruments {
             knobs: LiveKnobs::new(config.knobs.clone()),
             instant: config.instant,
             buggify: config.buggify,
             stress: config.stress,
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
-            rejections: kernel.stream("grv rejection"),
-            quiet: Cell::new(Quiet {
-                from: Time::ZERO,
-                until: Some(Time::ZERO),
-            }),
+            rejections,
+            quiet: Quiet::new(),
             stalls: RefCell::default(),
             history: config.history.clone(),
-        }))
-    }
-
-    /// The kernel.
-    pub fn kernel(&self) -> &Kernel {
-        &self.0.kernel
+        })
     }
 
     /// The current knobs.
     pub fn knobs(&self) -> Rc<Knobs> {
-        self.0.knobs.get()
+        self.knobs.get()
     }
 
     /// The knobs as they change over time.
     pub fn live_knobs(&self) -> &LiveKnobs {
-        &self.0.knobs
-    }
-
-    /// Where to record what commits, if a checker is attached.
-    pub fn history(&self) -> Option<&History> {
-        self.0.history.as_ref()
+        &self.knobs
     }
 
     /// Whether artificial waits are left out.
     pub fn is_instant(&self) -> bool {
-        self.0.instant
+        self.instant
     }
 
     /// Whether buggify strikes here and now. A site is active in a quarter of the runs, and an
     /// active site strikes a quarter of the times. Each site has its own random stream, so that a
     /// new site changes nothing about the others.
-    pub fn buggify(&self, site: &'static str) -> bool {
-        self.buggify_with_chance(site, BUGGIFY_CHANCE)
+    pub fn buggify(&self, here: &Process, site: &'static str) -> bool {
+        self.buggify_with_chance(here, site, BUGGIFY_CHANCE)
     }
 
-    /// The same, with other odds that an active site strikes.
-    pub fn buggify_with_chance(&self, site: &'static str, chance: f64) -> bool {
+    fn buggify_with_chance(&self, here: &Process, site: &'static str, chance: f64) -> bool {
         let stressed = self.is_stressed() && crate::stress::SITES.contains(&site);
-        if !self.0.buggify && !stressed {
+        if !self.buggify && !stressed {
             return false;
         }
-        let mut sites = self.0.sites.borrow_mut();
+        let mut sites = self.sites.borrow_mut();
         let site = sites.entry(site).or_insert_with(|| {
-            let stream = self.0.kernel.stream(&format!("buggify {site}"));
+            let stream = here.stream(&format!("buggify {site}"));
             Site {
                 active: stream.chance(BUGGIFY_CHANCE),
                 stream,
             }
         });
-        (site.active && self.0.buggify || stressed) && site.stream.chance(chance)
+        (site.active && self.buggify || stressed) && site.stream.chance(chance)
     }
 
-    /// Whether rare but legal outcomes are frequent.
-    pub fn is_stressed(&self) -> bool {
-        self.0.stress && self.faults_enabled()
-    }
-
-    /// Whether stress strikes here and now, with this chance.
-    pub fn stresses(&self, site: &'static str, chance: f64) -> bool {
-        self.is_stressed() && {
-            let stream = self.0.kernel.stream(&format!("stress {site}"));
-            stream.chance(chance)
-        }
-    }
-
-    /// The same, for something that lasts: returns for how many seconds, if it strikes.
-    pub fn stresses_for(&self, site: &'static str, (chance, longest): (f64, f64)) -> Option<f64> {
-        let length = || self.0.kernel.stream(&format!("stress {site}")).uniform();
-        self.stresses(site, chance).then(|| longest * length())
+    fn is_stressed(&self) -> bool {
+        self.stress && self.faults_enabled()
     }
 
     /// The active sites of this run, among those that were reached.
     pub fn active_sites(&self) -> Vec<&'static str> {
-        let sites = self.0.sites.borrow();
+        let sites = self.sites.borrow();
         sites
             .iter()
             .filter(|(_, site)| site.active)
@@ -143,73 +108,135 @@ impl Env {
 
     /// Whether faults are on; FoundationDB's `speedUpSimulation` is the opposite.
     pub fn faults_enabled(&self) -> bool {
-        self.0.faults_enabled.get()
+        self.faults_enabled.get()
     }
 
     /// Switches faults on or off.
     pub fn set_faults_enabled(&self, enabled: bool) {
-        self.0.faults_enabled.set(enabled);
+        self.faults_enabled.set(enabled);
     }
 
-    /// Returns how much of the time since `then` passed with no commit batch under way. While one
-    /// is under way, this time stands still.
+    /// Stalls the disk of a process until that moment.
+    pub fn stall_disk(&self, process: ProcessId, until: Time) {
+        self.stalls.borrow_mut().insert(process, until);
+    }
+}
+
+/// What a server on one process is given. Cheap to clone.
+#[derive(Clone)]
+pub struct Env {
+    process: Process,
+    instruments: Rc<Instruments>,
+}
+
+impl Env {
+    /// For a server on a process.
+    pub fn new(process: Process, instruments: &Rc<Instruments>) -> Env {
+        Env {
+            process,
+            instruments: instruments.clone(),
+        }
+    }
+
+    /// The process it runs on.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// The current knobs.
+    pub fn knobs(&self) -> Rc<Knobs> {
+        self.instruments.knobs()
+    }
+
+    /// Where to record what commits, if a checker is attached.
+    pub fn history(&self) -> Option<&History> {
+        self.instruments.history.as_ref()
+    }
+
+    /// Whether artificial waits are left out.
+    pub fn is_instant(&self) -> bool {
+        self.instruments.is_instant()
+    }
+
+    /// Whether buggify strikes here and now; see [`Instruments::buggify`].
+    pub fn buggify(&self, site: &'static str) -> bool {
+        self.instruments.buggify(&self.process, site)
+    }
+
+    /// The same, with other odds that an active site strikes.
+    pub fn buggify_with_chance(&self, site: &'static str, chance: f64) -> bool {
+        self.instruments
+            .buggify_with_chance(&self.process, site, chance)
+    }
+
+    /// Whether rare but legal outcomes are frequent.
+    pub fn is_stressed(&self) -> bool {
+        self.instruments.is_stressed()
+    }
+
+    /// Whether stress strikes here and now, with this chance.
+    pub fn stresses(&self, site: &'static str, chance: f64) -> bool {
+        self.is_stressed() && {
+            let stream = self.process.stream(&format!("stress {site}"));
+            stream.chance(chance)
+        }
+    }
+
+    /// The same, for something that lasts: returns for how many seconds, if it strikes.
+    pub fn stresses_for(&self, site: &'static str, (chance, longest): (f64, f64)) -> Option<f64> {
+        let length = || self.process.stream(&format!("stress {site}")).uniform();
+        self.stresses(site, chance).then(|| longest * length())
+    }
+
+    /// Whether faults are on; FoundationDB's `speedUpSimulation` is the opposite.
+    pub fn faults_enabled(&self) -> bool {
+        self.instruments.faults_enabled()
+    }
+
+    /// Returns how much of the time since `then` passed with no commit batch under way; see
+    /// [`Quiet`].
     pub fn quiet_seconds_since(&self, then: Time) -> f64 {
-        let Quiet { from, until } = self.0.quiet.get();
-        let until = until.unwrap_or_else(|| self.0.kernel.now());
-        until.since(from.max(then)).max(0.0)
+        self.instruments.quiet.seconds_since(then, &self.process)
     }
 
-    /// Called by the sequencer: records whether a commit batch is under way.
+    /// Called by the sequencer: records whether a commit batch is under way; see [`Quiet`].
     pub fn note_batches(&self, under_way: bool) {
-        let (now, quiet) = (self.0.kernel.now(), self.0.quiet.get());
-        self.0.quiet.set(if under_way {
-            Quiet {
-                from: quiet.from,
-                until: quiet.until.or(Some(now)),
-            }
-        } else {
-            Quiet {
-                from: now,
-                until: None,
-            }
-        });
+        self.instruments
+            .quiet
+            .note_batches(under_way, &self.process);
     }
 
-    /// Stalls the disk of a process for this many seconds.
-    pub fn stall_disk(&self, process: ProcessId, seconds: f64) {
-        let until = self.0.kernel.now().after(seconds);
-        self.0.stalls.borrow_mut().insert(process, until);
-    }
-
-    /// Takes as long as the disk of a process needs to write and to sync; the write takes `writing`
-    /// seconds.
-    pub async fn sync_disk(&self, process: ProcessId, writing: f64) {
-        if self.0.instant {
+    /// Takes as long as the disk of the process needs to write and to sync; the write takes
+    /// `writing` seconds.
+    pub async fn sync_disk(&self, writing: f64) {
+        if self.is_instant() {
             return;
         }
-        let stalled = self.0.stalls.borrow().get(&process).copied();
-        let stalled = stalled.map_or(0.0, |until| until.since(self.0.kernel.now()));
+        let here = &self.process;
+        let stalled = self.instruments.stalls.borrow().get(&here.id()).copied();
+        let stalled = stalled.map_or(0.0, |until| until.since(here.now()));
         let slow = if self.buggify("disk is slow to sync") {
-            self.0.kernel.stream("slow disk").uniform()
+            here.stream("slow disk").uniform()
         } else {
             0.0
         };
         let wait = stalled.max(writing) + slow;
         if wait > 0.0 {
-            self.0.kernel.sleep(wait).await;
+            here.sleep(wait).await;
         }
-        self.0.kernel.disk(process).sync().await;
+        here.disk().sync().await;
     }
 
     /// Whether a GRV proxy rejects this request: one in a hundred while faults are on.
     pub fn rejects_read_version(&self) -> bool {
-        self.0.faults_enabled.get() && self.0.rejections.chance(0.01)
+        self.faults_enabled() && self.instruments.rejections.chance(0.01)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shaketable_kernel::{Kernel, ProcessSpec};
 
     const RUNS: u64 = 2_000;
     const VISITS: u32 = 40;
@@ -219,7 +246,10 @@ mod tests {
             buggify,
             ..ClusterConfig::single_process(false)
         };
-        Env::new(&Kernel::simulation(seed), &config)
+        let kernel = Kernel::simulation(seed);
+        let process = kernel.add_process(ProcessSpec::default());
+        let instruments = Instruments::new(&config, kernel.stream("grv rejection"));
+        Env::new(Process::new(&kernel, process), &instruments)
     }
 
     /// How often a site strikes in one run.
@@ -234,11 +264,15 @@ mod tests {
         for seed in 0..RUNS {
             let env = env(seed, true);
             let times = strikes(&env, "here");
-            if env.active_sites() == ["here"] {
+            if env.instruments.active_sites() == ["here"] {
                 active += 1;
                 struck += times;
             } else {
-                assert_eq!((times, env.active_sites()), (0, vec![]), "seed {seed}");
+                assert_eq!(
+                    (times, env.instruments.active_sites()),
+                    (0, vec![]),
+                    "seed {seed}"
+                );
             }
         }
         let share = f64::from(active) / RUNS as f64;
@@ -262,7 +296,7 @@ mod tests {
         for seed in 0..200 {
             let env = env(seed, false);
             assert_eq!(strikes(&env, "here"), 0, "seed {seed}");
-            assert!(env.active_sites().is_empty());
+            assert!(env.instruments.active_sites().is_empty());
         }
     }
 }

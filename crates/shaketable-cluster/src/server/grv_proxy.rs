@@ -80,16 +80,16 @@ impl GrvProxy {
     }
 
     async fn run(self: Rc<GrvProxy>) {
-        let kernel = self.role.env().kernel().clone();
+        let here = self.role.env().process().clone();
         loop {
             if self.queue.borrow().is_empty() {
                 self.arrived.notified().await;
             }
-            let wait = self.interval.get() - kernel.now().since(self.last_batch.get());
+            let wait = self.interval.get() - here.now().since(self.last_batch.get());
             if !self.role.env().is_instant() && wait > 0.0 {
-                kernel.sleep(wait).await;
+                here.sleep(wait).await;
             }
-            self.last_batch.set(kernel.now());
+            self.last_batch.set(here.now());
             let batch = std::mem::take(&mut *self.queue.borrow_mut());
             let proxy = self.clone();
             self.role.spawn(async move {
@@ -103,8 +103,8 @@ impl GrvProxy {
 
     async fn answer(&self, batch: Vec<Waiting>) -> Result<(), Disconnected> {
         let process = self.role.process();
-        let kernel = self.role.env().kernel();
-        let started = kernel.now();
+        let here = self.role.env().process();
+        let started = here.now();
         let live = self
             .spec
             .sequencer
@@ -129,7 +129,7 @@ impl GrvProxy {
             }));
         }
         let longest = self.role.env().knobs().start_transaction_batch_interval_max;
-        let latency = kernel.now().since(started) * BATCH_LATENCY_FRACTION;
+        let latency = here.now().since(started) * BATCH_LATENCY_FRACTION;
         let average =
             BATCH_LATENCY_ALPHA * latency + (1.0 - BATCH_LATENCY_ALPHA) * self.interval.get();
         self.interval.set(average.min(longest));
@@ -137,7 +137,7 @@ impl GrvProxy {
     }
 
     async fn prove_epoch_live(&self) -> Result<(), Disconnected> {
-        let now = self.role.env().kernel().now();
+        let now = self.role.env().process().now();
         let lasts = self.role.env().knobs().required_min_recovery_duration;
         // A proof still under way does not count yet: only a finished one is remembered.
         if self

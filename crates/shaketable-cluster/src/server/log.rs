@@ -196,10 +196,7 @@ impl Subscriber {
         self.sink.send(role.process(), update);
         let env = role.env();
         if let Some(seconds) = env.stresses_for("storage server lags", stress::STORAGE_LAGS) {
-            let kernel = env.kernel();
-            let ip = |process| kernel.process(process).address.ip;
-            let (from, to) = (ip(role.process()), ip(self.sink.process()));
-            kernel.clog_pair(from, to, seconds);
+            env.process().clog_towards(self.sink.process(), seconds);
         }
     }
 }
@@ -237,7 +234,7 @@ pub fn start(role: &Role, disk: Rc<RefCell<LogDisk>>, writable: bool) -> LogHand
     };
     let log = Rc::new(RefCell::new(Log {
         role: role.clone(),
-        queue: DiskQueue::of(role.env(), role.process()),
+        queue: DiskQueue::of(role.env()),
         disk,
         version,
         locked,
@@ -336,12 +333,12 @@ impl Log {
         if self.locked {
             return false;
         }
-        let kernel = self.role.env().kernel();
-        let (now, process) = (kernel.now(), self.role.process());
+        let here = self.role.env().process();
+        let now = here.now();
         let mut any_held = false;
         // All are checked before any is sent to: what is sent to one may delay another.
         for subscriber in self.subscribers.values_mut() {
-            subscriber.held = kernel.held_until(subscriber.sink.process(), process) > now;
+            subscriber.held = here.held_until(subscriber.sink.process()) > now;
             any_held |= subscriber.held;
         }
         let disk = self.disk.borrow();
@@ -395,7 +392,7 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
             std::mem::swap(&mut log.unsynced, &mut replies);
             (log.version, stall)
         };
-        role.env().sync_disk(role.process(), stall).await;
+        role.env().sync_disk(stall).await;
         let this = Rc::downgrade(&log);
         let mut log = log.borrow_mut();
         if log.locked {
@@ -415,7 +412,7 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
 /// is durable they are checked again anyway.
 async fn send_later(role: Role, log: Weak<RefCell<Log>>) {
     loop {
-        role.env().kernel().sleep(SEND_AGAIN).await;
+        role.env().process().sleep(SEND_AGAIN).await;
         let Some(log) = log.upgrade() else { return };
         let mut log = log.borrow_mut();
         log.sends_later = log.send_to_all();

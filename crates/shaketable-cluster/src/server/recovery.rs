@@ -11,6 +11,7 @@
 //! 4. Write the new logs to the coordinators. From here on the new generation is the one that
 //!    counts.
 
+use crate::process::Process;
 use crate::proto::{ClientDbInfo, Key, Version};
 use crate::server::commit_proxy::{CommitProxyHandle, CommitProxySpec};
 use crate::server::controller::Surroundings;
@@ -64,20 +65,12 @@ impl From<crate::server::coordinator::Outvoted> for Interrupted {
 
 /// Ends the current generation, if there is one, and begins the next. `ballot` is the lowest number
 /// it may have, and grows.
-pub async fn recover(
-    around: &Surroundings,
-    from: ProcessId,
-    ballot: &mut u64,
-) -> Result<Generation, Interrupted> {
+pub async fn recover(around: &Surroundings, ballot: &mut u64) -> Result<Generation, Interrupted> {
     let env = &around.env;
-    let kernel = env.kernel();
-    let (epoch, old) = around.coordinators.read(from, *ballot).await?;
+    let here = env.process();
+    let (epoch, old) = around.coordinators.read(*ballot).await?;
     *ballot = epoch + 1;
-    let recovery = Recovery {
-        around,
-        from,
-        epoch,
-    };
+    let recovery = Recovery { around, epoch };
 
     let (old, mut left) = match old {
         Some(old) => {
@@ -86,7 +79,7 @@ pub async fn recover(
         }
         None => recovery.first_generation().await?,
     };
-    let locked_at = kernel.now();
+    let locked_at = here.now();
     let recovery_version = left.durable;
     let metadata = metadata_at(&left);
     let configuration = Configuration::read(&metadata);
@@ -96,10 +89,10 @@ pub async fn recover(
         left.popped.entry(tag).or_insert(recovery_version);
     }
 
-    let passed = kernel.now().since(old.began_at) * env.knobs().versions_per_second as f64;
+    let passed = here.now().since(old.began_at) * env.knobs().versions_per_second as f64;
     let reached = recovery_version.max(old.began_with + passed as Version);
     let further = if env.buggify("recovery jumps further ahead") {
-        kernel.stream("recovery").below(10_000_000) as Version
+        here.stream("recovery").below(10_000_000) as Version
     } else {
         0
     };
@@ -122,7 +115,7 @@ pub async fn recover(
     });
     let core = Rc::new(core);
     generation.core = core.clone();
-    around.coordinators.write(from, epoch, core.clone()).await?;
+    around.coordinators.write(epoch, core.clone()).await?;
     if let Some(history) = env.history() {
         // Report all of them: earlier recoveries may have ended without knowing that they had
         // succeeded.
@@ -133,8 +126,7 @@ pub async fn recover(
 
     // Readers of the old generation may rely on a proof that is this old.
     if !env.is_instant() {
-        kernel
-            .sleep_until(locked_at.after(env.knobs().required_min_recovery_duration))
+        here.sleep_until(locked_at.after(env.knobs().required_min_recovery_duration))
             .await;
     }
     Ok(generation)
@@ -151,35 +143,37 @@ fn metadata_at(left: &LockedLog) -> Metadata {
 
 struct Recovery<'a> {
     around: &'a Surroundings,
-    from: ProcessId,
     epoch: Epoch,
 }
 
 impl Recovery<'_> {
+    /// The process of the controller.
+    fn here(&self) -> &Process {
+        self.around.env.process()
+    }
+
     /// Locks enough of the old logs, and returns what they hold of the old generation.
     async fn lock(&self, old: &CoreState) -> LockedLog {
-        let kernel = self.around.env.kernel();
+        let here = self.here();
         let (sender, mut receiver) = channel();
         let _askers: Vec<_> = old
             .logs
             .iter()
             .map(|(id, process)| {
-                let endpoint = lock_log_endpoint(kernel, *process);
-                let (kernel, from, sender) = (kernel.clone(), self.from, sender.clone());
+                let endpoint = lock_log_endpoint(here, *process);
+                let (clock, from, sender) = (here.clone(), here.id(), sender.clone());
                 let (id, epoch) = (*id, self.epoch);
-                kernel
-                    .clone()
-                    .spawn(from, Priority::ClusterController, async move {
-                        loop {
-                            match endpoint.request_reliably(from, LockLog { id, epoch }).await {
-                                Ok(locked) => {
-                                    let _ = sender.send(locked);
-                                    return;
-                                }
-                                Err(_) => kernel.sleep(LOCK_RETRY).await,
+                here.spawn(Priority::ClusterController, async move {
+                    loop {
+                        match endpoint.request_reliably(from, LockLog { id, epoch }).await {
+                            Ok(locked) => {
+                                let _ = sender.send(locked);
+                                return;
                             }
+                            Err(_) => clock.sleep(LOCK_RETRY).await,
                         }
-                    })
+                    }
+                })
             })
             .collect();
         // Enough are locked when the missing logs span fewer zones than there are replicas.
@@ -189,7 +183,7 @@ impl Recovery<'_> {
                 .iter()
                 .filter(|(id, _)| locked.iter().all(|log| log.id != *id));
             let zones: BTreeSet<String> = missing
-                .map(|(_, process)| kernel.process(*process).zone.clone())
+                .map(|(_, process)| here.describe(*process).zone.clone())
                 .collect();
             // With two regions, the satellites hold everything that the region's own logs do.
             let whole = !self.around.layout.regions.is_empty()
@@ -208,10 +202,10 @@ impl Recovery<'_> {
         while locked.is_empty() || !enough(&locked) {
             locked.extend(receiver.recv().await);
         }
-        let grace = kernel.now().after(LOCK_GRACE);
+        let grace = here.now().after(LOCK_GRACE);
         while locked.len() < old.logs.len() {
-            let left = grace.since(kernel.now());
-            match kernel.timeout(left, receiver.recv()).await {
+            let left = grace.since(here.now());
+            match here.timeout(left, receiver.recv()).await {
                 Some(more) => locked.extend(more),
                 None => break,
             }
@@ -258,7 +252,7 @@ impl Recovery<'_> {
             next_tag: storages.len() as Tag + 1,
             beginnings: Vec::new(),
             began_with: 0,
-            began_at: env.kernel().now(),
+            began_at: env.process().now(),
             storages: storages.clone(),
         };
         let left = LockedLog {
@@ -282,7 +276,7 @@ impl Recovery<'_> {
         metadata: Metadata,
     ) -> Result<Generation, Interrupted> {
         let epoch = self.epoch;
-        let kernel = self.around.env.kernel();
+        let here = self.here();
         let mut failures = Vec::new();
         let mut roles = Vec::new();
 
@@ -329,7 +323,7 @@ impl Recovery<'_> {
             resolvers.push((split, resolver));
         }
 
-        let storages = old.interfaces(kernel);
+        let storages = old.interfaces(here);
         let spec = CommitProxySpec {
             index: 0,
             sequencer: sequencer.clone(),
@@ -405,9 +399,9 @@ impl Recovery<'_> {
         process: ProcessId,
         recruit: Recruit,
     ) -> impl Future<Output = Result<Recruited, Interrupted>> + use<> {
-        let kernel = self.around.env.kernel();
-        let failed = kernel.on_failed(self.from, process);
-        let answer = recruit_endpoint(kernel, process).request_reliably(self.from, recruit);
+        let here = self.here();
+        let failed = here.on_failed(process);
+        let answer = recruit_endpoint(here, process).request_reliably(here.id(), recruit);
         async move {
             match first_of(answer, failed).await {
                 First::Left(Ok(recruited)) => Ok(recruited),
@@ -434,10 +428,9 @@ impl Recovery<'_> {
     /// Reachable processes with their fitness, fittest first. The one this runs on is always among
     /// them.
     fn candidates(&self, fitness: Fitness) -> Vec<(u32, ProcessId)> {
-        let kernel = self.around.env.kernel();
+        let here = self.here();
         let reachable = |process: &&ProcessId| {
-            **process == self.from
-                || kernel.is_alive(**process) && !kernel.is_failed(self.from, **process)
+            **process == here.id() || here.is_truly_alive(**process) && !here.is_failed(**process)
         };
         let reachable: Vec<ProcessId> = self
             .around
@@ -449,7 +442,7 @@ impl Recovery<'_> {
         // With two regions, the first one available has all roles; logs spill over to the
         // satellites.
         let regions = &self.around.layout.regions;
-        let datacenter = |process: ProcessId| kernel.process(process).datacenter.clone();
+        let datacenter = |process: ProcessId| here.describe(process).datacenter.clone();
         let home = regions
             .iter()
             .find(|region| reachable.iter().any(|one| datacenter(*one) == **region));
@@ -462,7 +455,7 @@ impl Recovery<'_> {
         let mut candidates: Vec<(u32, ProcessId)> = reachable
             .into_iter()
             .map(|process| {
-                let unfit = fitness.of(&kernel.process(process).class);
+                let unfit = fitness.of(&here.describe(process).class);
                 (unfit + distance(process), process)
             })
             .collect();
@@ -473,7 +466,7 @@ impl Recovery<'_> {
     /// Returns the datacenter of a process if it is one of two regions; `None` for all satellites
     /// together.
     fn side(&self, process: ProcessId) -> Option<String> {
-        let spec = self.around.env.kernel().process(process);
+        let spec = self.here().describe(process);
         let regions = &self.around.layout.regions;
         Some(spec.datacenter.clone()).filter(|datacenter| regions.contains(datacenter))
     }
@@ -481,7 +474,7 @@ impl Recovery<'_> {
     /// Returns processes for the logs, in at least as many zones as there are replicas: a
     /// configuration with fewer logs than replicas gets one log per replica.
     fn log_places(&self, configuration: &Configuration) -> Result<Vec<ProcessId>, Interrupted> {
-        let kernel = self.around.env.kernel();
+        let here = self.here();
         let wanted = configuration.logs.max(configuration.log_replicas);
         let mut chosen: Vec<ProcessId> = Vec::new();
         let mut others: Vec<ProcessId> = Vec::new();
@@ -489,7 +482,7 @@ impl Recovery<'_> {
         // With two regions, one has half of the logs and the satellites have the others.
         let mut in_region = 0;
         for (_, process) in self.candidates(Fitness::Log) {
-            let zone = kernel.process(process).zone.clone();
+            let zone = here.describe(process).zone.clone();
             let region = self.side(process).is_some();
             let full = region && in_region >= wanted.div_ceil(2);
             if chosen.len() < wanted && !full && !zones.contains(&zone) {

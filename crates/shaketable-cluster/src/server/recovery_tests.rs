@@ -5,6 +5,7 @@ use crate::cluster::{Cluster, ClusterConfig};
 use crate::faults::start_together;
 use crate::kill::Target;
 use crate::proto::KeySelector;
+use crate::saboteur::Saboteur;
 use crate::server::layout::LayoutOptions;
 use bytes::Bytes;
 use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessSpec};
@@ -227,7 +228,8 @@ async fn run_faults(
         ..ProcessSpec::default()
     });
     kernel.sleep(5.0).await;
-    start_together(&cluster, process, names, options).await;
+    let (saboteur, database) = (Saboteur::new(&cluster), cluster.open_database(process, 740));
+    start_together(&saboteur, &database, names, options).await;
 }
 
 fn survives(

@@ -27,17 +27,15 @@ pub struct Role(Rc<Inner>);
 
 struct Inner {
     env: Env,
-    process: ProcessId,
     priority: Priority,
     tasks: RefCell<Vec<Task<()>>>,
 }
 
 impl Role {
-    /// A role on a process.
-    pub fn new(env: &Env, process: ProcessId, priority: Priority) -> Role {
+    /// A role on the process of this environment.
+    pub fn new(env: &Env, priority: Priority) -> Role {
         Role(Rc::new(Inner {
             env: env.clone(),
-            process,
             priority,
             tasks: RefCell::default(),
         }))
@@ -45,10 +43,10 @@ impl Role {
 
     /// The process that plays it.
     pub fn process(&self) -> ProcessId {
-        self.0.process
+        self.0.env.process().id()
     }
 
-    /// What all servers share.
+    /// The process it runs on, and the instruments of the run.
     pub fn env(&self) -> &Env {
         &self.0.env
     }
@@ -58,7 +56,7 @@ impl Role {
         &self,
         handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
     ) -> Endpoint<Q> {
-        let (endpoint, stream) = self.0.env.kernel().listen::<Q>(self.0.process);
+        let (endpoint, stream) = self.0.env.process().listen::<Q>();
         self.spawn(stream.serve(handle));
         endpoint
     }
@@ -69,8 +67,7 @@ impl Role {
         name: &'static str,
         handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
     ) {
-        let kernel = self.0.env.kernel();
-        let stream = kernel.listen_well_known::<Q>(self.0.process, name);
+        let stream = self.0.env.process().listen_well_known::<Q>(name);
         self.spawn(stream.serve(handle));
     }
 
@@ -89,11 +86,7 @@ impl Role {
             future: Some(future),
             role: Some(self.clone()),
         };
-        let task = self
-            .0
-            .env
-            .kernel()
-            .spawn(self.0.process, self.0.priority, body);
+        let task = self.0.env.process().spawn(self.0.priority, body);
         let mut tasks = self.0.tasks.borrow_mut();
         if tasks.len() == tasks.capacity() {
             tasks.retain(|task| !task.is_finished());

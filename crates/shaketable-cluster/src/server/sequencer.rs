@@ -43,7 +43,7 @@ struct Sequencer {
 
 /// Starts a sequencer that continues after `version`.
 pub fn start(role: &Role, version: Version, state: DatabaseState) -> SequencerInterface {
-    let assigned_at = role.env().kernel().now();
+    let assigned_at = role.env().process().now();
     role.env().note_batches(false);
     let sequencer = Rc::new(RefCell::new(Sequencer {
         role: role.clone(),
@@ -78,7 +78,7 @@ pub fn start(role: &Role, version: Version, state: DatabaseState) -> SequencerIn
 impl Sequencer {
     fn next_version(&mut self) -> CommitVersion {
         let env = self.role.env();
-        let now = env.kernel().now();
+        let now = env.process().now();
         let passed = now.since(self.assigned_at) * env.knobs().versions_per_second as f64;
         let step = if env.buggify("sequencer advances by one version") {
             1
@@ -97,7 +97,7 @@ impl Sequencer {
 
     fn live_committed(&mut self) -> LiveCommitted {
         let knobs = self.role.env().knobs();
-        let now = self.role.env().kernel().now();
+        let now = self.role.env().process().now();
         let idle = now.since(self.assigned_at);
         let interval = knobs.empty_batch_interval();
         let mut ahead_of_logs = false;

@@ -4,6 +4,8 @@
 //! earlier generations wait to be locked by a recovery. The worker follows the cluster controller
 //! to learn of generations, and stops the roles of generations that are over.
 
+use crate::process::Process;
+use crate::process::exceptions::Announced;
 use crate::proto::{GrvProxyInterface, Version};
 use crate::server::commit_proxy::{self, CommitProxyHandle, CommitProxySpec};
 use crate::server::controller::{self, Surroundings};
@@ -17,15 +19,10 @@ use crate::server::resolver::{self, ResolverInterface};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::sequencer::{self, SequencerInterface};
 use crate::server::storage::{self, StorageDisk};
-use shaketable_kernel::{
-    AsyncVar, Endpoint, First, Kernel, Priority, ProcessId, Request, first_of,
-};
+use shaketable_kernel::{AsyncVar, Endpoint, First, Priority, ProcessId, Request, first_of};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// Where the cluster controller is, as the coordinators know it.
-pub type LeaderVar = AsyncVar<Option<Leader>>;
 
 /// The cluster controller as servers see it.
 #[derive(Clone, Debug)]
@@ -53,8 +50,8 @@ impl Request for GetStorageTag {
 }
 
 /// The endpoint of a process's worker for [`GetStorageTag`].
-pub fn storage_tag_endpoint(kernel: &Kernel, process: ProcessId) -> Endpoint<GetStorageTag> {
-    kernel.well_known_endpoint(process, "worker storage tag")
+pub fn storage_tag_endpoint(here: &Process, process: ProcessId) -> Endpoint<GetStorageTag> {
+    here.well_known_endpoint(process, "worker storage tag")
 }
 
 /// Asks a worker to play a role.
@@ -92,18 +89,17 @@ pub enum Recruited {
 }
 
 /// The endpoint of a process's worker for [`Recruit`].
-pub fn recruit_endpoint(kernel: &Kernel, process: ProcessId) -> Endpoint<Recruit> {
-    kernel.well_known_endpoint(process, "worker recruit")
+pub fn recruit_endpoint(here: &Process, process: ProcessId) -> Endpoint<Recruit> {
+    here.well_known_endpoint(process, "worker recruit")
 }
 
 /// The endpoint of a process's worker for [`LockLog`].
-pub fn lock_log_endpoint(kernel: &Kernel, process: ProcessId) -> Endpoint<LockLog> {
-    kernel.well_known_endpoint(process, "worker lock log")
+pub fn lock_log_endpoint(here: &Process, process: ProcessId) -> Endpoint<LockLog> {
+    here.well_known_endpoint(process, "worker lock log")
 }
 
 struct Worker {
     env: Env,
-    process: ProcessId,
     info: AsyncVar<Option<Rc<ServerDbInfo>>>,
     /// Roles that end with their generation.
     roles: RefCell<Vec<(Epoch, Role)>>,
@@ -111,17 +107,16 @@ struct Worker {
 }
 
 /// Starts the worker of a process: called at every boot.
-pub fn start(around: &Surroundings, process: ProcessId) {
+pub fn start(around: &Surroundings) {
     let env = &around.env;
     let worker = Rc::new(Worker {
         env: env.clone(),
-        process,
         info: AsyncVar::new(None),
         roles: RefCell::default(),
         logs: RefCell::default(),
     });
-    let role = Role::new(env, process, Priority::DefaultEndpoint);
-    let disk = env.kernel().disk(process);
+    let role = Role::new(env, Priority::DefaultEndpoint);
+    let disk = env.process().disk();
     if let Some(storage) = disk.get::<RefCell<StorageDisk>>(storage::DISK_NAME) {
         storage.borrow_mut().lose_memory();
         worker.start_storage(storage);
@@ -151,12 +146,12 @@ pub fn start(around: &Surroundings, process: ProcessId) {
     });
     let for_lead = around.clone();
     role.serve_well_known("worker lead", move |Lead, reply| {
-        controller::start(&for_lead, process);
+        controller::start(&for_lead);
         reply.send(());
     });
     let (coordinators, leader) = (around.coordinators.clone(), around.leader.clone());
     role.spawn(async move {
-        coordinators.find_leader(process).await;
+        coordinators.find_leader().await;
         worker.follow(leader).await;
     });
 }
@@ -164,7 +159,7 @@ pub fn start(around: &Surroundings, process: ProcessId) {
 impl Worker {
     fn recruit(&self, recruit: Recruit) -> Recruited {
         let role = |epoch: Epoch, priority: Priority| {
-            let role = Role::new(&self.env, self.process, priority);
+            let role = Role::new(&self.env, priority);
             self.roles.borrow_mut().push((epoch, role.clone()));
             role
         };
@@ -189,13 +184,13 @@ impl Worker {
             Recruit::Log(epoch, id, version, contents) => {
                 let contents = Rc::unwrap_or_clone(contents);
                 let log = RefCell::new(LogDisk::new(id, epoch, version, contents));
-                let disk = self.env.kernel().disk(self.process);
+                let disk = self.env.process().disk();
                 let log = disk.open(&format!("log {id}"), || log);
                 let handle = self.start_log(log, true);
                 Recruited::Log(handle.interface, handle.failure)
             }
             Recruit::Storage(tag) => {
-                let disk = self.env.kernel().disk(self.process);
+                let disk = self.env.process().disk();
                 if let Some(storage) = disk.get::<RefCell<StorageDisk>>(storage::DISK_NAME) {
                     return Recruited::Storage(storage.borrow().tag);
                 }
@@ -208,7 +203,7 @@ impl Worker {
     }
 
     fn start_log(&self, disk: Rc<RefCell<LogDisk>>, writable: bool) -> LogHandle {
-        let role = Role::new(&self.env, self.process, Priority::TLogCommit);
+        let role = Role::new(&self.env, Priority::TLogCommit);
         let handle = log::start(&role, disk, writable);
         self.logs
             .borrow_mut()
@@ -217,13 +212,13 @@ impl Worker {
     }
 
     fn start_storage(&self, disk: Rc<RefCell<StorageDisk>>) {
-        let role = Role::new(&self.env, self.process, Priority::DefaultEndpoint);
+        let role = Role::new(&self.env, Priority::DefaultEndpoint);
         storage::start(&role, disk, self.info.clone());
     }
 
     /// Learns of every generation from the current cluster controller.
-    async fn follow(self: Rc<Self>, leader: LeaderVar) {
-        let kernel = self.env.kernel().clone();
+    async fn follow(self: Rc<Self>, leader: Announced<Leader>) {
+        let here = self.env.process().clone();
         loop {
             let changed = leader.on_change();
             let Some(current) = leader.get() else {
@@ -232,11 +227,11 @@ impl Worker {
             };
             let known_revision = self.info.borrow().as_ref().map_or(0, |info| info.revision);
             let question = GetServerDbInfo { known_revision };
-            let answer = current.server_info.request(self.process, question);
+            let answer = current.server_info.request(here.id(), question);
             match first_of(answer, changed).await {
                 First::Left(Ok(info)) => self.learn(info),
                 First::Left(Err(_)) => {
-                    let _ = first_of(leader.on_change(), kernel.sleep(0.5)).await;
+                    let _ = first_of(leader.on_change(), here.sleep(0.5)).await;
                 }
                 First::Right(()) => {}
             }
@@ -252,7 +247,7 @@ impl Worker {
             *of >= epoch
         });
         // What earlier logs held is in the new ones.
-        let disk = self.env.kernel().disk(self.process);
+        let disk = self.env.process().disk();
         self.logs.borrow_mut().retain(|id, (role, log)| {
             let over = log.epoch < epoch;
             if over {

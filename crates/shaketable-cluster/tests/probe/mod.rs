@@ -10,6 +10,7 @@ use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::faults::start_together;
+use shaketable_cluster::saboteur::Saboteur;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Kernel, Priority, ProcessSpec, Stream, Time};
 use std::cell::RefCell;
@@ -148,7 +149,8 @@ fn start_faults(kernel: &Kernel, cluster: &Cluster) {
         ("coordinators", "auto"),
         ("maxDelayBeforeChange", "30"),
     ];
-    start_together(cluster, tester, &names, &options).detach();
+    let (saboteur, database) = (Saboteur::new(cluster), cluster.open_database(tester, 740));
+    start_together(&saboteur, &database, &names, &options).detach();
     let healing = cluster.clone();
     kernel.call_at(kernel.now().after(450.0), move |_| {
         healing.set_faults_enabled(false)

@@ -9,6 +9,7 @@
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::faults::start_together;
 use shaketable_cluster::kill::Target;
+use shaketable_cluster::saboteur::Saboteur;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessSpec, Stream, Task};
 
@@ -110,7 +111,8 @@ pub fn start(cluster: &Cluster, seconds: f64) -> (Vec<Task<()>>, Vec<&'static st
         .iter()
         .map(|(name, text)| (*name, text.as_str()))
         .collect();
-    start_together(cluster, process, &names, &options).detach();
+    let (saboteur, database) = (Saboteur::new(cluster), cluster.open_database(process, 740));
+    start_together(&saboteur, &database, &names, &options).detach();
     let mut tasks = Vec::new();
     if random.chance(0.6) {
         names.push("kills");

@@ -15,6 +15,7 @@ use crate::printf;
 use crate::trace::Severity;
 use crate::verdict::{FailureKind, Phase};
 use shaketable_cluster::faults::{Context, FaultWorkload, Options as FaultOptions, inject};
+use shaketable_cluster::saboteur::Saboteur;
 use shaketable_kernel::{Priority, Stream, Task};
 use std::cell::RefCell;
 use std::future::Future;
@@ -375,7 +376,7 @@ impl<'a> Test<'a> {
             .enumerate()
             .map(|(number, fault)| {
                 let context = Context {
-                    cluster: cluster.clone(),
+                    saboteur: Saboteur::new(cluster),
                     database: database.clone(),
                     random: self.stream_of("fault", fault.name(), &faults[..number]),
                 };

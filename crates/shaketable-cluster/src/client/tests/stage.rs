@@ -5,11 +5,11 @@ use crate::client::{Connection, Database, Transaction};
 use crate::data::{atomic, versionstamp};
 use crate::error::Error;
 use crate::knobs::LiveKnobs;
+use crate::process::Process;
+use crate::process::exceptions::Announced;
 use crate::proto::*;
 use bytes::Bytes;
-use shaketable_kernel::{
-    AsyncVar, Kernel, Priority, ProcessId, ProcessSpec, Reply, Request, RequestStream,
-};
+use shaketable_kernel::{Kernel, Priority, ProcessId, ProcessSpec, Reply, Request, RequestStream};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub(super) struct Stage {
     pub(super) database: Database,
     pub(super) server: Rc<Server>,
     pub(super) client: ProcessId,
-    leader: AsyncVar<Option<shaketable_kernel::Endpoint<OpenDatabase>>>,
+    leader: Announced<shaketable_kernel::Endpoint<OpenDatabase>>,
 }
 
 /// The values of a key over time.
@@ -111,10 +111,9 @@ fn open(
     kernel: &Kernel,
     process: ProcessId,
     api_version: i32,
-    leader: &AsyncVar<Option<shaketable_kernel::Endpoint<OpenDatabase>>>,
+    leader: &Announced<shaketable_kernel::Endpoint<OpenDatabase>>,
 ) -> Database {
     let connection = Connection {
-        process,
         api_version,
         knobs: LiveKnobs::default(),
         is_instant: false,
@@ -124,7 +123,7 @@ fn open(
         cluster_file_path: "fdb.cluster".into(),
         cluster_id: 1,
     };
-    Database::open(kernel, connection)
+    Database::open(Process::new(kernel, process), connection)
 }
 
 impl Server {
@@ -132,7 +131,7 @@ impl Server {
         self: &Rc<Self>,
         kernel: &Kernel,
         home: ProcessId,
-    ) -> AsyncVar<Option<shaketable_kernel::Endpoint<OpenDatabase>>> {
+    ) -> Announced<shaketable_kernel::Endpoint<OpenDatabase>> {
         let serve = Serving {
             kernel: kernel.clone(),
             home,
@@ -222,7 +221,9 @@ impl Server {
         kernel
             .spawn(home, Priority::DefaultEndpoint, controller)
             .detach();
-        AsyncVar::new(Some(endpoint))
+        let leader = Announced::default();
+        leader.announce(endpoint);
+        leader
     }
 
     fn readable(&self, version: Version) -> Result<(), StorageError> {

@@ -108,22 +108,21 @@ impl Inner {
             Ok(true) => {
                 let version = self.request_read_version(true);
                 let this = self.clone();
-                let task = self.context.kernel.spawn(
-                    self.context.process,
-                    Priority::DefaultPromiseEndpoint,
-                    async move {
-                        let outcome = match version.wait().await {
-                            Ok(version) => match this.check_locked(version) {
-                                Ok(version) => this.send_commit(version).await,
+                let task =
+                    self.context
+                        .process
+                        .spawn(Priority::DefaultPromiseEndpoint, async move {
+                            let outcome = match version.wait().await {
+                                Ok(version) => match this.check_locked(version) {
+                                    Ok(version) => this.send_commit(version).await,
+                                    Err(error) => Err(error),
+                                },
                                 Err(error) => Err(error),
-                            },
-                            Err(error) => Err(error),
-                        };
-                        let outcome = outcome.map(|stamp| this.record_commit(stamp));
-                        this.end_commit(outcome);
-                        done(outcome);
-                    },
-                );
+                            };
+                            let outcome = outcome.map(|stamp| this.record_commit(stamp));
+                            this.end_commit(outcome);
+                            done(outcome);
+                        });
                 self.state_mut().native.committing = Some(task);
                 Ok(true)
             }
@@ -320,7 +319,7 @@ impl Context {
         } else {
             self.pick(&info.commit_proxies)
         };
-        let reply = proxy.commit.request(self.process, commit);
+        let reply = proxy.commit.request(self.process.id(), commit);
         match first_of(reply, self.proxies_change(info.generation)).await {
             First::Left(Ok(reply)) => Ok(reply),
             First::Left(Err(Disconnected::Refused | Disconnected::MaybeDelivered))
@@ -358,7 +357,7 @@ impl Context {
             if let Ok(Ok(CommitOutcome::Committed { .. })) = outcome {
                 return;
             }
-            self.kernel.sleep(backoff * self.random.uniform()).await;
+            self.process.sleep(backoff * self.random.uniform()).await;
             backoff =
                 (backoff * self.knobs().backoff_growth_rate).min(self.knobs().default_max_backoff);
         }
@@ -385,7 +384,7 @@ impl Context {
             let version = match self.request_read_version(kind, &[]).wait().await {
                 Ok(version) => version.version,
                 Err(_) => {
-                    self.kernel
+                    self.process
                         .sleep(self.knobs().future_version_retry_delay)
                         .await;
                     continue;
@@ -400,7 +399,7 @@ impl Context {
                 };
                 let (from, to) = (edge(begin), edge(end.clone()));
                 let Ok(answer) = self.get_rows(from, to, limits, false, version).await else {
-                    self.kernel
+                    self.process
                         .sleep(self.knobs().future_version_retry_delay)
                         .await;
                     continue 'attempt;

@@ -163,18 +163,18 @@ impl Inner {
                 state.attempt.clone(),
             )
         };
-        if deadline <= self.context.kernel.now() {
+        if deadline <= self.context.process.now() {
             attempt.end(Error::TRANSACTION_TIMED_OUT);
             return;
         }
-        let sleep = self.context.kernel.sleep_until(deadline);
-        let task =
-            self.context
-                .kernel
-                .spawn(self.context.process, Priority::DefaultDelay, async move {
-                    sleep.await;
-                    attempt.end(Error::TRANSACTION_TIMED_OUT);
-                });
+        let sleep = self.context.process.sleep_until(deadline);
+        let task = self
+            .context
+            .process
+            .spawn(Priority::DefaultDelay, async move {
+                sleep.await;
+                attempt.end(Error::TRANSACTION_TIMED_OUT);
+            });
         self.state_mut().timeout = Some(task);
     }
 }

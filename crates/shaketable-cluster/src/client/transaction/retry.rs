@@ -40,7 +40,7 @@ impl Transaction {
         };
         let native = inner.drop_native();
         native.end(Error::TRANSACTION_CANCELLED);
-        let sleep = inner.context.kernel.sleep(delay);
+        let sleep = inner.context.process.sleep(delay);
         let this = inner.clone();
         let attempt = inner.state().attempt.clone();
         // The task that resets the transaction must outlive the attempt, which it ends.
@@ -49,17 +49,17 @@ impl Transaction {
             sleep.await;
             Ok(())
         });
-        let task = inner.context.kernel.spawn(
-            inner.context.process,
-            shaketable_kernel::Priority::DefaultDelay,
-            async move {
-                let result = waiting.await;
-                if result.is_ok() && attempt.broken().is_none() {
-                    this.soft_reset();
-                }
-                promise.send(result);
-            },
-        );
+        let task =
+            inner
+                .context
+                .process
+                .spawn(shaketable_kernel::Priority::DefaultDelay, async move {
+                    let result = waiting.await;
+                    if result.is_ok() && attempt.broken().is_none() {
+                        this.soft_reset();
+                    }
+                    promise.send(result);
+                });
         pending.guarded_by(task)
     }
 
@@ -69,7 +69,7 @@ impl Transaction {
         {
             let mut state = inner.state_mut();
             state.retries = 0;
-            state.created = inner.context.kernel.now();
+            state.created = inner.context.process.now();
             state.backoff = inner.context.knobs().default_backoff;
             state.persistent_options = inner.context.defaults.borrow().clone();
         }

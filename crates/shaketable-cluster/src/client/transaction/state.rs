@@ -120,7 +120,7 @@ impl State {
             committed_ranges: Default::default(),
             native: Native::new(),
             retries: 0,
-            created: context.kernel.now(),
+            created: context.process.now(),
             backoff: context.knobs().default_backoff,
             persistent_options: context.defaults.borrow().clone(),
             committed_version: -1,

@@ -32,7 +32,7 @@ impl Storage {
     }
 
     async fn fetch(self: Rc<Self>, fetch: u64, range: KeyRange, since: Version) {
-        let kernel = self.role.env().kernel().clone();
+        let here = self.role.env().process().clone();
         loop {
             let advanced = self.advanced.notified();
             let safe = {
@@ -48,12 +48,12 @@ impl Storage {
             }
             let (serving, _) = self.disk.borrow().serving(&range.begin);
             if let Some(rows) = self.fetch_rows(&serving, &range, safe).await {
-                self.role.env().sync_disk(self.role.process(), 0.0).await;
+                self.role.env().sync_disk(0.0).await;
                 self.disk.borrow_mut().finish_fetch(fetch, safe, &rows);
                 self.answer_held();
                 break;
             }
-            kernel.sleep(0.5).await;
+            here.sleep(0.5).await;
         }
         self.fetches.borrow_mut().retain(|other| *other != fetch);
     }

@@ -18,6 +18,7 @@ mod watches;
 pub use disk::{FIRST_VERSION, StorageDisk};
 
 use crate::error::Error;
+use crate::process::Process;
 use crate::proto::{
     GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue,
     KeyRange, KeySelector, KeyValues, MappedKeyValues, MutationKind, StorageError,
@@ -85,30 +86,23 @@ enum Waiting {
 }
 
 /// The interface of the storage server of a process, whether or not it runs at the moment.
-pub fn interface(
-    kernel: &shaketable_kernel::Kernel,
-    process: ProcessId,
-    tag: Tag,
-) -> StorageInterface {
+pub fn interface(here: &Process, process: ProcessId, tag: Tag) -> StorageInterface {
     StorageInterface {
         id: tag,
-        address: kernel.process(process).address.to_string().into(),
-        get_value: kernel.well_known_endpoint(process, "storage get value"),
-        get_key: kernel.well_known_endpoint(process, "storage get key"),
-        get_key_values: kernel.well_known_endpoint(process, "storage get key values"),
-        get_mapped_key_values: kernel.well_known_endpoint(process, "storage get mapped key values"),
-        watch_value: kernel.well_known_endpoint(process, "storage watch value"),
-        get_metrics: kernel.well_known_endpoint(process, "storage get metrics"),
-        get_split_points: kernel.well_known_endpoint(process, "storage get split points"),
+        address: here.describe(process).address.to_string().into(),
+        get_value: here.well_known_endpoint(process, "storage get value"),
+        get_key: here.well_known_endpoint(process, "storage get key"),
+        get_key_values: here.well_known_endpoint(process, "storage get key values"),
+        get_mapped_key_values: here.well_known_endpoint(process, "storage get mapped key values"),
+        watch_value: here.well_known_endpoint(process, "storage watch value"),
+        get_metrics: here.well_known_endpoint(process, "storage get metrics"),
+        get_split_points: here.well_known_endpoint(process, "storage get split points"),
     }
 }
 
 /// The endpoint where data distribution asks a storage server whether it has fetched its shards.
-pub fn wait_shards_held(
-    kernel: &shaketable_kernel::Kernel,
-    process: ProcessId,
-) -> Endpoint<WaitShardsHeld> {
-    kernel.well_known_endpoint(process, "storage wait shards held")
+pub fn wait_shards_held(here: &Process, process: ProcessId) -> Endpoint<WaitShardsHeld> {
+    here.well_known_endpoint(process, "storage wait shards held")
 }
 
 /// Starts the storage server of a process on what is on its disk. `info` announces generations.
@@ -124,7 +118,7 @@ pub fn start(
         disk,
         info,
         epoch: Cell::new(0),
-        applied_at: Cell::new(role.env().kernel().now()),
+        applied_at: Cell::new(role.env().process().now()),
         window: Cell::new((0, Time::ZERO)),
         far_behind_since: Cell::new(None),
         waiting: RefCell::default(),
@@ -234,7 +228,7 @@ impl Storage {
     fn oldest_readable(&self, disk: &StorageDisk) -> Version {
         let env = self.role.env();
         let knobs = env.knobs();
-        let since_applied = env.kernel().now().since(self.applied_at.get());
+        let since_applied = env.process().now().since(self.applied_at.get());
         let written = since_applied >= knobs.storage_commit_interval;
         // A batch under way would delay the empty ones too.
         let idle = env.quiet_seconds_since(self.applied_at.get());
@@ -264,7 +258,7 @@ impl Storage {
         self.next_wait.set(number + 1);
         self.waiting.borrow_mut().insert((version, number), request);
         let env = self.role.env();
-        let deadline = env.kernel().now().after(env.knobs().future_version_delay);
+        let deadline = env.process().now().after(env.knobs().future_version_delay);
         let mut deadlines = self.deadlines.borrow_mut();
         deadlines.push_back((deadline, version, number));
         if deadlines.len() == 1 {
@@ -280,7 +274,7 @@ impl Storage {
         if lag <= env.knobs().behind_check_versions {
             return false;
         }
-        let now = env.kernel().now();
+        let now = env.process().now();
         let since = self.far_behind_since.get().unwrap_or(now);
         self.far_behind_since.set(Some(since));
         now.since(since) >= BEHIND_CHECKS_SECONDS
@@ -288,7 +282,7 @@ impl Storage {
 
     /// Fails reads that have waited long enough: their version is in the future.
     async fn give_up_reads(self: Rc<Self>) {
-        let kernel = self.role.env().kernel().clone();
+        let here = self.role.env().process().clone();
         loop {
             let next = self
                 .deadlines
@@ -297,7 +291,7 @@ impl Storage {
                 .map(|(deadline, _, _)| *deadline);
             match next {
                 None => self.deadline_set.notified().await,
-                Some(deadline) if deadline > kernel.now() => kernel.sleep_until(deadline).await,
+                Some(deadline) if deadline > here.now() => here.sleep_until(deadline).await,
                 Some(_) => {
                     let due = self.deadlines.borrow_mut().pop_front();
                     let late = due.and_then(|(_, version, number)| {
@@ -411,7 +405,7 @@ impl Storage {
         if watches.bytes() as i64 > most {
             return reply.send(Err(StorageError::Code(Error::WATCH_CANCELLED)));
         }
-        let now = self.role.env().kernel().now();
+        let now = self.role.env().process().now();
         let deadline = now.after(self.role.env().knobs().watch_timeout);
         let first = watches.is_empty();
         watches.add(
@@ -429,13 +423,13 @@ impl Storage {
 
     /// Ends watches that have waited for as long as a server holds them.
     async fn expire_watches(self: Rc<Self>) {
-        let kernel = self.role.env().kernel().clone();
+        let here = self.role.env().process().clone();
         loop {
             let added = self.watch_added.notified();
-            let next = self.watches.borrow_mut().expire(kernel.now());
+            let next = self.watches.borrow_mut().expire(here.now());
             match next {
                 None => added.await,
-                Some(deadline) => kernel.sleep_until(deadline).await,
+                Some(deadline) => here.sleep_until(deadline).await,
             }
         }
     }
@@ -445,10 +439,8 @@ impl Storage {
         match env.stresses_for("watch is told late", stress::WATCH_LATE) {
             None => watch.reply.send(Ok(version)),
             Some(seconds) => {
-                let kernel = env.kernel();
-                kernel.call_at(kernel.now().after(seconds), move |_| {
-                    watch.reply.send(Ok(version));
-                });
+                let tell = move || watch.reply.send(Ok(version));
+                env.process().call_after(seconds, tell);
             }
         }
     }
@@ -458,7 +450,7 @@ impl Storage {
     /// Follows the generations: rolls back what the last one has not kept, and subscribes to a log
     /// of the new one.
     async fn subscribe_for_ever(self: Rc<Self>) {
-        let kernel = self.role.env().kernel().clone();
+        let here = self.role.env().process().clone();
         let process = self.role.process();
         let mut choice = self.tag as usize;
         loop {
@@ -493,10 +485,10 @@ impl Storage {
                 First::Right(_) => {
                     // Either the generation is over, or only this log or the connection to it.
                     let changed = self.info.on_change();
-                    let _ = first_of(changed, kernel.sleep(0.1)).await;
+                    let _ = first_of(changed, here.sleep(0.1)).await;
                     // As in FoundationDB, a log that is merely silent is asked again; if it is
                     // dead, another one is chosen.
-                    choice += usize::from(kernel.is_failed(process, source));
+                    choice += usize::from(here.is_failed(source));
                 }
             }
         }
@@ -506,8 +498,7 @@ impl Storage {
     /// it is refused from now on and looks up its shards again; before, the client would have
     /// waited here for versions that never come.
     fn retire(&self) {
-        let process = self.role.process();
-        self.role.env().kernel().disk(process).remove(DISK_NAME);
+        self.role.env().process().disk().remove(DISK_NAME);
         self.role.stop();
     }
 
@@ -568,7 +559,7 @@ impl Storage {
                     }
                 }
                 disk.version = batch.version;
-                self.applied_at.set(self.role.env().kernel().now());
+                self.applied_at.set(self.role.env().process().now());
             }
             disk.known_committed = update.known_committed.max(disk.known_committed);
             let version = disk.version;
@@ -586,7 +577,7 @@ impl Storage {
             }
             version
         };
-        let now = self.role.env().kernel().now();
+        let now = self.role.env().process().now();
         let knobs = self.role.env().knobs();
         let (moved, moved_at) = self.window.get();
         // A recovery moves past the whole window at once.
