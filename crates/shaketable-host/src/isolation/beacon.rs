@@ -36,6 +36,8 @@ pub(super) const FRAMES_MAX: usize = 64;
 const FAILURES_BYTES: usize = 16 * 1024;
 /// The exit status of a process that stopped itself with a message.
 pub(super) const REFUSED: i32 = 113;
+/// The exit status of a process in which the simulator itself panicked.
+pub(super) const PANICKED: i32 = 114;
 
 static LOCAL: Beacon = Beacon::dark();
 static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
