@@ -114,9 +114,10 @@ impl Beacon {
         beacon.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// Records which client it runs on.
-    pub(super) fn set_client(&self, client: u32) {
-        self.client.store(client as i32, Ordering::Relaxed);
+    /// Records which client it runs on, if on one.
+    pub(super) fn set_client(&self, client: Option<u32>) {
+        let client = client.map_or(-1, |client| client as i32);
+        self.client.store(client, Ordering::Relaxed);
     }
 
     /// Records the simulated time. Called at every step, so it leaves arithmetic to the reader.

@@ -107,9 +107,7 @@ fn describe(death: &Death, phase: Phase, time_limit: Duration) -> (FailureKind, 
         Death::Refused(reason) => (FailureKind::Misuse, reason.clone()),
         Death::Panicked(words) => (
             FailureKind::HostPanicked,
-            format!(
-                "{words}; this is a bug in Shaketable, not in the workload: please report it with the test file and the seed"
-            ),
+            format!("please report this bug in Shaketable: {words}"),
         ),
         Death::Hung => (
             FailureKind::Hung,
@@ -154,7 +152,7 @@ mod tests {
         crashed: the process was ended by SIGSEGV (11)
         ended the process: the workload ended the process with status 3
         interface misused: `now` was called from a thread
-        simulator panicked: crates/shaketable-kernel/src/wheel.rs:95:13: slot is empty; this is a bug in Shaketable, not in the workload: please report it with the test file and the seed
+        simulator panicked: please report this bug in Shaketable: crates/shaketable-kernel/src/wheel.rs:95:13: slot is empty
         hung: no end after 60 s of real time: the workload loops or blocks without letting the simulation continue
         ");
     }

@@ -76,7 +76,8 @@ pub(super) fn end_on_panic() {
 }
 
 fn on_panic(panic: &PanicHookInfo<'_>) -> ! {
-    say_client();
+    // Most panics of the simulator are on no client, whichever it called last.
+    Beacon::current().set_client(client());
     let payload = panic.payload();
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -119,15 +120,20 @@ const STACK_BYTES: usize = 128 * 1024;
 const MAIN_STACK_BYTES: usize = 8 << 20;
 const NEAR_BYTES: usize = 1 << 20;
 
-fn say_client() {
+/// The client whose code runs, if one's does.
+fn client() -> Option<u32> {
     let probe = PROBE.load(Ordering::Acquire);
     if probe.is_null() {
-        return;
+        return None;
     }
     // SAFETY: not null, hence the function that `install` stored.
     let probe: fn() -> Option<u32> = unsafe { std::mem::transmute(probe) };
-    if let Some(client) = probe() {
-        Beacon::current().set_client(client);
+    probe()
+}
+
+fn say_client() {
+    if let Some(client) = client() {
+        Beacon::current().set_client(Some(client));
     }
 }
 
