@@ -277,6 +277,8 @@ pub enum FailureKind {
     Interrupted,
     /// Something in the simulator itself.
     HostFault,
+    /// The simulator itself panicked.
+    HostPanicked,
 }
 
 impl FailureKind {
@@ -305,6 +307,7 @@ impl FailureKind {
             FailureKind::Hung => "hung",
             FailureKind::Interrupted => "interrupted",
             FailureKind::HostFault => "simulator fault",
+            FailureKind::HostPanicked => "simulator panicked",
         }
     }
 }

@@ -34,7 +34,9 @@ pub(crate) struct Watch {
     key: Key,
     /// What was read.
     value: RefCell<Option<Option<Value>>>,
-    /// What the transaction wrote afterwards, as long as that is known to be the same.
+    /// What the transaction itself has written to the key since, if it has. Until the read is done
+    /// there is nothing to compare that with; afterwards it is the same as `value`, because a write
+    /// of anything else ends the watch.
     written: RefCell<Option<Option<Value>>>,
     /// Completes when the transaction itself ends the watch.
     trigger: Shared<()>,

@@ -36,6 +36,8 @@ pub(super) const FRAMES_MAX: usize = 64;
 const FAILURES_BYTES: usize = 16 * 1024;
 /// The exit status of a process that stopped itself with a message.
 pub(super) const REFUSED: i32 = 113;
+/// The exit status of a process in which the simulator itself panicked.
+pub(super) const PANICKED: i32 = 114;
 
 static LOCAL: Beacon = Beacon::dark();
 static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
@@ -112,9 +114,10 @@ impl Beacon {
         beacon.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// Records which client it runs on.
-    pub(super) fn set_client(&self, client: u32) {
-        self.client.store(client as i32, Ordering::Relaxed);
+    /// Records which client it runs on, if on one.
+    pub(super) fn set_client(&self, client: Option<u32>) {
+        let client = client.map_or(-1, |client| client as i32);
+        self.client.store(client, Ordering::Relaxed);
     }
 
     /// Records the simulated time. Called at every step, so it leaves arithmetic to the reader.

@@ -23,6 +23,8 @@ pub(super) enum Death {
     Exited(i32),
     /// It stopped itself, for this reason.
     Refused(String),
+    /// The simulator itself panicked: where, and with which message.
+    Panicked(String),
     /// It took longer than allowed and was killed.
     Hung,
 }
@@ -103,6 +105,10 @@ fn describe(death: &Death, phase: Phase, time_limit: Duration) -> (FailureKind, 
             format!("the workload ended the process with status {code}"),
         ),
         Death::Refused(reason) => (FailureKind::Misuse, reason.clone()),
+        Death::Panicked(words) => (
+            FailureKind::HostPanicked,
+            format!("please report this bug in Shaketable: {words}"),
+        ),
         Death::Hung => (
             FailureKind::Hung,
             format!(
@@ -133,6 +139,7 @@ mod tests {
             segmentation_fault(),
             Death::Exited(3),
             Death::Refused("`now` was called from a thread".into()),
+            Death::Panicked("crates/shaketable-kernel/src/wheel.rs:95:13: slot is empty".into()),
             Death::Hung,
         ]
         .iter()
@@ -145,6 +152,7 @@ mod tests {
         crashed: the process was ended by SIGSEGV (11)
         ended the process: the workload ended the process with status 3
         interface misused: `now` was called from a thread
+        simulator panicked: please report this bug in Shaketable: crates/shaketable-kernel/src/wheel.rs:95:13: slot is empty
         hung: no end after 60 s of real time: the workload loops or blocks without letting the simulation continue
         ");
     }

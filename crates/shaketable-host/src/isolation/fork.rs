@@ -6,7 +6,7 @@
     reason = "the limit of a process is one of real time, and measured outside of it"
 )]
 
-use super::beacon::{Beacon, REFUSED};
+use super::beacon::{Beacon, PANICKED, REFUSED};
 use super::death::Death;
 use super::last_words;
 use crate::heap::{self, Ground};
@@ -69,6 +69,7 @@ impl Child {
             ForkResult::Child => {
                 drop(reader);
                 heap::begin(ground.as_ref());
+                last_words::end_on_panic();
                 // The report of an orphan would have no reader.
                 let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
                 let mut report = work();
@@ -119,6 +120,9 @@ impl Child {
             }
             WaitStatus::Exited(_, REFUSED) if !last_message().is_empty() => {
                 ChildEnd::Died(Death::Refused(last_message()))
+            }
+            WaitStatus::Exited(_, PANICKED) if !last_message().is_empty() => {
+                ChildEnd::Died(Death::Panicked(last_message()))
             }
             WaitStatus::Exited(_, code) => ChildEnd::Died(Death::Exited(code)),
             WaitStatus::Signaled(_, signal, _) => ChildEnd::Died(Death::Signal {

@@ -1,15 +1,16 @@
-//! The last words of a process that crashes, exits or is stopped: on which client that happened,
-//! and where in the code.
+//! The last words of a process that crashes, exits, panics or is stopped: on which client that
+//! happened, and where in the code.
 //!
 //! A handler runs wherever the process was interrupted, so it only looks and writes: the client and
 //! the addresses on the stack go to the [`Beacon`]. Then the signal takes its course. The parent,
 //! which has loaded the same code at the same place, finds names and lines for the addresses
 //! ([`stack`]).
 
-use super::beacon::{Beacon, FRAMES_MAX};
+use super::beacon::{Beacon, FRAMES_MAX, PANICKED};
 use nix::sys::signal::Signal;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
+use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Installs the handlers. `probe` finds out which client's code runs; it may only look.
@@ -56,7 +57,39 @@ pub(super) fn install(probe: fn() -> Option<u32>) -> io::Result<()> {
     unsafe { sigaction(ASK_TO_END, &asked) }?;
     // SAFETY: the function only stores a number.
     unsafe { libc::atexit(on_exit) };
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        if ENDS_ON_PANIC.load(Ordering::Relaxed) {
+            on_panic(panic);
+        }
+    }));
     Ok(())
+}
+
+static ENDS_ON_PANIC: AtomicBool = AtomicBool::new(false);
+
+/// From now on a panic of the simulator ends this process, with words for its parent. Workloads
+/// bring a standard library of their own, so their panics never come here.
+pub(super) fn end_on_panic() {
+    ENDS_ON_PANIC.store(true, Ordering::Relaxed);
+}
+
+fn on_panic(panic: &PanicHookInfo<'_>) -> ! {
+    // Most panics of the simulator are on no client, whichever it called last.
+    Beacon::current().set_client(client());
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("a panic without a message");
+    let words = match panic.location() {
+        Some(place) => format!("{place}: {text}"),
+        None => text.to_owned(),
+    };
+    Beacon::current().leave_message(&words);
+    note_frames(&mut [std::ptr::null_mut(); FRAMES_MAX]);
+    // SAFETY: ends the process at once: nothing of a broken simulation is worth unwinding.
+    unsafe { libc::_exit(PANICKED) }
 }
 
 /// The signal that asks a simulation to end by itself, and to report what each client waits for.
@@ -87,15 +120,20 @@ const STACK_BYTES: usize = 128 * 1024;
 const MAIN_STACK_BYTES: usize = 8 << 20;
 const NEAR_BYTES: usize = 1 << 20;
 
-fn say_client() {
+/// The client whose code runs, if one's does.
+fn client() -> Option<u32> {
     let probe = PROBE.load(Ordering::Acquire);
     if probe.is_null() {
-        return;
+        return None;
     }
     // SAFETY: not null, hence the function that `install` stored.
     let probe: fn() -> Option<u32> = unsafe { std::mem::transmute(probe) };
-    if let Some(client) = probe() {
-        Beacon::current().set_client(client);
+    probe()
+}
+
+fn say_client() {
+    if let Some(client) = client() {
+        Beacon::current().set_client(Some(client));
     }
 }
 

@@ -4,8 +4,8 @@
 //! (`fork.rs`): the parent has loaded the library already, and the child starts with everything in
 //! place. The child reports its [`Outcome`] through a pipe. When it dies without a report, the
 //! parent reads where it was from a page of memory that both share (`beacon.rs`), where its signal
-//! handlers have left their last words too (`last_words.rs`), and makes an outcome of that
-//! (`death.rs`).
+//! handlers and its panic hook have left their last words too (`last_words.rs`), and makes an
+//! outcome of that (`death.rs`).
 //!
 //! What this promises: [`Isolation::run_seed`] returns an outcome for every seed, and nothing that
 //! the code under test does to its process reaches the next seed. It is the only place where the
@@ -105,4 +105,38 @@ fn limit_resources(memory_bytes: u64) -> io::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     setrlimit(Resource::RLIMIT_AS, memory_bytes, memory_bytes)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Runs in a process of its own, with one thread: see the test below.
+    #[test]
+    #[ignore = "forks, which the test below does in a process with one thread"]
+    fn a_fork_that_panics() {
+        Isolation::prepare(Duration::from_secs(60)).unwrap();
+        let child = Child::fork(|| panic!("slot {} is empty", 7)).unwrap();
+        let end = child.wait(Duration::from_secs(60)).unwrap();
+        let ChildEnd::Died(Death::Panicked(words)) = end else {
+            panic!("{end:?}");
+        };
+        let place = words.strip_suffix(": slot 7 is empty").expect(&words);
+        assert!(place.contains("isolation/mod.rs:"), "{place}");
+    }
+
+    #[test]
+    fn a_panic_of_the_simulator_is_told_with_message_and_place() {
+        let name = "isolation::tests::a_fork_that_panics";
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--ignored", "--test-threads=1"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}"
+        );
+    }
 }
