@@ -6,7 +6,7 @@
 //! the process leaves the reason here.
 
 use crate::shared_text::SharedText;
-use crate::verdict::{Failure, Phase};
+use crate::verdict::{Failure, FailureKind, Phase};
 use shaketable_kernel::Time;
 use std::ffi::c_void;
 use std::io;
@@ -184,6 +184,12 @@ impl Beacon {
             line.push(b'\n');
             Beacon::current().failures.append(&line);
         }
+    }
+
+    /// Whether the process has noticed that it was asked to end, and is about to report.
+    pub(super) fn has_reacted() -> bool {
+        let mut failures = Beacon::failures().into_iter();
+        failures.any(|failure| failure.kind == FailureKind::Interrupted)
     }
 
     /// What had failed.

@@ -49,6 +49,8 @@ pub(super) fn outcome(
     let workload = test.workloads.get(workload);
     let (kind, message) = describe(death, phase, time_limit);
     let mut failures = Beacon::failures();
+    // Being asked to end is no cause of its own.
+    failures.retain(|failure| failure.kind != FailureKind::Interrupted);
     failures.push(Failure {
         kind,
         test: test.title.clone(),

@@ -41,11 +41,20 @@ enum Collected {
 pub(super) struct Child {
     pid: Pid,
     pipe: File,
+    /// What has come through the pipe.
+    received: Vec<u8>,
     ground: Option<Ground>,
 }
 
-/// How long a child that was asked to end may take to report.
-const TIME_TO_REPORT: Duration = Duration::from_secs(1);
+/// How much processor time a child may use to notice that it was asked to end. A busy machine gives
+/// it little, and that must not change the verdict.
+const PROCESSOR_TIME_TO_REACT: Duration = Duration::from_secs(1);
+/// How long it may take altogether: a child that sleeps uses no processor time.
+const TIME_TO_REACT: Duration = Duration::from_secs(4);
+/// How long it may then take to report.
+const TIME_TO_REPORT: Duration = Duration::from_secs(60);
+/// How often that is looked at.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
@@ -64,6 +73,7 @@ impl Child {
             ForkResult::Parent { child } => Ok(Child {
                 pid: child,
                 pipe: File::from(reader),
+                received: Vec::new(),
                 ground,
             }),
             ForkResult::Child => {
@@ -88,8 +98,7 @@ impl Child {
         let mut collected = self.collect(limit);
         let late = matches!(collected, Ok(Collected::TooLate));
         if late {
-            let _ = kill(self.pid, last_words::ASK_TO_END);
-            collected = self.collect(TIME_TO_REPORT);
+            collected = self.ask_to_end();
         }
         if !matches!(collected, Ok(Collected::All(_))) {
             self.stop();
@@ -138,10 +147,37 @@ impl Child {
         })
     }
 
+    /// Asks the child to end, and waits for its report for as long as it can be expected.
+    fn ask_to_end(&mut self) -> io::Result<Collected> {
+        let (asked, used) = (Instant::now(), self.processor_time());
+        let _ = kill(self.pid, last_words::ASK_TO_END);
+        loop {
+            let collected = self.collect(LOOK_AGAIN_AFTER);
+            if !matches!(collected, Ok(Collected::TooLate)) {
+                return collected;
+            }
+            let waited = asked.elapsed();
+            let enough = if Beacon::has_reacted() {
+                waited >= TIME_TO_REPORT
+            } else {
+                waited >= TIME_TO_REACT
+                    || self.processor_time().saturating_sub(used) >= PROCESSOR_TIME_TO_REACT
+            };
+            if enough {
+                return collected;
+            }
+        }
+    }
+
+    /// How much processor time the child has used; none if that cannot be found out.
+    fn processor_time(&self) -> Duration {
+        let used = nix::time::ClockId::pid_cpu_clock_id(self.pid).and_then(|clock| clock.now());
+        used.map_or(Duration::ZERO, Duration::from)
+    }
+
     /// Reads what the child writes, until it hangs up or `limit` has passed.
     fn collect(&mut self, limit: Duration) -> io::Result<Collected> {
         let deadline = Instant::now() + limit;
-        let mut report = Vec::new();
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             let millis = u16::try_from(rest.as_millis()).unwrap_or(u16::MAX);
@@ -160,8 +196,8 @@ impl Child {
                 Ok(_) => {
                     let mut buffer = [0; 16 * 1024];
                     match self.pipe.read(&mut buffer)? {
-                        0 => return Ok(Collected::All(report)),
-                        count => report.extend_from_slice(&buffer[..count]),
+                        0 => return Ok(Collected::All(std::mem::take(&mut self.received))),
+                        count => self.received.extend_from_slice(&buffer[..count]),
                     }
                 }
                 Err(error) => return Err(error.into()),
