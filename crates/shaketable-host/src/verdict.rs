@@ -15,6 +15,7 @@ use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 /// The result of simulating one seed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -63,12 +64,23 @@ pub struct Outcome {
     pub stack: Vec<String>,
     /// Where the trace was written.
     pub trace: Option<String>,
+    /// Where the record was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+    /// The last operations of the client that failed, as text; only of runs with a record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub story: Vec<String>,
 }
 
 impl Outcome {
     /// Whether nothing went wrong.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
+    }
+
+    /// The folder that the seed left, with its record.
+    pub fn folder(&self) -> Option<&Path> {
+        Path::new(self.record.as_ref()?).parent()
     }
 
     /// The outcome of a seed that the simulator itself could not simulate.

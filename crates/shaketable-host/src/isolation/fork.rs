@@ -51,7 +51,7 @@ pub(super) struct Child {
 const PROCESSOR_TIME_TO_REACT: Duration = Duration::from_secs(1);
 /// How long it may take altogether: a child that sleeps uses no processor time.
 const TIME_TO_REACT: Duration = Duration::from_secs(4);
-/// How long it may then take to report.
+/// How long it may then take to report: a record takes a while to write.
 const TIME_TO_REPORT: Duration = Duration::from_secs(60);
 /// How often that is looked at.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);

@@ -61,6 +61,29 @@ impl Isolation {
         seed: u32,
         recording: &Recording,
     ) -> Outcome {
+        let mut outcome = self.run_once(plan, settings, seed, recording);
+        if outcome.record.is_none()
+            && !outcome.passed()
+            && let Some(again) = recording.until_death(Beacon::time(), &outcome.failures)
+        {
+            // The process died with its record. The same seed lives again up to that moment.
+            let recorded = self.run_once(plan, settings, seed, &again);
+            outcome.record = recorded.record;
+            outcome.story = recorded.story;
+            outcome.drawn = recorded.drawn;
+            outcome.faults = recorded.faults;
+            outcome.faults_around = recorded.faults_around;
+        }
+        outcome
+    }
+
+    fn run_once(
+        &self,
+        plan: &Plan,
+        settings: &Settings,
+        seed: u32,
+        recording: &Recording,
+    ) -> Outcome {
         let child = Child::fork(|| {
             let outcome = crate::simulate(plan, settings, seed, recording);
             // An empty report cannot be read, and is reported as such.
