@@ -11,6 +11,7 @@ mod findings;
 mod focus;
 mod history;
 mod story;
+pub mod text;
 mod words;
 
 use focus::Focus;

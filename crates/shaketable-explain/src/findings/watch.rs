@@ -48,6 +48,13 @@ impl Watch<'_, '_> {
         matches!(answer, Answer::Pending | Answer::Dropped)
     }
 
+    /// Whether an attempt watches the same key.
+    fn is_set_in(&self, id: AttemptId) -> bool {
+        let calls = self.history.operations_of(id).iter();
+        let mut calls = calls.map(|id| &self.history.operation(*id).call);
+        calls.any(|call| matches!(call, Call::Watch { key } if key.kept() == self.key))
+    }
+
     fn committed(&self) -> bool {
         let own = self.history.attempt(self.id);
         own.commit.is_some() && own.end == End::Committed
@@ -110,6 +117,8 @@ impl Watch<'_, '_> {
             .iter()
             .rev()
             .filter(|id| history.attempt(**id).transaction != own.transaction)
+            // A read with a watch of its own is guarded by that one.
+            .take_while(|id| !self.is_set_in(**id))
             .find_map(|id| history.reads(*id).find(|read| read.covers(self.key)))?;
         let missed = self.changes(read.version, own.read_version?);
         let missed = missed.last()?;
