@@ -40,9 +40,22 @@ impl<'a> Focus<'a> {
                 .next_back(),
             _ => None,
         };
+        // Another workload of the same client has phases of its own.
+        let of_phase = |id: AttemptId| {
+            let phase = history.attempt(id).phase;
+            let phase = phase.map(|phase| &history.record.phases[phase as usize]);
+            let named = |name: &str, other: &Option<String>| {
+                other.as_deref().is_none_or(|other| other == name)
+            };
+            phase.is_none_or(|phase| {
+                named(&phase.phase, &verdict.phase)
+                    && (named(&phase.workload, &verdict.workload)
+                        || named(&phase.test, &verdict.workload))
+            })
+        };
         let before = || {
             let all = history.attempts_of(verdict.client).iter().rev();
-            all.filter(|id| history.attempt(**id).begun <= time)
+            all.filter(move |id| history.attempt(**id).begun <= time && of_phase(**id))
         };
         let mut attempts: Vec<AttemptId> = before()
             .take_while(|id| begun.is_some_and(|begun| history.attempt(**id).begun >= begun))
@@ -76,6 +89,11 @@ impl<'a> Focus<'a> {
         }
     }
 
+    /// The newest version that was looked at.
+    pub fn version(&self) -> Option<i64> {
+        self.reads.iter().map(|read| read.version).max()
+    }
+
     /// Whether the failed phase looked at a key.
     pub fn touches(&self, key: &[u8]) -> bool {
         self.reads.iter().any(|read| read.covers(key))
@@ -88,8 +106,13 @@ impl<'a> Focus<'a> {
 
     /// Whether what was seen of a key is the work of this commit.
     pub fn saw(&self, history: &History<'_>, key: &[u8], committed: CommittedId) -> bool {
-        self.read_of(key)
-            .and_then(|read| history.change_seen(key, read.version))
+        let Some(read) = self.read_of(key) else {
+            return false;
+        };
+        let changes = history.changes(key);
+        let seen = changes.partition_point(|c| history.version_of(c.committed) <= read.version);
+        let mut real = changes[..seen].iter().filter(|c| c.before != c.after);
+        real.next_back()
             .is_some_and(|change| change.committed == committed)
     }
 

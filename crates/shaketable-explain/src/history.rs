@@ -117,9 +117,16 @@ impl<'a> History<'a> {
         &self.operations[attempt as usize]
     }
 
-    /// The attempt that retries this one.
-    pub fn next_attempt(&self, attempt: AttemptId) -> Option<AttemptId> {
-        self.next[attempt as usize]
+    /// The attempts of the same transaction before this one, the nearest first.
+    pub fn earlier_attempts(&self, attempt: AttemptId) -> impl Iterator<Item = AttemptId> + '_ {
+        let before = |id: &AttemptId| Some(self.attempt(*id).retries?.attempt);
+        std::iter::successors(before(&attempt), before)
+    }
+
+    /// The attempts of the same transaction after this one.
+    pub fn later_attempts(&self, attempt: AttemptId) -> impl Iterator<Item = AttemptId> + '_ {
+        let after = |id: &AttemptId| self.next[*id as usize];
+        std::iter::successors(after(&attempt), after)
     }
 
     /// All attempts of a client, in the order of beginning.

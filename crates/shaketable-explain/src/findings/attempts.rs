@@ -18,11 +18,12 @@ use std::collections::BTreeMap;
 const PERMUTED_BYTES_MIN: usize = 6;
 
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
-    let retries = history
-        .attempts()
-        .filter_map(|(id, own)| Some((own.retries?.attempt, id)));
-    let mut found: Vec<Candidate> = retries
-        .filter_map(|(first, second)| kept_state(history, first, second))
+    let all = history.attempts().filter(|(_, own)| own.retries.is_some());
+    let mut found: Vec<Candidate> = all
+        .filter_map(|(second, _)| {
+            let mut earlier = history.earlier_attempts(second);
+            earlier.find_map(|first| kept_state(history, first, second))
+        })
         .collect();
     found.extend(other_order(history, focus));
     found
@@ -144,7 +145,7 @@ fn other_order(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
         let (first, other) = *seen
             .entry((operation.place, key.kept()))
             .or_insert((id, value));
-        if other == value || sorted(other) != sorted(value) {
+        if other == value || sorted(other) != sorted(value) || extends(history, id, value) {
             continue;
         }
         let text = history.key_text(key.kept());
@@ -175,6 +176,16 @@ fn other_order(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
         });
     }
     None
+}
+
+/// Whether a value begins with what its attempt had read: then its order is that of the commits.
+fn extends(history: &History<'_>, id: OperationId, value: &Bytes) -> bool {
+    let ids = history.operations_of(history.operation(id).attempt).iter();
+    ids.take_while(|other| **other < id)
+        .any(|other| match &history.operation(*other).answer {
+            Answer::Value(Some(read)) => !read.is_empty() && value.kept().starts_with(read.kept()),
+            _ => false,
+        })
 }
 
 fn sorted(value: &Bytes) -> Vec<u8> {

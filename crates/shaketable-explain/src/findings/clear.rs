@@ -26,9 +26,8 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                 history.client_of(gone.committed),
                 history.client_of(writer.committed),
             );
-            if cleared_by == written_by {
-                continue;
-            }
+            // A client may well clear its own rows; but then a check should not miss them.
+            let own = if cleared_by == written_by { 10 } else { 0 };
             let range = history
                 .committed(gone.committed)
                 .mutations
@@ -67,7 +66,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                              tuples and clear the range of a subspace, or put a separator at the end."
                         .to_owned(),
                 },
-                weight: if read.point { 80 } else { 45 },
+                weight: if read.point { 80 } else { 45 } - own,
                 keys: vec![key.to_vec()],
                 commits: vec![gone.committed],
             });

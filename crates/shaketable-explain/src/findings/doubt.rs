@@ -50,7 +50,7 @@ fn retried(
     first: AttemptId,
     landed: CommittedId,
 ) -> Option<(AttemptId, Again)> {
-    let later = std::iter::successors(history.next_attempt(first), |id| history.next_attempt(*id));
+    let later = history.later_attempts(first);
     later
         .filter_map(|second| {
             let second_landed = history.landed(second)?;
@@ -285,10 +285,10 @@ fn retry_finding(
     let who = capital(&who);
     let key = &again.keys[0];
     let mut proof = doubtful_proof(history, first, landed, key);
-    let between: Vec<AttemptId> =
-        std::iter::successors(history.next_attempt(first), |id| history.next_attempt(*id))
-            .take_while(|id| *id != second)
-            .collect();
+    let between: Vec<AttemptId> = history
+        .later_attempts(first)
+        .take_while(|id| *id != second)
+        .collect();
     // What the first attempt left for its retries to find.
     let receipts: Vec<&[u8]> = history
         .keys_of(landed)

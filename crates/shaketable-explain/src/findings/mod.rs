@@ -31,7 +31,7 @@ use crate::focus::Focus;
 use crate::history::History;
 use crate::words::value_text;
 use shaketable_record::CommittedId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An instance of a mistake.
 pub struct Candidate {
@@ -64,6 +64,14 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         if !focus.reads.is_empty() && !candidate.keys.iter().any(|key| focus.touches(key)) {
             continue;
         }
+        // What committed after the last look was not seen.
+        let later = |commit: &CommittedId| {
+            let version = history.version_of(*commit);
+            focus.version().is_some_and(|last| version > last)
+        };
+        if candidate.commits.iter().any(later) {
+            continue;
+        }
         let weight = candidate.weight + evidence(history, focus, &candidate);
         match best.get(candidate.finding.name) {
             Some((known, _)) if *known >= weight => {}
@@ -79,7 +87,8 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
 
 /// What speaks for this instance beside its family.
 fn evidence(history: &History<'_>, focus: &Focus<'_>, candidate: &Candidate) -> u32 {
-    let seen = candidate.keys.iter().filter(|key| {
+    let keys: BTreeSet<&Vec<u8>> = candidate.keys.iter().collect();
+    let seen = keys.iter().filter(|key| {
         let commits = candidate.commits.iter();
         commits
             .clone()
@@ -101,5 +110,5 @@ fn evidence(history: &History<'_>, focus: &Focus<'_>, candidate: &Candidate) -> 
                 .mentions(&history.key_text(key))
                 .max(value.unwrap_or(0))
         });
-    4 * seen + 2 * mentioned.max().unwrap_or(0)
+    4 * seen + mentioned.max().unwrap_or(0)
 }

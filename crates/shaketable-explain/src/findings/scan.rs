@@ -150,13 +150,14 @@ fn changed<'h>(
 
 /// A transaction whose later attempt went on where the one before had stopped.
 fn continued_in_retry(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
-    let pairs = focus
-        .attempts
-        .iter()
-        .filter_map(|id| Some((*id, history.attempt(*id).retries?)));
-    let mut found = pairs.filter_map(|(second, retry)| {
+    let pairs = focus.attempts.iter().filter_map(|second| {
+        let mut earlier = history.earlier_attempts(*second);
+        let first = earlier.find(|first| history.reads(*first).next().is_some())?;
+        Some((first, *second))
+    });
+    let mut found = pairs.filter_map(|(first, second)| {
         let (old, new): (Vec<Read<'_>>, Vec<Read<'_>>) = (
-            history.reads(retry.attempt).collect(),
+            history.reads(first).collect(),
             history.reads(second).collect(),
         );
         let again = new

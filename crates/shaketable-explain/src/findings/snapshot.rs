@@ -96,6 +96,11 @@ fn anomaly(
     ];
     let own = history.keys_of(landed);
     let own_change = own.iter().find(|(written, _)| *written == key);
+    // Whatever happened in between, what was read was true again.
+    let held = history.value_at(key, read.version);
+    if own_change.is_some_and(|(_, mine)| mine.before.as_ref() == held) {
+        return None;
+    }
     let direct = &path[0];
     let missing = change.before.is_none() && !read.point;
     let (name, weight, meaning) = match (path.len(), direct.kind, own_change) {
@@ -109,26 +114,18 @@ fn anomaly(
             100,
             format!("and changed {text} itself, by a rule that no longer held"),
         ),
-        (1, Kind::Missed, None) if missing => (
-            "phantom",
-            100,
-            format!(
-                "and wrote {}, which {whom} had looked for before",
-                history.key_text(&direct.key)
-            ),
-        ),
         (1, Kind::Missed, None) => (
-            "write-skew",
+            if missing { "phantom" } else { "write-skew" },
             102,
             format!(
                 "and changed {}, which {whom} had relied on",
                 history.key_text(&direct.key)
             ),
         ),
-        _ => (
-            "write-skew",
+        (length, ..) => (
+            if missing { "phantom" } else { "write-skew" },
             97,
-            format!("in a cycle of {} transactions", path.len() + 1),
+            format!("in a cycle of {} transactions", length + 1),
         ),
     };
     for edge in &path {

@@ -31,7 +31,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
         if !focus.reads.is_empty() && !keys.iter().any(|(key, _)| focus.touches(key)) {
             continue;
         }
-        for (distance, first) in before(history, second).into_iter().enumerate() {
+        for (distance, first) in before(history, second) {
             let step = Step {
                 history,
                 focus,
@@ -39,7 +39,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                 second,
                 landed,
                 // What lies further back is less likely to be meant.
-                distance: u32::try_from(distance).expect("a few"),
+                distance,
             };
             for (key, change) in &keys {
                 found.extend(step.update(key, change));
@@ -50,31 +50,31 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     found
 }
 
-/// The last attempts of the transactions of the same client before this one, the nearest first,
-/// within its phase.
-fn before(history: &History<'_>, second: AttemptId) -> Vec<AttemptId> {
+/// The attempts of the transactions of the same client before this one, in its phase, the nearest
+/// first; each with how many transactions lie between.
+fn before(history: &History<'_>, second: AttemptId) -> Vec<(u32, AttemptId)> {
     let own = history.attempt(second);
-    let phase = history
-        .record
-        .phases
-        .iter()
-        .filter(|phase| Some(phase.client) == own.client && phase.begun <= own.begun)
-        .map(|phase| phase.begun)
-        .fold(0.0, f64::max);
     let all = history.attempts_of(own.client);
     let at = all.partition_point(|id| *id < second);
-    let mut transactions = vec![own.transaction];
+    let mut transactions: Vec<u32> = Vec::new();
     let mut found = Vec::new();
     for id in all[..at].iter().rev() {
         let attempt = history.attempt(*id);
-        if attempt.begun < phase || found.len() == TRANSACTIONS_BEFORE {
-            break;
-        }
         let over = attempt.ended.is_some_and(|ended| ended <= own.begun);
-        if over && !transactions.contains(&attempt.transaction) {
-            transactions.push(attempt.transaction);
-            found.push(*id);
+        if !over || attempt.transaction == own.transaction || attempt.phase != own.phase {
+            continue;
         }
+        if !transactions.contains(&attempt.transaction) {
+            if transactions.len() == TRANSACTIONS_BEFORE {
+                break;
+            }
+            transactions.push(attempt.transaction);
+        }
+        let distance = transactions
+            .iter()
+            .position(|known| *known == attempt.transaction);
+        let distance = distance.and_then(|distance| u32::try_from(distance).ok());
+        found.push((distance.unwrap_or(0), *id));
     }
     found
 }
@@ -133,9 +133,12 @@ impl Step<'_, '_> {
             return None;
         }
         let reads_again = |key: &[u8]| history.reads(self.second).any(|read| read.covers(key));
+        let first = history.earlier_attempts(self.first).chain([self.first]);
+        let first: Vec<AttemptId> = first.chain(history.later_attempts(self.first)).collect();
         let wrote = |key: &[u8]| {
-            let landed = history.landed(self.first);
-            landed.is_some_and(|landed| history.keys_of(landed).iter().any(|(k, _)| *k == key))
+            let landed = first.iter().filter_map(|id| history.landed(*id));
+            let mut keys = landed.flat_map(|landed| history.keys_of(landed));
+            keys.any(|(written, _)| written == key)
         };
         for read in history.reads(self.first) {
             let direct = read.covers(key) && !reads_again(key) && !wrote(key);

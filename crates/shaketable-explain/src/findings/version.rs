@@ -66,7 +66,8 @@ fn old(
             },
             weight: if focus.attempts.contains(&id) { 111 } else { 77 },
             keys: vec![key.to_vec()],
-            commits: vec![missed.committed],
+            // That it was not seen is the point.
+            commits: Vec::new(),
         })
     })
 }

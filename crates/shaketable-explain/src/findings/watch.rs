@@ -102,7 +102,8 @@ impl Watch<'_, '_> {
             },
             weight: 94,
             keys: vec![self.key.to_vec()],
-            commits: vec![missed.committed],
+            // The failed phase never looked again: that is the point.
+            commits: Vec::new(),
         })
     }
 
@@ -149,7 +150,8 @@ impl Watch<'_, '_> {
             },
             weight: 92,
             keys: vec![self.key.to_vec()],
-            commits: vec![missed.committed],
+            // The failed phase never looked again: that is the point.
+            commits: Vec::new(),
         })
     }
 
