@@ -52,6 +52,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::New(args) => Ok(commands::new::new(args)),
         Command::Run(args) => commands::run::run(args),
         Command::Replay(args) => commands::run::replay(args),
+        Command::Log(args) => commands::log::log(args),
         Command::Stats(args) => commands::run::stats(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
