@@ -6,6 +6,17 @@
 //! first one is the most likely cause. Where the record does not prove a cause there is no finding:
 //! a wrong explanation costs more than none.
 
+mod atomic;
+mod findings;
+mod focus;
+mod history;
+pub mod lint;
+mod story;
+pub mod text;
+mod words;
+
+use focus::Focus;
+use history::History;
 use serde::Serialize;
 use shaketable_record::{AttemptId, Bytes, CommittedId, OperationId, Record};
 
@@ -29,6 +40,8 @@ pub struct Finding {
     pub proof: Vec<Proof>,
     /// What to do about it.
     pub advice: String,
+    /// How often the same happened in the run; this is the instance that tells most.
+    pub times: u32,
 }
 
 /// One piece of evidence.
@@ -61,10 +74,20 @@ pub struct Story {
     pub text: String,
     /// What wrote it, in commit order, and what of the failed check read it.
     pub chapters: Vec<Proof>,
+    /// How many changes before these are not told.
+    pub earlier: u32,
+    /// How many changes after these, and before the read, are not told.
+    pub later: u32,
 }
 
-/// Explains a run.
+/// Explains a run. A run that passed needs no explanation.
 pub fn explain(record: &Record) -> Explanation {
-    let _ = record;
-    Explanation::default()
+    if record.header.verdict.passed {
+        return Explanation::default();
+    }
+    let history = History::new(record);
+    let focus = Focus::new(&history);
+    let findings = findings::find(&history, &focus);
+    let stories = story::tell(&history, &focus, &findings);
+    Explanation { findings, stories }
 }
