@@ -1,5 +1,6 @@
-//! The subcommands that simulate.
+//! The subcommands that do more than list.
 
 pub mod check_determinism;
 pub mod new;
+pub mod page;
 pub mod run;
