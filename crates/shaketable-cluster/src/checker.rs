@@ -26,7 +26,7 @@ mod observed;
 mod real_time;
 mod serializability;
 
-pub use crate::history::{Committed, History};
+pub use crate::history::{Bounds, Committed, History};
 pub use client::RandomClient;
 pub use observation::{Observation, Outcome, Read, Step};
 pub use observed::{Notebook, ObservedTransaction};

@@ -188,6 +188,8 @@ pub struct CommitTransaction {
     pub report_conflicting_keys: bool,
     /// Whether it may commit to a locked database.
     pub lock_aware: bool,
+    /// The number under which a recorder finds it again in the history. Nothing else looks at it.
+    pub tag: Option<u64>,
 }
 
 /// Commits a transaction.

@@ -22,11 +22,15 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("shaketable_abi", &[]),
-    ("shaketable_cli", &["shaketable_host"]),
+    ("shaketable_cli", &["shaketable_host", "shaketable_record"]),
     ("shaketable_cluster", &["shaketable_kernel"]),
     (
         "shaketable_fdbc",
-        &["shaketable_cluster", "shaketable_kernel"],
+        &[
+            "shaketable_cluster",
+            "shaketable_kernel",
+            "shaketable_record",
+        ],
     ),
     (
         "shaketable_host",
@@ -35,11 +39,13 @@ const CRATES: &[(&str, &[&str])] = &[
             "shaketable_cluster",
             "shaketable_fdbc",
             "shaketable_kernel",
+            "shaketable_record",
         ],
     ),
     ("shaketable_kernel", &[]),
     // The expansion of `#[shaketable::test]` names the crate it is written for.
     ("shaketable_macros", &["shaketable"]),
+    ("shaketable_record", &[]),
 ];
 
 /// The modules of this crate, and the other modules that each may mention. The client and the

@@ -13,12 +13,14 @@
 use crate::database::{FDBDatabase, LeaseBreach};
 use crate::future::FDBFuture;
 use crate::operation::{self, Operation};
-use crate::outstanding::{Ask, Outstanding, StackProbe};
+use crate::outstanding::{Ask, Outstanding, PlaceProbe};
+use crate::recorder::{Keep, RecordSettings, Recorded, Recorder};
 use crate::universe::Universe;
 use crate::value::Value;
 use shaketable_cluster::client::Database;
 use shaketable_cluster::error::Error;
 use shaketable_kernel::{Kernel, Priority, ProcessId};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
@@ -95,9 +97,9 @@ impl CApi {
             ask,
             process,
             since: self.kernel.now(),
-            stack: self.universe.stack(),
+            place: self.universe.place(),
         };
-        operation::keep(&handle, outstanding, Operation::Task(task));
+        operation::keep(&handle, outstanding, None, Operation::Task(task));
         handle.into_raw()
     }
 
@@ -124,10 +126,34 @@ impl CApi {
         done.unwrap_or(0)
     }
 
-    /// From now on the stack of every call is recorded and kept while the call is outstanding.
-    pub fn note_stacks(&self, probe: StackProbe) {
+    /// From now on the place of every call is looked up with `probe` and kept while the call is
+    /// outstanding.
+    pub fn note_places(&self, probe: PlaceProbe) {
         // A second one would be the same.
-        let _ = self.universe.stack_probe.set(Box::new(probe));
+        let _ = self.universe.place_probe.set(Box::new(probe));
+    }
+
+    /// From now on every call of a transaction is recorded.
+    pub fn record(&self, settings: RecordSettings) {
+        let keep = Box::new(Keep::new(&settings));
+        if self.universe.keep.set(keep).is_ok() {
+            let recorder = Recorder::new(&self.kernel, settings);
+            let recorder = Rc::new(RefCell::new(recorder));
+            self.universe
+                .objects(|objects| objects.recorder = Some(recorder));
+        }
+    }
+
+    /// What was recorded, if anything was to be: the clients by their processes, and the phases by
+    /// the databases that were lent for them.
+    pub fn take_record(
+        &self,
+        client_of: impl Fn(ProcessId) -> Option<u32>,
+        phase_of: impl Fn(*const FDBDatabase) -> Option<u32>,
+    ) -> Option<Recorded> {
+        let recorder = self.universe.objects(|objects| objects.recorder.take())??;
+        let recorded = recorder.borrow_mut().finish(client_of, phase_of);
+        Some(recorded)
     }
 
     /// Calls `observer` for each error that reaches the code under test as the result of an

@@ -5,7 +5,7 @@
 //! lends them too and owns them itself. There, destroying one leads to a crash sooner or later, and
 //! so does using one that was taken back; here a [`Lease`] records it.
 
-use crate::transaction::FDBTransaction;
+use crate::transaction::{FDBTransaction, Lent};
 use crate::universe::{Slot, Universe};
 use shaketable_cluster::client::Database;
 use shaketable_kernel::Kernel;
@@ -119,7 +119,8 @@ impl FDBDatabase {
         {
             lease.used_afterwards.store(true, Ordering::Relaxed);
         }
-        let transaction = FDBTransaction::new(self.universe.clone());
+        let lent = self.lease.as_ref().map(|_| Arc::as_ptr(self).addr());
+        let transaction = FDBTransaction::new(self.universe.clone(), Lent(lent));
         let handle = transaction.clone();
         self.apply(move |object| handle.put(object.create_transaction()));
         transaction

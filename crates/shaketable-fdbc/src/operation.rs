@@ -7,6 +7,7 @@
 
 use crate::future::FDBFuture;
 use crate::outstanding::{Kept, Outstanding};
+use crate::recorder::Asked;
 use crate::universe::Slot;
 use crate::value::Value;
 use shaketable_cluster::client::{Pending, Subscription};
@@ -26,16 +27,28 @@ pub(crate) enum Operation {
 pub(crate) fn follow<T: 'static>(
     future: Arc<FDBFuture>,
     outstanding: Outstanding,
+    asked: Option<Asked>,
     pending: Pending<T>,
     wrap: impl FnOnce(T) -> Value + 'static,
 ) {
-    let promise = future.clone();
-    let subscription = pending.then(move |result| finish(&promise, result.map(wrap)));
-    keep(&future, outstanding, Operation::Client(subscription));
+    let (promise, answered) = (future.clone(), asked.clone());
+    let subscription = pending.then(move |result| {
+        let outcome = result.map(wrap);
+        if let Some(asked) = answered {
+            asked.answer(&outcome, promise.universe.as_deref());
+        }
+        finish(&promise, outcome);
+    });
+    keep(&future, outstanding, asked, Operation::Client(subscription));
 }
 
 /// Remembers what works for `future`, unless it is ready already. Runs on the kernel's thread.
-pub(crate) fn keep(future: &FDBFuture, outstanding: Outstanding, operation: Operation) {
+pub(crate) fn keep(
+    future: &FDBFuture,
+    outstanding: Outstanding,
+    asked: Option<Asked>,
+    operation: Operation,
+) {
     if future.is_ready() {
         return;
     }
@@ -43,6 +56,7 @@ pub(crate) fn keep(future: &FDBFuture, outstanding: Outstanding, operation: Oper
         let kept = Kept {
             outstanding,
             operation,
+            asked,
         };
         universe.objects(|objects| future.operation.set(objects.operations.insert(kept)));
     }
@@ -72,7 +86,11 @@ pub(crate) fn cancel(future: &Arc<FDBFuture>) {
     if future.is_ready() {
         return;
     }
-    drop(take(future));
+    let given_up = take(future);
+    if let Some(asked) = given_up.as_ref().and_then(|kept| kept.asked.as_ref()) {
+        asked.drop_future();
+    }
+    drop(given_up);
     future.complete(Err(Error::OPERATION_CANCELLED));
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Each operation that works for a future is kept with a description: what was asked, by which
 //! process, since when. Where in the code under test the call was made is known only while a host
-//! looks at the stack for it ([`crate::CApi::note_stacks`]), because that costs more than most
+//! looks at the stack for it ([`crate::CApi::note_places`]), because that costs more than most
 //! calls.
 
 use crate::operation::Operation;
+use crate::recorder::Asked;
 use shaketable_cluster::proto::Key;
 use shaketable_kernel::{ProcessId, Time};
 
@@ -52,8 +53,8 @@ pub struct Outstanding {
     pub process: ProcessId,
     /// Since when.
     pub since: Time,
-    /// The addresses on the stack of the call, innermost first; empty if they were not noted.
-    pub stack: Box<[usize]>,
+    /// The address in the code under test that made the call, if it was noted.
+    pub place: Option<usize>,
 }
 
 /// An operation that has not ended, and what is kept so that dropping it ends it.
@@ -61,10 +62,12 @@ pub(crate) struct Kept {
     pub(crate) outstanding: Outstanding,
     #[expect(dead_code, reason = "it is only kept so that dropping it can end it")]
     pub(crate) operation: Operation,
+    /// Its place in the record, if there is one.
+    pub(crate) asked: Option<Asked>,
 }
 
-/// Looks at the stack: the addresses on it, innermost first.
-pub type StackProbe = fn() -> Box<[usize]>;
+/// Looks at the stack: the address in the code under test that makes a call.
+pub type PlaceProbe = fn() -> Option<usize>;
 
 /// How many operations of each process have succeeded. The end of a pause after an error does not
 /// count.

@@ -8,12 +8,19 @@
 use crate::future::FDBFuture;
 use crate::operation;
 use crate::outstanding::{Ask, Outstanding};
+use crate::recorder::{Asked, Keep, Noted, Origin, Recorder};
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use shaketable_cluster::client::{Pending, Transaction};
 use shaketable_cluster::error::Error;
+use shaketable_record::Call;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+
+/// The address of a database that a host has lent; none for a program's own. A name, not a pointer
+/// to follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lent(pub(crate) Option<usize>);
 
 /// What `FDBTransaction*` points to.
 pub struct FDBTransaction {
@@ -22,6 +29,8 @@ pub struct FDBTransaction {
     /// What `fdb_transaction_get_committed_version` returns without waiting: the version of the
     /// last commit that wrote something, or -1. Stored before the commit's future becomes ready.
     committed_version: AtomicI64,
+    /// The database that a host has lent and that began it, for the record.
+    lent: Lent,
     /// Why the transaction never gets an object: every operation that returns a future fails with
     /// this.
     refusal: Option<Error>,
@@ -29,19 +38,20 @@ pub struct FDBTransaction {
 
 impl FDBTransaction {
     /// A handle whose object is still to come; see [`FDBTransaction::put`].
-    pub(crate) fn new(universe: Arc<Universe>) -> Arc<FDBTransaction> {
-        FDBTransaction::with(universe, None)
+    pub(crate) fn new(universe: Arc<Universe>, lent: Lent) -> Arc<FDBTransaction> {
+        FDBTransaction::with(universe, lent, None)
     }
 
     /// A transaction that can do nothing but fail.
     pub(crate) fn refused(universe: Arc<Universe>, refusal: Error) -> Arc<FDBTransaction> {
-        FDBTransaction::with(universe, Some(refusal))
+        FDBTransaction::with(universe, Lent::default(), Some(refusal))
     }
 
-    fn with(universe: Arc<Universe>, refusal: Option<Error>) -> Arc<FDBTransaction> {
+    fn with(universe: Arc<Universe>, lent: Lent, refusal: Option<Error>) -> Arc<FDBTransaction> {
         Arc::new(FDBTransaction {
             universe,
             slot: Slot::empty(),
+            lent,
             committed_version: AtomicI64::new(-1),
             refusal,
         })
@@ -53,14 +63,23 @@ impl FDBTransaction {
             .objects(|objects| self.slot.set(objects.transactions.insert(object)));
     }
 
+    /// What is recorded of a call, if calls are recorded.
+    pub(crate) fn note(&self, call: impl FnOnce(Keep) -> Call) -> Option<Box<Noted>> {
+        self.universe.note(call)
+    }
+
     /// Runs `call` on the client's transaction, later, on the kernel's thread.
     pub(crate) fn apply(
         self: &Arc<FDBTransaction>,
+        noted: Option<Box<Noted>>,
         call: impl FnOnce(&Transaction) + Send + 'static,
     ) {
         let handle = self.clone();
         self.universe.post(move |_| {
             if let Some(object) = handle.object() {
+                if let Some(noted) = noted {
+                    handle.record(&object, *noted);
+                }
                 call(&object);
             }
         });
@@ -70,21 +89,26 @@ impl FDBTransaction {
     pub(crate) fn submit<T: 'static>(
         self: &Arc<FDBTransaction>,
         ask: Ask,
+        noted: Option<Box<Noted>>,
         call: impl FnOnce(&Transaction) -> Pending<T> + Send + 'static,
         wrap: impl FnOnce(T) -> Value + Send + 'static,
     ) -> Arc<FDBFuture> {
         let future = FDBFuture::pending(self.universe.clone());
         let (handle, promise) = (self.clone(), future.clone());
-        let stack = self.universe.stack();
+        let place = match &noted {
+            Some(noted) => noted.place,
+            None => self.universe.place(),
+        };
         self.universe.post(move |kernel| {
             if let Some(object) = handle.object() {
                 let outstanding = Outstanding {
                     ask,
                     process: object.process(),
                     since: kernel.now(),
-                    stack,
+                    place,
                 };
-                operation::follow(promise, outstanding, call(&object), wrap);
+                let asked = noted.and_then(|noted| handle.record(&object, *noted));
+                operation::follow(promise, outstanding, asked, call(&object), wrap);
             } else if let Some(refusal) = handle.refusal {
                 operation::finish(&promise, Err(refusal));
             }
@@ -95,7 +119,8 @@ impl FDBTransaction {
     /// Commits. The version is there when the future is.
     pub(crate) fn commit(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
         let handle = self.clone();
-        self.submit(Ask::Commit, Transaction::commit, move |()| {
+        let noted = self.note(|_| Call::Commit);
+        self.submit(Ask::Commit, noted, Transaction::commit, move |()| {
             // The handle may have been destroyed meanwhile; then its version can no longer be asked
             // for.
             if let Some(object) = handle.object() {
@@ -117,11 +142,33 @@ impl FDBTransaction {
         let universe = self.universe.clone();
         universe.post(move |_| {
             let number = self.slot.take();
-            let object = self
-                .universe
-                .objects(|objects| objects.transactions.try_remove(number));
+            let taken = self.universe.objects(|objects| {
+                let object = objects.transactions.try_remove(number);
+                (object, objects.recorder.clone())
+            });
+            let (object, recorder) = taken.unwrap_or_default();
+            if let Some(recorder) = recorder {
+                recorder.borrow_mut().destroy(number, object.as_ref());
+            }
             drop(object);
         });
+    }
+
+    /// Records a call that is about to be carried out. Returns what waits for its answer.
+    fn record(&self, object: &Transaction, noted: Noted) -> Option<Asked> {
+        let recorder = self
+            .universe
+            .objects(|objects| objects.recorder.clone())??;
+        let origin = Origin {
+            process: object.process(),
+            lent: self.lent.0.map(std::ptr::without_provenance),
+        };
+        let is_commit = noted.call == Call::Commit;
+        let asked = Recorder::ask(&recorder, self.slot.get(), origin, object, noted)?;
+        if is_commit {
+            asked.follow_commit(object);
+        }
+        Some(asked)
     }
 
     fn object(&self) -> Option<Transaction> {

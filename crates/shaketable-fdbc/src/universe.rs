@@ -13,14 +13,17 @@
 //! forgotten, futures stay as they are, and handles can be destroyed on any thread.
 
 use crate::network::ClusterName;
-use crate::outstanding::{Kept, Progress, StackProbe};
+use crate::outstanding::{Kept, PlaceProbe, Progress};
 use crate::program_clusters::ProgramCluster;
+use crate::recorder::{Keep, Noted, Recorder};
 use crate::thread_bound::ThreadBound;
 use once_cell::race::OnceBox;
 use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::error::Error;
 use shaketable_kernel::{Inbox, Kernel};
+use shaketable_record::Call;
 use slab::Slab;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,8 +32,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Universe {
     inbox: Inbox,
     objects: OnceBox<ThreadBound<Objects>>,
-    /// How to look at the stack of a call, if its place is to be recorded.
-    pub(crate) stack_probe: OnceBox<StackProbe>,
+    /// How to find the place of a call, if it is wanted.
+    pub(crate) place_probe: OnceBox<PlaceProbe>,
+    /// Set while calls are recorded.
+    pub(crate) keep: OnceBox<Keep>,
 }
 
 /// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first
@@ -47,6 +52,8 @@ pub(crate) struct Objects {
     pub(crate) errors: BTreeMap<i32, u64>,
     /// Called for each of them.
     pub(crate) error_observer: Option<Rc<dyn Fn(Error)>>,
+    /// Records calls, if a host wants that.
+    pub(crate) recorder: Option<Rc<RefCell<Recorder>>>,
 }
 
 /// The number of a handle's object among those of its kind. Written and read on the kernel's thread
@@ -81,7 +88,8 @@ impl Universe {
         Universe {
             inbox,
             objects: OnceBox::new(),
-            stack_probe: OnceBox::new(),
+            place_probe: OnceBox::new(),
+            keep: OnceBox::new(),
         }
     }
 
@@ -100,11 +108,18 @@ impl Universe {
         self.inbox.post(job);
     }
 
-    /// The stack of the caller, if it is wanted.
-    pub(crate) fn stack(&self) -> Box<[usize]> {
-        self.stack_probe
-            .get()
-            .map_or_else(Box::default, |probe| probe())
+    /// The place of the caller, if it is wanted.
+    pub(crate) fn place(&self) -> Option<usize> {
+        self.place_probe.get().and_then(|probe| probe())
+    }
+
+    /// What is recorded of a call, if calls are recorded.
+    pub(crate) fn note(&self, call: impl FnOnce(Keep) -> Call) -> Option<Box<Noted>> {
+        let keep = self.keep.get()?;
+        Some(Box::new(Noted {
+            call: call(*keep),
+            place: self.place(),
+        }))
     }
 
     /// Whether the calling thread is the kernel's.

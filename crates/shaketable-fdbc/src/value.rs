@@ -12,7 +12,7 @@ use crate::types::{
     FDBGetRangeReqAndResult, FDBKey, FDBKeySelector, FDBKeyValue, FDBMappedKeyValue,
 };
 use bytes::Bytes;
-use shaketable_cluster::proto::{KeyValue, KeyValues, MappedKeyValues};
+use shaketable_cluster::proto::{KeyValue, KeyValues, MappedKeyValue, MappedKeyValues};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) enum Value {
 pub(crate) struct Rows {
     packed: Vec<FDBKeyValue>,
     pub(crate) more: bool,
-    _owners: Vec<KeyValue>,
+    owners: Vec<KeyValue>,
 }
 
 /// Mapped rows and their packed form.
@@ -56,7 +56,7 @@ pub(crate) struct MappedRows {
     packed: Vec<FDBMappedKeyValue>,
     pub(crate) more: bool,
     _secondary: Vec<Vec<FDBKeyValue>>,
-    _owners: MappedKeyValues,
+    owners: MappedKeyValues,
 }
 
 /// Keys and their packed form.
@@ -83,12 +83,16 @@ impl Rows {
         Rows {
             packed: rows.rows.iter().map(pack_row).collect(),
             more: rows.more,
-            _owners: rows.rows,
+            owners: rows.rows,
         }
     }
 
     pub(crate) fn as_slice(&self) -> &[FDBKeyValue] {
         &self.packed
+    }
+
+    pub(crate) fn owners(&self) -> &[KeyValue] {
+        &self.owners
     }
 }
 
@@ -120,12 +124,16 @@ impl MappedRows {
             packed,
             more: rows.more,
             _secondary: secondary,
-            _owners: rows,
+            owners: rows,
         }
     }
 
     pub(crate) fn as_slice(&self) -> &[FDBMappedKeyValue] {
         &self.packed
+    }
+
+    pub(crate) fn owners(&self) -> &[MappedKeyValue] {
+        &self.owners.rows
     }
 }
 

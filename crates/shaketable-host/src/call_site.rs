@@ -1,44 +1,79 @@
 //! Where in the code under test a call of the C API was made.
 //!
-//! The stack is looked at when the call is made and only its addresses are kept; names and lines
-//! are found later, for the few that a report shows. The innermost frame that belongs to neither
-//! the standard library, nor a package of a registry, nor this project is the author's line: for
-//! `trx.get(…)` the call itself, for what `db.run` does the place where it is awaited.
+//! The innermost frame that belongs to neither the standard library, nor a package of a registry, nor
+//! this project is the author's line: for `trx.get(…)` the call itself, for what `db.run` does the
+//! place where it is awaited. The stack is walked when the call is made, up to that frame and no
+//! further, and only its address is kept; its name and line are found later, for those that are
+//! shown. Whether an address is the author's is looked up once.
 
+use crate::hermetic;
+use shaketable_record::Place;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::Path;
 
-/// The addresses on the stack of the caller, innermost first.
-pub(crate) fn stack() -> Box<[usize]> {
-    let mut addresses = Vec::with_capacity(FRAMES_MAX);
-    backtrace::trace(|frame| {
-        addresses.push(frame.ip().addr());
-        addresses.len() < FRAMES_MAX
+thread_local! {
+    /// The addresses that were met, and whether they are the author's.
+    static KNOWN: RefCell<BTreeMap<usize, bool>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The address in the author's code from which the caller was called.
+pub(crate) fn place() -> Option<usize> {
+    let mut found = None;
+    let mut depth = 0;
+    KNOWN.with_borrow_mut(|known| {
+        backtrace::trace(|frame| {
+            let address = frame.ip().addr();
+            // Looking up lines opens files, which must not count as done by the code under test.
+            let is_authors = known
+                .entry(address)
+                .or_insert_with(|| hermetic::outside(|| author_place(address).is_some()));
+            if *is_authors {
+                found = Some(address);
+            }
+            depth += 1;
+            found.is_none() && depth < FRAMES_MAX
+        });
     });
-    addresses.into()
+    found
 }
 
 /// How deep the author's line is searched for.
 const FRAMES_MAX: usize = 96;
 
-/// The author's line, as `src/queue.rs:88`.
-pub(crate) fn author_line(stack: &[usize]) -> Option<String> {
+/// The author's line at an address, as `src/queue.rs:88`.
+pub(crate) fn author_line(address: usize) -> Option<String> {
+    let place = author_place(address)?;
+    Some(format!("{}:{}", place.file, place.line))
+}
+
+/// The author's line and function at an address. Of calls that were inlined there, the innermost of
+/// the author's counts.
+pub(crate) fn author_place(address: usize) -> Option<Place> {
+    // A return address lies behind the call; the byte before it is inside.
+    let inside = std::ptr::without_provenance_mut::<c_void>(address.checked_sub(1)?);
     let mut found = None;
-    for address in stack {
-        // A return address lies behind the call; the byte before it is inside.
-        let inside = std::ptr::without_provenance_mut::<c_void>(address.checked_sub(1)?);
-        backtrace::resolve(inside, |symbol| {
-            if let (None, Some(file), Some(line)) = (&found, symbol.filename(), symbol.lineno())
-                && is_authors(file)
-            {
-                found = Some(format!("{}:{line}", shortened(file).display()));
-            }
-        });
-        if found.is_some() {
-            break;
+    backtrace::resolve(inside, |symbol| {
+        if let (None, Some(file), Some(line)) = (&found, symbol.filename(), symbol.lineno())
+            && is_authors(file)
+        {
+            let name = symbol.name().map(|name| format!("{name:#}"));
+            found = Some(Place {
+                file: shortened(file).display().to_string(),
+                line,
+                function: function(&name.unwrap_or_default()),
+            });
         }
-    }
+    });
     found
+}
+
+/// A function as its author calls it: what the compiler makes of `async` blocks and closures is
+/// part of the function that contains them.
+fn function(name: &str) -> String {
+    let name = name.replace("::{{closure}}", "");
+    name.replace("::{closure#0}", "")
 }
 
 /// Whether a source file is the author's own.
@@ -49,6 +84,10 @@ fn is_authors(file: &Path) -> bool {
         "/rustc/",
         "/library/std/",
         "/library/core/",
+        // The C library, where its own debug information is installed.
+        "/csu/",
+        "/sysdeps/",
+        "/glibc",
     ]
     .iter()
     .any(|part| text.contains(part));
@@ -81,18 +120,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_called_is_found() {
-        let stack = stack();
-        let line = line!() - 1;
-        // This file is part of the project, so its line does not count as the author's: the test
-        // looks for the frame itself.
-        let mut lines = Vec::new();
-        for address in &stack {
-            // The outermost frame has no caller.
-            let inside = std::ptr::without_provenance_mut::<c_void>(address.saturating_sub(1));
-            backtrace::resolve(inside, |symbol| lines.extend(symbol.lineno()));
-        }
-        assert!(lines.contains(&line), "{line} is not among {lines:?}");
+    fn functions_are_named_as_in_the_source() {
+        let name = "queue::Claim::run::{{closure}}::{{closure}}";
+        assert_eq!(function(name), "queue::Claim::run");
     }
 
     #[test]

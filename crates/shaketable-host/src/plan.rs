@@ -73,10 +73,45 @@ pub enum Recording {
         path: PathBuf,
         /// Its form.
         format: Format,
+        /// Where the record of every transaction goes, if it is wanted.
+        #[serde(default)]
+        record: Option<RecordTo>,
     },
 }
 
+/// A record that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordTo {
+    /// The file. Its folder is made if it is not there.
+    pub path: PathBuf,
+    /// How much of values it shows.
+    pub values: Values,
+    /// The line that runs the seed again.
+    pub reproduce: Option<String>,
+}
+
+/// How much of values a record shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Values {
+    /// Only their sizes.
+    None,
+    /// Their beginnings.
+    #[default]
+    Short,
+    /// Everything.
+    Full,
+}
+
 impl Recording {
+    /// The record that is wanted.
+    pub(crate) fn record(&self) -> Option<&RecordTo> {
+        match self {
+            Recording::Trace { record, .. } => record.as_ref(),
+            Recording::Nothing | Recording::Counts | Recording::Places => None,
+        }
+    }
+
     /// The file the trace goes to, as outcomes name it.
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {

@@ -63,6 +63,9 @@ pub struct Outcome {
     pub stack: Vec<String>,
     /// Where the trace was written.
     pub trace: Option<String>,
+    /// Where the record was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
 }
 
 impl Outcome {

@@ -218,7 +218,10 @@ fn check(record: &Record) -> Result<(), ReadError> {
                 && winner.is_none_or(|id| within(id, record.committed.len()))
                 && within(commit.operation, record.operations.len())
         });
-        retries && commit
+        let phase = attempt
+            .phase
+            .is_none_or(|phase| within(phase, record.phases.len()));
+        retries && commit && phase
     });
     let operations = record.operations.iter().all(|operation| {
         within(operation.attempt, record.attempts.len())
@@ -260,6 +263,7 @@ mod tests {
             }],
             attempts: vec![Attempt {
                 client: Some(0),
+                phase: None,
                 transaction: 0,
                 number: 1,
                 retries: None,

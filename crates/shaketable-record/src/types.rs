@@ -9,6 +9,8 @@ pub type AttemptId = u32;
 pub type OperationId = u32;
 /// An index into [`Record::committed`].
 pub type CommittedId = u32;
+/// An index into [`Record::phases`].
+pub type PhaseId = u32;
 /// An index into [`Record::places`].
 pub type PlaceId = u32;
 
@@ -127,6 +129,9 @@ pub struct Phase {
 pub struct Attempt {
     /// The client that made it; none if the call came from outside of every client's workload.
     pub client: Option<u32>,
+    /// The phase of a workload whose database it used, if it was lent one.
+    #[serde(default)]
+    pub phase: Option<PhaseId>,
     /// The transaction, counted over the run from 0. A transaction is what the code under test
     /// retries: it begins anew after a reset or a commit.
     pub transaction: u32,

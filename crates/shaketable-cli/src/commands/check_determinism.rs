@@ -135,6 +135,7 @@ fn explain(
     let recordings = paths.clone().map(|path| Recording::Trace {
         path,
         format: Format::Json,
+        record: None,
     });
     run_twice(pools, session, seed, recordings);
     let mut message = first_difference(&paths[0], &paths[1]).unwrap_or_else(|| {

@@ -9,7 +9,7 @@ use crate::report::{Group, Summary, github, human, json, junit};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
-use shaketable_host::plan::Recording;
+use shaketable_host::plan::{RecordTo, Recording, Values};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ use std::time::Instant;
 
 /// More distinct failures than this are counted, but not run again.
 const RECORDED_GROUPS_MAX: usize = 10;
+
+/// The name of the record in the folder of a failing seed.
+const RECORD_NAME: &str = "record.jsonl.gz";
 
 /// `run`.
 pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
@@ -274,14 +277,28 @@ impl<'a> Campaign<'a> {
         fs::create_dir_all(&folder).map_err(|error| SessionError::Write(folder, error))
     }
 
+    /// The folder of a failing seed.
+    fn failure_folder(&self, name: &str) -> PathBuf {
+        crate::args::workspace_root()
+            .join("target/shaketable/failures")
+            .join(name)
+    }
+
     /// A trace of a file's run with a seed.
     fn trace_of(&self, file: usize, seed: Seed) -> Recording {
         let name = &self.trace_names[file];
+        let folder = format!("{name}-{seed}");
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
         let name = format!("{name}-{seed}.{}", format.extension());
+        let file = &self.session.files[file];
         Recording::Trace {
             path: self.output.trace_dir().join(name),
             format,
+            record: Some(RecordTo {
+                path: self.failure_folder(&folder).join(RECORD_NAME),
+                values: Values::default(),
+                reproduce: Some(self.session.repro.line(file, seed.0)),
+            }),
         }
     }
 }

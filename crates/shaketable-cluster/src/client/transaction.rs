@@ -78,6 +78,11 @@ impl Transaction {
         self.inner().context.process
     }
 
+    /// The version at which the transaction reads, if it has got one. Does not ask for it.
+    pub fn known_read_version(&self) -> Option<Version> {
+        self.inner().known_read_version()
+    }
+
     /// Reads at this version instead of asking for one. The errors are deferred: 2010 if there
     /// already is a read version, 2011 if `version` is not positive.
     pub fn set_read_version(&self, version: Version) {

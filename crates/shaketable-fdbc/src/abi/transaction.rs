@@ -4,6 +4,7 @@
 use super::{borrow, bytes, failed, option_value, take, write};
 use crate::future::FDBFuture;
 use crate::outstanding::Ask;
+use crate::recorder::atomic_name;
 use crate::transaction::FDBTransaction;
 use crate::types::{fdb_bool_t, fdb_error_t};
 use crate::value::{Keys, MappedRows, Rows, Strings, Value};
@@ -12,6 +13,7 @@ use shaketable_cluster::client::options::{Scope, find};
 use shaketable_cluster::client::{ConflictRangeKind, RangeLimits, Transaction};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::proto::{KeyRange, KeySelector};
+use shaketable_record::{Call, RangeCall};
 use std::ffi::c_int;
 
 /// Cancels what is outstanding and gives the transaction back.
@@ -33,7 +35,9 @@ pub unsafe extern "C" fn fdb_transaction_destroy(transaction: *mut FDBTransactio
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdb_transaction_cancel(transaction: *mut FDBTransaction) {
     // SAFETY: the contract of the header.
-    unsafe { borrow(transaction) }.apply(Transaction::cancel);
+    let transaction = unsafe { borrow(transaction) };
+    let noted = transaction.note(|_| Call::Cancel);
+    transaction.apply(noted, Transaction::cancel);
 }
 
 /// Makes the transaction as good as new.
@@ -43,7 +47,9 @@ pub unsafe extern "C" fn fdb_transaction_cancel(transaction: *mut FDBTransaction
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdb_transaction_reset(transaction: *mut FDBTransaction) {
     // SAFETY: the contract of the header.
-    unsafe { borrow(transaction) }.apply(Transaction::reset);
+    let transaction = unsafe { borrow(transaction) };
+    let noted = transaction.note(|_| Call::Reset);
+    transaction.apply(noted, Transaction::reset);
 }
 
 /// Sets an option: an unknown code is refused now, a bad value later.
@@ -57,12 +63,19 @@ pub unsafe extern "C" fn fdb_transaction_set_option(
     value: *const u8,
     value_length: c_int,
 ) -> fdb_error_t {
-    if let Err(error) = find(Scope::Transaction, option) {
-        return error.0;
-    }
+    let known = match find(Scope::Transaction, option) {
+        Ok(known) => known,
+        Err(error) => return error.0,
+    };
     // SAFETY: the contract of the header.
     let (transaction, value) = unsafe { (borrow(transaction), option_value(value, value_length)) };
-    transaction.apply(move |transaction| transaction.set_option(option, value.as_deref()));
+    let noted = transaction.note(|keep| Call::SetOption {
+        name: known.name.to_owned(),
+        value: value.as_deref().map(|value| keep.value(value)),
+    });
+    transaction.apply(noted, move |transaction| {
+        transaction.set_option(option, value.as_deref())
+    });
     0
 }
 
@@ -77,7 +90,10 @@ pub unsafe extern "C" fn fdb_transaction_set_read_version(
 ) {
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
-    transaction.apply(move |transaction| transaction.set_read_version(version));
+    let noted = transaction.note(|_| Call::SetReadVersion(version));
+    transaction.apply(noted, move |transaction| {
+        transaction.set_read_version(version)
+    });
 }
 
 /// The version at which the transaction reads.
@@ -90,9 +106,11 @@ pub unsafe extern "C" fn fdb_transaction_get_read_version(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted = transaction.note(|_| Call::GetReadVersion);
     transaction
         .submit(
             Ask::ReadVersion,
+            noted,
             Transaction::get_read_version,
             Value::Int64,
         )
@@ -112,9 +130,14 @@ pub unsafe extern "C" fn fdb_transaction_get(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
+    let noted = transaction.note(|keep| Call::Get {
+        key: keep.key(&key),
+        snapshot: snapshot != 0,
+    });
     transaction
         .submit(
             Ask::Get(key.clone()),
+            noted,
             move |transaction| transaction.get(key, snapshot != 0),
             Value::Optional,
         )
@@ -141,9 +164,14 @@ pub unsafe extern "C" fn fdb_transaction_get_key(
             selector(key, key_length, or_equal, offset),
         )
     };
+    let noted = transaction.note(|keep| Call::GetKey {
+        selector: keep.selector(&selector),
+        snapshot: snapshot != 0,
+    });
     transaction
         .submit(
             Ask::GetKey(selector.key.clone()),
+            noted,
             move |transaction| transaction.get_key(selector, snapshot != 0),
             Value::Key,
         )
@@ -162,9 +190,12 @@ pub unsafe extern "C" fn fdb_transaction_get_addresses_for_key(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
+    let noted =
+        transaction.note(|_| Call::Other("fdb_transaction_get_addresses_for_key".to_owned()));
     transaction
         .submit(
             Ask::Addresses(key.clone()),
+            noted,
             move |transaction| transaction.get_addresses_for_key(key),
             |addresses| {
                 let addresses = addresses.iter().map(|address| address.as_bytes());
@@ -209,9 +240,22 @@ pub unsafe extern "C" fn fdb_transaction_get_range(
             selector(end_key, end_key_length, end_or_equal, end_offset),
         )
     };
+    let noted = transaction.note(|keep| {
+        Call::GetRange(RangeCall {
+            begin: keep.selector(&begin),
+            end: keep.selector(&end),
+            limit,
+            target_bytes,
+            mode,
+            iteration,
+            snapshot: snapshot != 0,
+            reverse: reverse != 0,
+        })
+    });
     transaction
         .submit(
             Ask::GetRange(begin.key.clone(), end.key.clone()),
+            noted,
             move |transaction| {
                 transaction.get_range(begin, end, limits, snapshot != 0, reverse != 0)
             },
@@ -257,9 +301,22 @@ pub unsafe extern "C" fn fdb_transaction_get_mapped_range(
             bytes(mapper, mapper_length),
         )
     };
+    let noted = transaction.note(|keep| {
+        Call::GetMappedRange(RangeCall {
+            begin: keep.selector(&begin),
+            end: keep.selector(&end),
+            limit,
+            target_bytes,
+            mode,
+            iteration,
+            snapshot: snapshot != 0,
+            reverse: reverse != 0,
+        })
+    });
     transaction
         .submit(
             Ask::GetMappedRange(begin.key.clone(), end.key.clone()),
+            noted,
             move |transaction| {
                 let (snapshot, reverse) = (snapshot != 0, reverse != 0);
                 transaction.get_mapped_range(begin, end, mapper, limits, snapshot, reverse)
@@ -289,7 +346,11 @@ pub unsafe extern "C" fn fdb_transaction_set(
             bytes(value, value_length),
         )
     };
-    transaction.apply(move |transaction| transaction.set(key, value));
+    let noted = transaction.note(|keep| Call::Set {
+        key: keep.key(&key),
+        value: keep.value(&value),
+    });
+    transaction.apply(noted, move |transaction| transaction.set(key, value));
 }
 
 /// Applies an atomic operation to a key.
@@ -313,7 +374,14 @@ pub unsafe extern "C" fn fdb_transaction_atomic_op(
             bytes(param, param_length),
         )
     };
-    transaction.apply(move |transaction| transaction.atomic_op(key, operand, operation_type));
+    let noted = transaction.note(|keep| Call::Atomic {
+        key: keep.key(&key),
+        operand: keep.value(&operand),
+        name: atomic_name(operation_type),
+    });
+    transaction.apply(noted, move |transaction| {
+        transaction.atomic_op(key, operand, operation_type)
+    });
 }
 
 /// Clears one key.
@@ -328,7 +396,10 @@ pub unsafe extern "C" fn fdb_transaction_clear(
 ) {
     // SAFETY: the contract of the header.
     let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
-    transaction.apply(move |transaction| transaction.clear(key));
+    let noted = transaction.note(|keep| Call::Clear {
+        range: keep.range(&key, &key_after(&key)),
+    });
+    transaction.apply(noted, move |transaction| transaction.clear(key));
 }
 
 /// Clears the keys from the first to before the second.
@@ -351,7 +422,12 @@ pub unsafe extern "C" fn fdb_transaction_clear_range(
             bytes(end_key, end_key_length),
         )
     };
-    transaction.apply(move |transaction| transaction.clear_range(begin, end));
+    let noted = transaction.note(|keep| Call::Clear {
+        range: keep.range(&begin, &end),
+    });
+    transaction.apply(noted, move |transaction| {
+        transaction.clear_range(begin, end)
+    });
 }
 
 /// Becomes ready when the value of a key changes.
@@ -366,9 +442,13 @@ pub unsafe extern "C" fn fdb_transaction_watch(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let (transaction, key) = unsafe { (borrow(transaction), bytes(key, key_length)) };
+    let noted = transaction.note(|keep| Call::Watch {
+        key: keep.key(&key),
+    });
     transaction
         .submit(
             Ask::Watch(key.clone()),
+            noted,
             move |transaction| transaction.watch(key),
             |()| Value::Void,
         )
@@ -413,10 +493,14 @@ pub unsafe extern "C" fn fdb_transaction_get_versionstamp(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted = transaction.note(|_| Call::GetVersionstamp);
     transaction
-        .submit(Ask::Versionstamp, Transaction::get_versionstamp, |stamp| {
-            Value::Key(Bytes::copy_from_slice(&stamp.to_bytes()))
-        })
+        .submit(
+            Ask::Versionstamp,
+            noted,
+            Transaction::get_versionstamp,
+            |stamp| Value::Key(Bytes::copy_from_slice(&stamp.to_bytes())),
+        )
         .into_raw()
 }
 
@@ -430,9 +514,12 @@ pub unsafe extern "C" fn fdb_transaction_get_approximate_size(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted =
+        transaction.note(|_| Call::Other("fdb_transaction_get_approximate_size".to_owned()));
     transaction
         .submit(
             Ask::Estimate,
+            noted,
             Transaction::get_approximate_size,
             Value::Int64,
         )
@@ -449,8 +536,14 @@ pub unsafe extern "C" fn fdb_transaction_get_total_cost(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted = transaction.note(|_| Call::Other("fdb_transaction_get_total_cost".to_owned()));
     transaction
-        .submit(Ask::Estimate, Transaction::get_total_cost, Value::Int64)
+        .submit(
+            Ask::Estimate,
+            noted,
+            Transaction::get_total_cost,
+            Value::Int64,
+        )
         .into_raw()
 }
 
@@ -464,9 +557,12 @@ pub unsafe extern "C" fn fdb_transaction_get_tag_throttled_duration(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted =
+        transaction.note(|_| Call::Other("fdb_transaction_get_tag_throttled_duration".to_owned()));
     transaction
         .submit(
             Ask::Estimate,
+            noted,
             Transaction::get_tag_throttled_duration,
             Value::Double,
         )
@@ -484,9 +580,11 @@ pub unsafe extern "C" fn fdb_transaction_on_error(
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted = transaction.note(|_| Call::OnError(error));
     transaction
         .submit(
             Ask::OnError(error),
+            noted,
             move |transaction| transaction.on_error(Error(error)),
             |()| Value::Void,
         )
@@ -519,7 +617,13 @@ pub unsafe extern "C" fn fdb_transaction_add_conflict_range(
     };
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
-    transaction.apply(move |transaction| transaction.add_conflict_range(range, kind));
+    let noted = transaction.note(|keep| Call::AddConflictRange {
+        range: keep.range(&range.begin, &range.end),
+        write: kind == ConflictRangeKind::Write,
+    });
+    transaction.apply(noted, move |transaction| {
+        transaction.add_conflict_range(range, kind)
+    });
     0
 }
 
@@ -543,9 +647,12 @@ pub unsafe extern "C" fn fdb_transaction_get_estimated_range_size_bytes(
     };
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted = transaction
+        .note(|_| Call::Other("fdb_transaction_get_estimated_range_size_bytes".to_owned()));
     transaction
         .submit(
             Ask::Size(range.begin.clone(), range.end.clone()),
+            noted,
             move |transaction| transaction.get_estimated_range_size_bytes(range),
             Value::Int64,
         )
@@ -603,9 +710,12 @@ pub unsafe extern "C" fn fdb_transaction_get_range_split_points_with_limit(
     };
     // SAFETY: the contract of the header.
     let transaction = unsafe { borrow(transaction) };
+    let noted =
+        transaction.note(|_| Call::Other("fdb_transaction_get_range_split_points".to_owned()));
     transaction
         .submit(
             Ask::SplitPoints(range.begin.clone(), range.end.clone()),
+            noted,
             move |transaction| transaction.get_range_split_points(range, chunk_size),
             move |mut keys| {
                 if let Ok(limit) = usize::try_from(limit)
@@ -618,6 +728,11 @@ pub unsafe extern "C" fn fdb_transaction_get_range_split_points_with_limit(
             },
         )
         .into_raw()
+}
+
+/// The first key after this one.
+fn key_after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
 }
 
 /// # Safety

@@ -64,6 +64,14 @@ impl Drop for Guard {
     }
 }
 
+/// Lets the host itself use the operating system, wherever it is called from.
+pub(crate) fn outside<T>(work: impl FnOnce() -> T) -> T {
+    let active = ACTIVE.replace(false);
+    let result = work();
+    ACTIVE.set(active);
+    result
+}
+
 /// Sets the simulated time, in nanoseconds since the start of the run.
 pub fn set_now(nanos: u64) {
     NOW_NANOS.set(nanos);

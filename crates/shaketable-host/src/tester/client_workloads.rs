@@ -13,6 +13,7 @@ use crate::trace::Severity;
 use crate::verdict::{FailureKind, Phase};
 use shaketable_cluster::faults::Options as TextOptions;
 use shaketable_kernel::Priority;
+use shaketable_record::PhaseId;
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -210,9 +211,13 @@ pub(super) async fn run_phase(
     if phase == Phase::Start {
         run.trace(on_client("TestStarting"));
     }
-    let mut waiting: Vec<(usize, Ended)> = Vec::new();
+    let mut waiting: Vec<(usize, Option<PhaseId>, Ended)> = Vec::new();
     let mut timeout_seconds = 0.0_f64;
     for (workload, instance) in &workloads.each {
+        let recorded = run.notes.as_ref().map(|notes| {
+            let name = run.spec(test).workloads[*workload].display_name();
+            notes.begin_phase(client.number, title, name, phase, run.now())
+        });
         let timeout = match instance {
             ClientWorkload::External(external) => {
                 let owner = Owner {
@@ -227,7 +232,7 @@ pub(super) async fn run_phase(
                 });
                 run.call(client.number, *workload);
                 let external = external.borrow();
-                let database = testbed.lend(client, *workload, phase, use_db);
+                let database = testbed.lend(client, *workload, phase, use_db, recorded);
                 external.begin(phase, database, promise);
                 let testbed = testbed.clone();
                 let ended = async move {
@@ -235,7 +240,7 @@ pub(super) async fn run_phase(
                     testbed.take_back(database);
                     resolution
                 };
-                waiting.push((*workload, Box::pin(ended)));
+                waiting.push((*workload, recorded, Box::pin(ended)));
                 (phase == Phase::Check).then(|| external.check_timeout())
             }
             ClientWorkload::Cycle(cycle) => {
@@ -248,7 +253,7 @@ pub(super) async fn run_phase(
                 let kernel = &run.kernel;
                 let task = kernel.spawn(client.process, Priority::DefaultDelay, performed);
                 let ended = async move { Resolution::Sent(task.await) };
-                waiting.push((*workload, Box::pin(ended)));
+                waiting.push((*workload, recorded, Box::pin(ended)));
                 Some(cycle::CHECK_TIMEOUT_SECONDS)
             }
         };
@@ -256,10 +261,16 @@ pub(super) async fn run_phase(
     }
     let all = async {
         let mut worst = PhaseEnd::Passed;
-        for (workload, resolved) in waiting {
+        for (workload, recorded, resolved) in waiting {
             let resolution = resolved.await;
             run.progress.end(client.number, workload);
-            worst = worst.max(judge(&run, phase, client, workload, resolution));
+            let end = judge(&run, phase, client, workload, resolution);
+            if let (Some(notes), Some(recorded)) = (&run.notes, recorded) {
+                let failed = end != PhaseEnd::Passed;
+                let error = failed.then(|| run.last_failure(client.number)).flatten();
+                notes.end_phase(recorded, run.now(), error);
+            }
+            worst = worst.max(end);
         }
         worst
     };

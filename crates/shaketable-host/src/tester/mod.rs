@@ -14,6 +14,7 @@
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`waits`]: what each client waits for, and whether the clients make progress.
+//! * [`record`]: the record of every transaction.
 //! * [`recorder`]: what happens in the kernel becomes trace events.
 
 mod client_host;
@@ -23,6 +24,7 @@ mod cycle;
 mod metrics;
 mod phases;
 mod progress;
+mod record;
 mod recorder;
 mod run;
 mod sites;
@@ -45,9 +47,9 @@ use std::rc::Rc;
 pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recording) -> Outcome {
     let hermetic = hermetic::Guard::enter(u64::from(seed));
     let kernel = Kernel::simulation(u64::from(seed));
-    let run = Run::new(plan, settings, seed, &kernel);
+    let run = Run::new(plan, settings, seed, &kernel, recording);
     let recorder = recorder::install(&run, recording);
-    if let Recording::Trace { path, format } = recording
+    if let Recording::Trace { path, format, .. } = recording
         && let Err(error) = hermetic.pause(|| run.log.record_to(path, *format))
     {
         run.fail_host(format!(
@@ -57,6 +59,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     }
     run::set_current(Some(&run));
 
+    let mut recorded = None;
     match testbed::Testbed::boot(&run) {
         Ok(testbed) => {
             if matches!(recording, Recording::Trace { .. }) {
@@ -65,12 +68,16 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             if matches!(recording, Recording::Trace { .. } | Recording::Places) {
                 testbed.note_call_sites();
             }
+            if let Some(notes) = &run.notes {
+                testbed.record(notes);
+            }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
             drive(&run, &testbed, &tests);
             testbed.collect_breaches(&run);
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
+            recorded = testbed.take_record();
             // The order matters: the code under test may still be called while tasks and futures
             // are dropped.
             drop(tests);
@@ -84,6 +91,16 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     }
     let mut outcome = run.outcome(&recorder, recording);
     // Looking up lines opens files, which must not count as done by the code under test.
+    if let Some(notes) = &run.notes {
+        let file = plan.file.path.display().to_string();
+        let written = hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &outcome, file));
+        if let Err(error) = written {
+            outcome.record = None;
+            outcome.notable.push(
+                Event::new(Severity::Error, run.now(), "RecordNotWritten").detail("Error", error),
+            );
+        }
+    }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();
     let instances = run.instances.take();

@@ -123,8 +123,12 @@ impl Recorder for Tracer {
         if !COMMON.contains(&event.kind.as_str()) {
             self.counts.remember(event.clone());
         }
-        if self.trace {
-            run.trace(event);
+        match (self.trace, is_fault) {
+            (true, true) => run.trace_fault(event),
+            (true, false) => {
+                run.trace(event);
+            }
+            (false, _) => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::conditions::Conditions;
 use super::progress::Progress;
+use super::record::Notes;
 use super::testbed::Testbed;
 use super::waits::{self, Waiting};
 use crate::isolation::beacon::Beacon;
@@ -29,6 +30,8 @@ pub(super) struct Run {
     /// Every workload there was. What their contexts point to must outlive the last call of their
     /// code.
     pub(super) instances: RefCell<Vec<Rc<RefCell<Workload>>>>,
+    /// What becomes the record, if one is wanted.
+    pub(super) notes: Option<Notes>,
     /// The clients, by their process.
     clients: RefCell<BTreeMap<ProcessId, u32>>,
 }
@@ -56,7 +59,13 @@ pub(super) struct EndRun;
 /// More failures than this add nothing new.
 const FAILURES_MAX: usize = 32;
 impl Run {
-    pub(super) fn new(plan: &Plan, settings: &Settings, seed: u32, kernel: &Kernel) -> Rc<Run> {
+    pub(super) fn new(
+        plan: &Plan,
+        settings: &Settings,
+        seed: u32,
+        kernel: &Kernel,
+        recording: &Recording,
+    ) -> Rc<Run> {
         Rc::new(Run {
             kernel: kernel.clone(),
             log: Log::default(),
@@ -65,6 +74,7 @@ impl Run {
             findings: Findings::default(),
             promises: Promises::default(),
             instances: RefCell::default(),
+            notes: recording.record().map(Notes::new),
             clients: RefCell::default(),
         })
     }
@@ -74,7 +84,18 @@ impl Run {
     }
 
     pub(super) fn trace(&self, event: Event) -> Severity {
+        if let Some(notes) = &self.notes {
+            notes.event(&event, false);
+        }
         self.log.trace(event)
+    }
+
+    /// Traces something that may make the clients' lives harder.
+    pub(super) fn trace_fault(&self, event: Event) {
+        if let Some(notes) = &self.notes {
+            notes.event(&event, true);
+        }
+        self.log.trace(event);
     }
 
     /// An event of the tester, now.
@@ -188,6 +209,14 @@ impl Run {
         self.fail(FailureKind::HostFault, None, None, message);
     }
 
+    /// The message of the last failure of a workload.
+    pub(super) fn last_failure(&self, client: u32) -> Option<String> {
+        let failures = self.findings.failures.borrow();
+        let mut failures = failures.iter().rev();
+        let failure = failures.find(|failure| failure.client == Some(client))?;
+        Some(failure.message.clone())
+    }
+
     /// Turns misuse of promises into failures.
     pub(super) fn collect_misuse(&self) {
         if !self.promises.is_misused() {
@@ -270,6 +299,7 @@ impl Run {
             waits: Vec::new(),
             stack: Vec::new(),
             trace: recording.trace_path(),
+            record: recording.record().map(|to| to.path.display().to_string()),
         }
     }
 }

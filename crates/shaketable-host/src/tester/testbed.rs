@@ -1,7 +1,8 @@
 //! The testbed: the machines of the testers, the cluster, and the databases that are lent to
 //! workloads.
 
-use super::recorder::Recorded;
+use super::record::Notes;
+use super::recorder::Recorded as RecordedFaults;
 use super::run::Run;
 use crate::call_site;
 use crate::library::instance::LentDatabase;
@@ -13,8 +14,9 @@ use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::knobs::{KnobError, Knobs};
 use shaketable_cluster::server::layout::LayoutOptions;
-use shaketable_fdbc::{Ask, CApi, LeaseBreach, Outstanding};
+use shaketable_fdbc::{Ask, CApi, LeaseBreach, Outstanding, Recorded};
 use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Stream};
+use shaketable_record::PhaseId;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -67,6 +69,8 @@ struct Lent {
     client: u32,
     workload: usize,
     phase: Phase,
+    /// The phase in the record.
+    recorded: Option<PhaseId>,
 }
 
 /// A tester: the machine a client runs on.
@@ -212,6 +216,7 @@ impl Testbed {
         workload: usize,
         phase: Phase,
         use_db: bool,
+        recorded: Option<PhaseId>,
     ) -> LentDatabase {
         let mut c_api = self.c_api.borrow_mut();
         let (Some(c_api), Some(database), true) = (c_api.as_mut(), &client.database, use_db) else {
@@ -223,6 +228,7 @@ impl Testbed {
             client: client.number,
             workload,
             phase,
+            recorded,
         });
         handle
     }
@@ -326,12 +332,34 @@ impl Testbed {
     /// From now on it is known where calls of the C API were made.
     pub(super) fn note_call_sites(&self) {
         if let Some(c_api) = self.c_api.borrow().as_ref() {
-            c_api.note_stacks(call_site::stack);
+            c_api.note_places(call_site::place);
         }
     }
 
+    /// From now on every transaction of the workloads is recorded.
+    pub(super) fn record(&self, notes: &Notes) {
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.record(notes.settings());
+        }
+    }
+
+    /// What was recorded.
+    pub(super) fn take_record(&self) -> Option<Recorded> {
+        let lent = self.lent.borrow();
+        let client_of = |process| {
+            let mut clients = self.clients.iter();
+            let client = clients.find(|client| client.process == process)?;
+            Some(client.number)
+        };
+        let phase_of = |handle| lent.iter().find(|lent| lent.handle.is(handle))?.recorded;
+        self.c_api
+            .borrow()
+            .as_ref()?
+            .take_record(client_of, phase_of)
+    }
+
     /// Traces each error that reaches a workload.
-    pub(super) fn observe_errors(&self, run: &Rc<Run>, recorder: &Recorded) {
+    pub(super) fn observe_errors(&self, run: &Rc<Run>, recorder: &RecordedFaults) {
         let (run, recorder) = (Rc::downgrade(run), recorder.clone());
         if let Some(c_api) = self.c_api.borrow().as_ref() {
             c_api.observe_errors(move |error| {
@@ -376,6 +404,7 @@ fn start_cluster(run: &Run) -> Result<Cluster, BootError> {
         .filter_map(|text| text.split_once('='))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
+    config.history = run.notes.as_ref().map(|notes| notes.history.clone());
     let cluster = Cluster::start(&run.kernel, config);
     // Nothing fails before the first test begins.
     cluster.set_faults_enabled(false);

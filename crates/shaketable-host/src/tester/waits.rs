@@ -3,7 +3,7 @@
 //!
 //! "The run hangs" is not enough to find the cause. So for each client that has not ended its phase
 //! the pending futures are listed: what was requested, for which key, since when, from which
-//! server. Where stacks are noted ([`Recording`](crate::plan::Recording)), the line of the code
+//! server. Where places are noted ([`Recording`](crate::plan::Recording)), the line of the code
 //! under test is known too.
 //!
 //! [`StallWatch`] looks at the same facts every few simulated seconds. With the fault workloads
@@ -32,22 +32,19 @@ const WATCHES_ONLY_SECONDS: f64 = 60.0;
 /// What a client waits for, before its line was looked up.
 pub(super) struct Waiting {
     wait: Wait,
-    stack: Box<[usize]>,
+    place: Option<usize>,
 }
 
 impl From<Wait> for Waiting {
     fn from(wait: Wait) -> Waiting {
-        Waiting {
-            wait,
-            stack: Box::default(),
-        }
+        Waiting { wait, place: None }
     }
 }
 
 /// Looks up the lines of the code under test.
 pub(super) fn with_lines(waits: Vec<Waiting>) -> Vec<Wait> {
-    let found = waits.into_iter().map(|Waiting { wait, stack }| Wait {
-        place: call_site::author_line(&stack),
+    let found = waits.into_iter().map(|Waiting { wait, place }| Wait {
+        place: place.and_then(call_site::author_line),
         ..wait
     });
     found.collect()
@@ -90,7 +87,7 @@ fn wait(client: &Client, outstanding: &Outstanding) -> Waiting {
     };
     Waiting {
         wait,
-        stack: outstanding.stack.clone(),
+        place: outstanding.place,
     }
 }
 

@@ -585,6 +585,7 @@ impl Simulation {
         Recording::Trace {
             path: Path::new(&folder).join(format!("{name}.{seed}.json")),
             format: Format::Json,
+            record: None,
         }
     }
 }

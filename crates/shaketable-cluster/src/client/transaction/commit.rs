@@ -11,7 +11,7 @@
 //! and what it writes; if it has none of its own, a random one is added. With an idempotency id the
 //! client then looks up what happened and never reports an unknown result.
 
-use super::state::{Native, State};
+use super::state::{CommitNote, Native, State};
 use super::writes::MUTATION_BYTES;
 use super::{Inner, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
@@ -64,6 +64,15 @@ impl Transaction {
                 done.wait().await
             }))
         })
+    }
+}
+
+impl Transaction {
+    /// Has `note` called with what the next commit of this attempt sends, if it sends anything. It
+    /// is sent with the tag, under which the cluster's history knows it. Changes nothing else.
+    pub fn note_commit(&self, tag: u64, note: impl FnOnce(&CommitTransaction) + 'static) {
+        let note = Box::new(note);
+        self.inner().state_mut().native.note = Some(CommitNote { tag, note });
     }
 }
 
@@ -230,6 +239,10 @@ impl Inner {
             }
             let settles = !risky || idempotency_id.is_some();
             let common = common.filter(|_| settles);
+            if let Some(CommitNote { tag, note }) = native.note.take() {
+                transaction.tag = Some(tag);
+                note(&transaction);
+            }
             (
                 Commit {
                     transaction,

@@ -22,6 +22,7 @@ use crate::proto::{
 use bytes::Bytes;
 use shaketable_kernel::{Task, Time};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 /// The state of a transaction.
@@ -72,6 +73,19 @@ pub(crate) struct Native {
     pub(crate) watches: Vec<Rc<Watch>>,
     pub(crate) committing: Option<Task<()>>,
     pub(crate) total_cost: i64,
+    pub(crate) note: Option<CommitNote>,
+}
+
+/// What a recorder wants to know of a commit: called with what is sent, which gets the tag.
+pub(crate) struct CommitNote {
+    pub(crate) tag: u64,
+    pub(crate) note: Box<dyn FnOnce(&CommitTransaction)>,
+}
+
+impl fmt::Debug for CommitNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommitNote({})", self.tag)
+    }
 }
 
 /// The transaction's options.
@@ -163,6 +177,7 @@ impl Native {
             watches: Vec::new(),
             committing: None,
             total_cost: 0,
+            note: None,
         }
     }
 }

@@ -1,0 +1,209 @@
+//! The record of a run: what the C border, the phases and the trace have to say, as one document.
+//!
+//! [`Notes`] collects while the run goes on, if a record is wanted. When the run is over, however it
+//! ended, [`Notes::finish`] joins what the recorder of the C border kept with the phases, the events
+//! and the verdict, and looks up lines and directories.
+
+mod directories;
+
+use crate::call_site;
+use crate::plan::{RecordTo, Values};
+use crate::trace::Event as TraceEvent;
+use crate::trace::event::NOWHERE;
+use crate::verdict::{Outcome, Phase as PhaseOfRun};
+use shaketable_cluster::checker::{Bounds, History};
+use shaketable_fdbc::{RecordSettings, Recorded};
+use shaketable_record::{Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io;
+
+/// How many attempts a record holds.
+const ATTEMPTS_MAX: usize = 200_000;
+/// How many operations a record holds.
+const OPERATIONS_MAX: usize = 1_000_000;
+/// How many bytes they may take in memory, about.
+const OPERATION_BYTES_MAX: usize = 512 << 20;
+/// How many transactions that committed a record holds.
+const COMMITTED_MAX: usize = 400_000;
+/// How many bytes of keys and values these may have.
+const COMMITTED_BYTES_MAX: usize = 256 << 20;
+/// How many events a record holds.
+const EVENTS_MAX: usize = 100_000;
+/// How many bytes of a value a record shows, if it is not asked for more.
+const SHORT_VALUE_BYTES: usize = 256;
+/// The events that say what operations say too.
+const TOLD_BY_OPERATIONS: &str = "TransactionError";
+
+/// What is noted of a run beside its transactions.
+pub(super) struct Notes {
+    to: RecordTo,
+    pub(super) history: History,
+    phases: RefCell<Vec<Phase>>,
+    events: RefCell<VecDeque<Event>>,
+    events_left_out: Cell<u64>,
+}
+
+impl Notes {
+    pub(super) fn new(to: &RecordTo) -> Notes {
+        Notes {
+            to: to.clone(),
+            history: History::bounded(Bounds {
+                transactions: COMMITTED_MAX,
+                bytes: COMMITTED_BYTES_MAX,
+            }),
+            phases: RefCell::default(),
+            events: RefCell::default(),
+            events_left_out: Cell::new(0),
+        }
+    }
+
+    /// What the recorder of the C border keeps.
+    pub(super) fn settings(&self) -> RecordSettings {
+        RecordSettings {
+            history: self.history.clone(),
+            value_bytes_max: match self.to.values {
+                Values::None => 0,
+                Values::Short => SHORT_VALUE_BYTES,
+                Values::Full => usize::MAX,
+            },
+            attempts_max: ATTEMPTS_MAX,
+            operations_max: OPERATIONS_MAX,
+            bytes_max: OPERATION_BYTES_MAX,
+        }
+    }
+
+    /// A phase of a client's workload begins.
+    pub(super) fn begin_phase(
+        &self,
+        client: u32,
+        test: &str,
+        workload: &str,
+        phase: PhaseOfRun,
+        now: f64,
+    ) -> PhaseId {
+        let mut phases = self.phases.borrow_mut();
+        phases.push(Phase {
+            client,
+            test: test.to_owned(),
+            workload: workload.to_owned(),
+            phase: phase.name().to_owned(),
+            begun: now,
+            ended: None,
+            error: None,
+        });
+        phases.len() as PhaseId - 1
+    }
+
+    /// It has ended.
+    pub(super) fn end_phase(&self, phase: PhaseId, now: f64, error: Option<String>) {
+        let mut phases = self.phases.borrow_mut();
+        let phase = &mut phases[phase as usize];
+        phase.ended = Some(now);
+        phase.error = error;
+    }
+
+    /// Something was traced.
+    pub(super) fn event(&self, event: &TraceEvent, fault: bool) {
+        if event.kind == TOLD_BY_OPERATIONS {
+            return;
+        }
+        let mut events = self.events.borrow_mut();
+        if events.len() == EVENTS_MAX {
+            events.pop_front();
+            self.events_left_out.set(self.events_left_out.get() + 1);
+        }
+        let machine = event.machine.as_str();
+        events.push_back(Event {
+            time: event.time,
+            name: event.kind.clone(),
+            machine: if machine == NOWHERE { "" } else { machine }.to_owned(),
+            fault,
+            details: event.details.clone(),
+        });
+    }
+
+    /// Writes the record of a run that is over. Opens files, so nothing of the code under test may
+    /// be going on.
+    pub(super) fn write(
+        &self,
+        recorded: Recorded,
+        outcome: &Outcome,
+        file: String,
+    ) -> io::Result<()> {
+        let record = self.finish(recorded, outcome, file);
+        if let Some(folder) = self.to.path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        shaketable_record::file::write(&record, File::create(&self.to.path)?)
+    }
+
+    fn finish(&self, recorded: Recorded, outcome: &Outcome, file: String) -> Record {
+        let mut recorded = recorded;
+        let (places, ids) = places(&recorded.places);
+        for operation in &mut recorded.operations {
+            operation.place = operation.place.and_then(|place| ids[place as usize]);
+        }
+        let directories = directories::find(&recorded.committed, &recorded.operations);
+        Record {
+            header: Header {
+                program: concat!("shaketable ", env!("CARGO_PKG_VERSION")).to_owned(),
+                host: "embedded".to_owned(),
+                file,
+                seed: u64::from(outcome.seed),
+                buggify: outcome.drawn.buggify,
+                reproduce: self.to.reproduce.clone(),
+                clients: outcome.drawn.clients,
+                cluster: outcome.drawn.cluster.clone(),
+                verdict: verdict(outcome),
+                seconds: outcome.simulated_seconds,
+                directories,
+                left_out: LeftOut {
+                    events: self.events_left_out.get(),
+                    ..recorded.left_out
+                },
+            },
+            places,
+            phases: self.phases.take(),
+            attempts: recorded.attempts,
+            operations: recorded.operations,
+            committed: recorded.committed,
+            events: self.events.take().into(),
+        }
+    }
+}
+
+fn verdict(outcome: &Outcome) -> Verdict {
+    let Some(failure) = outcome.failures.first() else {
+        return Verdict {
+            passed: true,
+            ..Verdict::default()
+        };
+    };
+    Verdict {
+        passed: false,
+        kind: Some(failure.kind.describe().to_owned()),
+        message: Some(failure.message.clone()),
+        client: failure.client,
+        workload: Some(failure.workload.clone()),
+        phase: Some(failure.phase.name().to_owned()),
+        time: Some(failure.time),
+    }
+}
+
+/// The lines of addresses, each line once, and for each address the number of its line.
+fn places(addresses: &[usize]) -> (Vec<Place>, Vec<Option<PlaceId>>) {
+    let mut places = Vec::new();
+    let mut known: BTreeMap<(String, u32, String), PlaceId> = BTreeMap::new();
+    let ids = addresses.iter().map(|address| {
+        let place = call_site::author_place(*address)?;
+        let key = (place.file.clone(), place.line, place.function.clone());
+        Some(*known.entry(key).or_insert_with(|| {
+            places.push(place);
+            places.len() as PlaceId - 1
+        }))
+    });
+    let ids = ids.collect();
+    (places, ids)
+}
