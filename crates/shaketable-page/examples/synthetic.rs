@@ -376,6 +376,8 @@ impl Run {
             .flatten();
         self.record.attempts.push(Attempt {
             client: Some(client),
+            // Phases are listed one after the other, for every client each.
+            phase: Some(self.clients + client),
             transaction,
             number,
             retries,

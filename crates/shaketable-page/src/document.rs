@@ -68,6 +68,7 @@ type PhaseRow = (u32, u32, u32, u32, i64, i64, i64);
 #[derive(Serialize, Default)]
 struct Attempts {
     client: Vec<i64>,
+    phase: Vec<i64>,
     transaction: Vec<u32>,
     number: Vec<u32>,
     retries: Vec<i64>,
@@ -293,6 +294,7 @@ fn attempts(
     let mut columns = Attempts::default();
     for (attempt, outcome) in record.attempts.iter().zip(outcomes) {
         columns.client.push(maybe(attempt.client));
+        columns.phase.push(maybe(attempt.phase));
         columns.transaction.push(attempt.transaction);
         columns.number.push(attempt.number);
         columns

@@ -138,6 +138,7 @@ mod tests {
         });
         let attempt = Attempt {
             client: None,
+            phase: None,
             transaction: 0,
             number: 1,
             retries: None,

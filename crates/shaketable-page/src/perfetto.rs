@@ -124,7 +124,7 @@ struct Tracer<'a> {
 /// What is said of a slice or an instant.
 struct Said {
     name: String,
-    category: &'static str,
+    categories: Vec<&'static str>,
     notes: Vec<(&'static str, String)>,
     flows: Vec<u64>,
     ended_flows: Vec<u64>,
@@ -134,7 +134,7 @@ impl Said {
     fn new(name: impl Into<String>, category: &'static str) -> Said {
         Said {
             name: name.into(),
-            category,
+            categories: vec![category],
             notes: Vec::new(),
             flows: Vec::new(),
             ended_flows: Vec::new(),
@@ -192,7 +192,7 @@ impl<'a> Tracer<'a> {
                 string_value: Some(text),
             };
             event.name = Some(said.name);
-            event.categories = vec![said.category.into()];
+            event.categories = said.categories.into_iter().map(Into::into).collect();
             event.debug_annotations = said.notes.into_iter().map(annotation).collect();
             event.flow_ids = said.flows;
             event.terminating_flow_ids = said.ended_flows;
@@ -380,16 +380,15 @@ impl<'a> Tracer<'a> {
             .map(|place| &self.record.places[place as usize])
             .map(|place| format!("{}:{}", plain(&place.file), place.line));
         let attempt = &self.record.attempts[operation.attempt as usize];
-        let category = match operation.answer {
-            Answer::Error(_) => "operation,error",
-            _ => "operation",
-        };
-        let mut said = Said::new(self.words.call(&operation.call), category)
+        let mut said = Said::new(self.words.call(&operation.call), "operation")
             .note("answer", self.words.answer(&operation.answer))
             .note("transaction", attempt.transaction.to_string())
             .note("attempt", attempt.number.to_string())
             .note("line", place.unwrap_or_default());
         said.flows = self.flows.get(&id).cloned().unwrap_or_default();
+        if matches!(operation.answer, Answer::Error(_)) {
+            said.categories.push("error");
+        }
         let ended = operation.answered.unwrap_or(operation.asked);
         (operation.asked, ended, said)
     }

@@ -183,6 +183,9 @@ impl<'a> Words<'a> {
 /// A value: as text if it is text, as a number if it is a counter, else as bytes.
 pub(crate) fn value_text(value: &Bytes) -> String {
     let bytes = value.kept();
+    if bytes.is_empty() && !value.is_empty() {
+        return format!("{} bytes", value.len());
+    }
     let printable = bytes
         .iter()
         .all(|byte| (b' '..=b'~').contains(byte) && *byte != b'"');
@@ -192,7 +195,7 @@ pub(crate) fn value_text(value: &Bytes) -> String {
         && value.is_whole()
         && number.unsigned_abs() < COUNTER_MAX
     {
-        return format!("{number} (8 bytes, little-endian)");
+        return format!("{number} (8 bytes)");
     }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if !printable && text.chars().all(|c| !c.is_control()) => format!("{text:?}"),
@@ -351,10 +354,8 @@ mod tests {
     fn values_are_text_counters_or_bytes() {
         assert_eq!(value_text(&whole(b"hello")), "\"hello\"");
         assert_eq!(value_text(&whole("Grüße".as_bytes())), "\"Grüße\"");
-        assert_eq!(
-            value_text(&whole(&83_i64.to_le_bytes())),
-            "83 (8 bytes, little-endian)"
-        );
+        assert_eq!(value_text(&whole(&83_i64.to_le_bytes())), "83 (8 bytes)");
+        assert_eq!(value_text(&Bytes::shortened(b"secret", 0)), "6 bytes");
         assert_eq!(value_text(&whole(b"12345678")), "\"12345678\"");
         assert_eq!(value_text(&whole(b"a\"b")), r#""a\"b""#);
         assert!(

@@ -16,14 +16,14 @@ function readColours() {
   colours.font = style.getPropertyValue("--font");
   colours.mono = style.getPropertyValue("--mono");
   patterns = {
-    landed: stripes("rgba(255, 255, 255, .24)", 7, 2),
-    lost: stripes(colours.unknown, 6, 1.2),
-    down: stripes(colours.down, 5, 1.5),
+    landed: hatching("rgba(255, 255, 255, .24)", 7, 2),
+    lost: hatching(colours.unknown, 6, 1.2),
+    down: hatching(colours.down, 5, 1.5),
   };
 }
 
 /** Diagonal stripes, so that a fill can be told apart without its colour. */
-function stripes(colour, size, width) {
+function hatching(colour, size, width) {
   const tile = document.createElement("canvas");
   const scale = 2;
   tile.width = size * scale;
@@ -75,6 +75,9 @@ function drawFrame() {
   drawGutter(c);
   drawAxis(c, ticks);
   drawOverview();
+  // What is looked at, for what looks at the page from outside.
+  canvas.dataset.from = view.t0.toFixed(0);
+  canvas.dataset.to = view.t1.toFixed(0);
 }
 
 // The time axis.
@@ -135,7 +138,7 @@ function drawGutter(c) {
       return;
     }
     const middle = y + lane.top + (lane.height - lane.top) / 2;
-    const second = lane.kind === "cluster" ? null : lane.workload;
+    const second = lane.workloads?.join(", ");
     const room = lane.height - lane.top >= 26 && second;
     c.font = `600 12px ${colours.font}`;
     c.fillStyle = colours.text;
@@ -284,12 +287,14 @@ function drawPhases(c, lane) {
   lane.phases.forEach((phase, i) => {
     if (phase.ended < view.t0 || phase.begun > view.t1) return;
     const x = Math.max(xOf(phase.begun), GUTTER);
-    const width = Math.max(Math.min(xOf(phase.ended), view.width) - x, 1);
+    const width = Math.max(Math.min(xOf(phase.ended), view.width) - x, 3);
     c.fillStyle = phase.error === null ? (i % 2 === 0 ? colours["phase-a"] : colours["phase-b"]) : colours.bad;
-    c.fillRect(x, y, width, PHASE_STRIP - 3);
+    const top = y + phase.strip * PHASE_STRIP;
+    c.fillRect(x, top, width, PHASE_STRIP - 3);
     if (width > 34) {
       c.fillStyle = phase.error === null ? colours["phase-text"] : colours.ground;
-      c.fillText(phase.phase, x + 4, y + 5.5);
+      const text = lane.workloads.length > 1 ? `${phase.phase} of ${phase.workload}` : phase.phase;
+      c.fillText(clipped(text, Math.floor((width - 6) / 5.6)), x + 4, top + 5.5);
     }
   });
 }
@@ -338,6 +343,7 @@ function drawInside(c, a, x, y, width) {
   if (width < 8 * letter.length + 3) return;
   const room = Math.floor((x + width - Math.max(x, GUTTER) - 12 - 9 * letter.length) / 6.1);
   if (room < 8) {
+    plate(c, outcome, x + width / 2 - 9, middle, 18);
     c.textAlign = "center";
     c.fillText(letter, x + width / 2, middle);
     c.textAlign = "left";
@@ -345,9 +351,19 @@ function drawInside(c, a, x, y, width) {
   }
   c.textAlign = "left";
   const left = Math.max(x, GUTTER) + 4;
+  const label = clipped(labelOf(a), room);
+  plate(c, outcome, left - 2, middle, 9 * letter.length + 8 + label.length * 6.1);
   c.fillText(letter, left, middle);
   c.font = `10px ${colours.mono}`;
-  c.fillText(clipped(labelOf(a), room), left + 9 * letter.length + 4, middle);
+  c.fillText(label, left + 9 * letter.length + 4, middle);
+}
+
+/** Plain ground for text on a hatched bar. */
+function plate(c, outcome, x, middle, width) {
+  if (outcome < OUTCOME_UNKNOWN) return;
+  c.fillStyle = colours.fill[outcome];
+  c.fillRect(x, middle - 7, width, 13);
+  c.fillStyle = colours.letter[outcome];
 }
 
 /** The name of a transaction's attempt on its bar: the first thing that tells it from others. */
@@ -359,6 +375,12 @@ function labelOf(a) {
 }
 
 // The cluster.
+
+/** The process that led the recovery that had ended at a time. */
+function masterAt(time) {
+  const event = events.findLast((e) => e.name === "MasterRecoveryState" && e.time <= time);
+  return event === undefined ? "" : laneTexts(event.lanes.filter((lane) => lane !== CLUSTER));
+}
 
 function drawCluster(c, lane) {
   const y = yOf(lane) + 2;
@@ -378,7 +400,8 @@ function drawCluster(c, lane) {
       c.fillRect(x, y, width - 1, height);
       c.globalAlpha = 1;
       c.fillStyle = colours.text;
-      const text = width > 100 ? `generation ${i}` : `${i}`;
+      const master = masterAt(from);
+      const text = width > 230 && master !== "" ? `generation ${i}, sequencer at ${master}` : width > 100 ? `generation ${i}` : `${i}`;
       if (width > 16) c.fillText(text, x + 5, y + height / 2 + .5);
     }
     if (recovery.begun < view.t1 && recovery.ended > view.t0) {

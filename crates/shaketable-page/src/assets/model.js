@@ -8,12 +8,15 @@ const outcomes = data.outcomes;
 const OUTCOME_OPEN = 3;
 const OUTCOME_CONFLICT = 4;
 const OUTCOME_UNKNOWN = 6; // and those after it
+/** More strips of phases than this would leave no room for transactions. */
+const STRIPS_MAX = 4;
 /** More rows than this would make a lane that does not fit a window; the rest overlap. */
 const ROWS_MAX = 8;
 
 const attempts = {
   count: data.attempts.client.length,
   client: Int32Array.from(data.attempts.client),
+  phase: Int32Array.from(data.attempts.phase),
   transaction: Uint32Array.from(data.attempts.transaction),
   number: Uint32Array.from(data.attempts.number),
   retries: Int32Array.from(data.attempts.retries),
@@ -151,13 +154,17 @@ function addLane(lane) {
   }
   data.processes.forEach((address, i) => addLane({ number: -2 - i, kind: "process", label: address }));
 }
-for (const [client, test, workload, phase, begun, ended, error] of data.phases) {
-  const lane = lanes[laneOfNumber.get(client)];
-  lane.workload ??= strings[workload];
-  lane.phases.push({
-    begun, ended: ended < 0 ? run.end : ended, open: ended < 0, test: strings[test],
-    workload: strings[workload], phase: strings[phase], error: error < 0 ? null : strings[error],
-  });
+const phases = data.phases.map(([client, test, workload, phase, begun, ended, error]) => ({
+  client, begun, ended: ended < 0 ? run.end : ended, open: ended < 0, test: strings[test],
+  workload: strings[workload], phase: strings[phase], error: error < 0 ? null : strings[error],
+}));
+// The workloads of a client have phases at the same time: a strip for each.
+for (const phase of phases) {
+  const lane = lanes[laneOfNumber.get(phase.client)];
+  const workloads = (lane.workloads ??= []);
+  if (!workloads.includes(phase.workload)) workloads.push(phase.workload);
+  phase.strip = Math.min(workloads.indexOf(phase.workload), STRIPS_MAX - 1);
+  lane.phases.push(phase);
 }
 const span = ([, begun, ended, event]) => ({ begun, ended, event });
 for (const row of data.clogged) lanes[laneOfNumber.get(row[0])]?.clogged.push(span(row));
@@ -245,9 +252,11 @@ const transactionText = (t) => `transaction ${transactionNames[t]}`;
 /** A long text, cut. */
 const brief = (text, max) => (text.length > max ? `${text.slice(0, max - 1)}…` : text);
 
-/** The phase that a client was in. */
-function phaseAt(client, time) {
-  const lane = lanes[laneOfNumber.get(client)];
+/** The phase that an attempt belongs to: as recorded, else by its time. */
+function phaseOf(a) {
+  if (attempts.phase[a] >= 0) return phases[attempts.phase[a]];
+  const time = attempts.begun[a];
+  const lane = lanes[laneOfNumber.get(attempts.client[a])];
   return lane?.phases.findLast((phase) => phase.begun <= time && time <= phase.ended) ?? null;
 }
 

@@ -64,7 +64,7 @@ function transactionLink(t, text) {
 function openTransaction(t, operation) {
   const list = Array.from(attemptsOf.of(t));
   const first = list[0];
-  const phase = phaseAt(attempts.client[first], attempts.begun[first]);
+  const phase = phaseOf(first);
   const zoomButton = element("button", { type: "button", title: "Zoom to it (z)", onclick: () => showTransaction(t, true) }, "Zoom");
   const content = [
     panelHead(`Transaction ${transactionNames[t]}`, zoomButton),
@@ -241,7 +241,7 @@ function tipOf(what) {
   if (what.kind === "lane" && what.lane.kind === "client") {
     const lane = what.lane;
     return [
-      said(`${lane.label}${lane.workload ? `: ${lane.workload}` : ""}`, "strong"),
+      said(`${lane.label}${lane.workloads ? `: ${lane.workloads.join(", ")}` : ""}`, "strong"),
       line(plural(lane.transactions.count, "transaction"), "muted"),
     ];
   }

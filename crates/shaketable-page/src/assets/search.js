@@ -52,7 +52,7 @@ function find(query) {
 /** What is lit: what a search found, else what proves the finding that is shown. */
 function light() {
   const found = search.transactions.length + search.events.length;
-  const output = byId("matches");
+  const output = byId("match-count");
   output.textContent = search.texts === null ? "" : search.place < 0 ? `${found.toLocaleString("en")} found` : `${search.place + 1} / ${found}`;
   output.classList.toggle("none", search.texts !== null && found === 0);
   if (search.texts !== null) {

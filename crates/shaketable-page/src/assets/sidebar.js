@@ -5,7 +5,7 @@ const sidebar = byId("sidebar");
 function fillSidebar() {
   sidebar.replaceChildren(
     element("h2", {}, "Verdict"), verdictCard(),
-    element("h2", {}, data.findings.length > 1 ? `Findings (${data.findings.length})` : "Finding"),
+    element("h2", {}, data.findings.length > 0 ? `Findings (${data.findings.length})` : "Findings"),
     ...(data.findings.length > 0 ? data.findings.map(findingCard) : [noFinding()]),
     ...(data.stories.length === 0 ? [] : [element("h2", {}, "Keys that the failed check read"), ...data.stories.map(storyCard)]),
     element("h2", {}, "Run"), runCard());

@@ -88,7 +88,7 @@ function transactionRow(t) {
   const row = element("tr", {},
     element("th", { scope: "row" }, element("button", { class: "link", type: "button", onclick: () => select({ kind: "transaction", transaction: t }, { focus: true }) }, `${transactionNames[t]}`)),
     element("td", {}, transactions.client[t] < 0 ? "none" : `${transactions.client[t]}`),
-    element("td", {}, phaseAt(transactions.client[t], transactions.begun[t])?.phase ?? ""),
+    element("td", {}, phaseOf(list[0])?.phase ?? ""),
     element("td", { class: "number" }, seconds(transactions.begun[t])),
     element("td", { class: "number" }, duration(transactions.ended[t] - transactions.begun[t])),
     element("td", { class: "number" }, `${list.length}`),

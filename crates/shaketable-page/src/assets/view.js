@@ -92,6 +92,8 @@ function showTransaction(t, close = false) {
   redraw();
 }
 
+const strips = (lane) => Math.min(lane.workloads?.length ?? 0, STRIPS_MAX);
+
 /** Gives every lane its place. Rows grow as the window allows, within limits. */
 function layOut() {
   view.dpr = window.devicePixelRatio || 1;
@@ -102,20 +104,20 @@ function layOut() {
   for (const lane of lanes) {
     if (lane.kind === "client") {
       rows += Math.max(lane.rows.length, 1);
-      fixed += (lane.phases.length > 0 ? PHASE_STRIP : 0) + LANE_GAP + Math.max(lane.rows.length - 1, 0) * 2;
+      fixed += strips(lane) * PHASE_STRIP + LANE_GAP + Math.max(lane.rows.length - 1, 0) * 2;
     } else {
       fixed += lane.kind === "cluster" ? 34 : 17;
     }
   }
-  view.rowHeight = Math.min(Math.max(Math.floor((view.height - fixed) / Math.max(rows, 1)), 20), 40);
+  view.rowHeight = Math.min(Math.max(Math.floor((view.height - fixed) / Math.max(rows, 1)), 20), 46);
   const processes = lanes.filter((lane) => lane.kind === "process").length;
   const spare = view.height - fixed - rows * view.rowHeight;
-  const processHeight = 15 + Math.min(Math.max(Math.floor(spare / Math.max(processes, 1)), 0), 7);
+  const processHeight = 15 + Math.min(Math.max(Math.floor(spare / Math.max(processes, 1)), 0), 9);
   let y = AXIS + 4;
   for (const lane of lanes) {
     lane.y = y;
     if (lane.kind === "client") {
-      lane.top = lane.phases.length > 0 ? PHASE_STRIP : 0;
+      lane.top = strips(lane) * PHASE_STRIP;
       const count = Math.max(lane.rows.length, 1);
       lane.height = lane.top + count * view.rowHeight + (count - 1) * 2;
       y += lane.height + LANE_GAP;
@@ -156,7 +158,8 @@ function at(x, y) {
   }
   const inLane = y - yOf(lane);
   if (inLane < lane.top) {
-    const phase = lane.phases.find((p) => p.begun <= time && time <= p.ended);
+    const strip = Math.floor(inLane / PHASE_STRIP);
+    const phase = lane.phases.find((p) => p.strip === strip && p.begun <= time && time <= p.ended);
     return phase ? { kind: "phase", lane, phase } : null;
   }
   if (mark >= 0 && inLane > lane.height - 9) return { kind: "event", lane, event: mark };
