@@ -119,8 +119,12 @@ function drawAxis(c, { times, step }) {
 // The names of the lanes.
 
 function drawGutter(c) {
+  c.save();
+  c.beginPath();
+  c.rect(0, AXIS, GUTTER - 4, view.height - AXIS);
   c.fillStyle = colours.ground;
   c.fillRect(0, AXIS, GUTTER, view.height - AXIS);
+  c.clip();
   c.textBaseline = "middle";
   c.textAlign = "left";
   const selectedLane = chosenLane();
@@ -153,6 +157,7 @@ function drawGutter(c) {
       c.fillRect(0, y - LANE_GAP / 2, GUTTER, 1);
     }
   });
+  c.restore();
   c.fillStyle = colours.line;
   c.fillRect(GUTTER - 1, AXIS, 1, view.height);
 }

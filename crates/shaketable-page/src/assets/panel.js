@@ -93,7 +93,7 @@ function attemptCard(a, operation) {
       ["retries", attempts.retries[a] < 0 ? null : `attempt ${attempts.number[attempts.retries[a]]}, after ${strings[attempts.retryError[a]]}`],
       ["read version", attempts.readVersion[a] < 0 ? null : `${attempts.readVersion[a]}`],
       ["ended", strings[attempts.end[a]]],
-      ["truth", commit === null || outcome === 1 ? null : strings[commit.fate]],
+      ["truth", commit === null || outcome < 2 ? null : strings[commit.fate]],
       ["committed", outcome === 1 && commit !== null ? strings[commit.fate] : null],
     ]));
   if (commit !== null && commit.conflict >= 0) {

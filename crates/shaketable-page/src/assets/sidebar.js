@@ -70,7 +70,7 @@ function stepButton(step, s, action) {
 
 function storyCard(story) {
   return element("details", { class: "card story" },
-    element("summary", {}, said(story.key), ` (${story.chapters.length})`),
+    element("summary", {}, said(story.key), element("span", { class: "where" }, ` · ${plural(story.chapters.length, "step")}`)),
     element("ol", { class: "steps" }, ...story.chapters.map((step, s) => element("li", {}, stepButton(step, s, () => jump(step))))));
 }
 
