@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   shaketable run tests/atomic.toml                 one seed, a readable verdict
   shaketable run tests/atomic.toml --seeds 1000    a thousand seeds on all cores
-  shaketable replay tests/atomic.toml --seed 42    the same run again, with its trace
+  shaketable replay tests/atomic.toml --seed 42    the same run again, with its record
   cargo shaketable run -p my-workloads --for 10m   build the library, then run for ten minutes
 
 Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 101 does not build,
@@ -36,12 +36,18 @@ pub enum Command {
     /// Run test files with one seed or many.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Run one seed again and write its full trace.
+    /// Run one seed again and write its full trace and its record.
     #[command(after_help = "\
 Examples:
   shaketable replay tests/atomic.toml --seed 42
   shaketable replay tests/atomic.toml --seed 42 --trace-dir /tmp --trace-format xml")]
     Replay(ReplayArgs),
+    /// Print every operation of a run: what was asked, answered, and what became of commits.
+    #[command(after_help = "\
+Examples:
+  shaketable log tests/atomic.toml --seed 42 --client 2 --last 20
+  shaketable log target/shaketable/failures/atomic-42 --key counter --format csv")]
+    Log(LogArgs),
     /// List test files with their tests, workloads and libraries.
     #[command(after_help = "\
 Examples:
@@ -257,8 +263,8 @@ pub struct OutputArgs {
     /// Write a JUnit report to this file.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// The folder for traces of failing seeds [default: target/shaketable/traces of the cargo
-    /// workspace].
+    /// The folder for traces [default: that of the failing seed, below target/shaketable/failures of
+    /// the cargo workspace].
     #[arg(long, value_name = "DIR")]
     pub trace_dir: Option<PathBuf>,
     /// The form of traces.
@@ -273,13 +279,18 @@ impl OutputArgs {
     pub fn trace_dir(&self) -> PathBuf {
         self.trace_dir
             .clone()
-            .unwrap_or_else(|| workspace_root().join("target/shaketable/traces"))
+            .unwrap_or_else(|| results_dir().join("traces"))
     }
+}
+
+/// The folder for what runs leave.
+pub(crate) fn results_dir() -> PathBuf {
+    workspace_root().join("target/shaketable")
 }
 
 /// The relative path from the current folder up to the first that holds a `Cargo.lock`; empty if
 /// none does.
-pub(crate) fn workspace_root() -> PathBuf {
+fn workspace_root() -> PathBuf {
     let Ok(current) = std::env::current_dir() else {
         return PathBuf::new();
     };
@@ -346,6 +357,9 @@ pub struct ReplayArgs {
     /// The seed.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Seed,
+    /// How much of values the record shows.
+    #[arg(long, value_name = "HOW MUCH", default_value = "short")]
+    pub values: ValuesShown,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
@@ -355,6 +369,83 @@ pub struct ReplayArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub build: BuildArgs,
+}
+
+/// `log`.
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// A test file, or what an earlier run left: its folder, or its record.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub filter: FilterArgs,
+    /// The form of the log.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: LogFormat,
+    /// How much of values is shown.
+    #[arg(long, value_name = "HOW MUCH", default_value = "short")]
+    pub values: ValuesShown,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// Which operations a log shows.
+#[derive(Debug, Args, Clone, Default)]
+#[command(next_help_heading = "Operations")]
+pub struct FilterArgs {
+    /// Only those of this client.
+    #[arg(long, value_name = "N")]
+    pub client: Option<u32>,
+    /// Only those about keys whose text has this in it, as `counter` or `("counter",)`.
+    #[arg(long, value_name = "TEXT")]
+    pub key: Option<String>,
+    /// Only those of this transaction.
+    #[arg(long, value_name = "N")]
+    pub transaction: Option<u32>,
+    /// Only those that were answered with an error, or never.
+    #[arg(long)]
+    pub errors: bool,
+    /// Only the last ones.
+    #[arg(long, value_name = "N")]
+    pub last: Option<usize>,
+}
+
+/// The form of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum LogFormat {
+    Text,
+    Json,
+    Csv,
+}
+
+/// How much of values is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ValuesShown {
+    /// Only their sizes.
+    None,
+    /// The first 256 bytes.
+    #[default]
+    Short,
+    /// Everything.
+    Full,
+}
+
+impl From<ValuesShown> for shaketable_host::plan::Values {
+    fn from(values: ValuesShown) -> shaketable_host::plan::Values {
+        match values {
+            ValuesShown::None => shaketable_host::plan::Values::None,
+            ValuesShown::Short => shaketable_host::plan::Values::Short,
+            ValuesShown::Full => shaketable_host::plan::Values::Full,
+        }
+    }
 }
 
 /// `list`.

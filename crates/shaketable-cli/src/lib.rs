@@ -53,6 +53,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Page(args) => Ok(commands::page::page(args)),
         Command::Run(args) => commands::run::run(args),
         Command::Replay(args) => commands::run::replay(args),
+        Command::Log(args) => commands::log::log(args),
         Command::Stats(args) => commands::run::stats(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };

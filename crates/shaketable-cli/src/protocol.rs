@@ -39,7 +39,7 @@ pub struct Ready {
 }
 
 /// A seed to simulate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The number of the file in the job.
     pub file: usize,

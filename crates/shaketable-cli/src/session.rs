@@ -46,6 +46,18 @@ pub enum SessionError {
     /// No worker started.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// A record cannot be read.
+    #[error("{}", .0.display())]
+    Record(PathBuf, #[source] shaketable_record::file::ReadError),
+    /// The seed of a test file is not given.
+    #[error("{} is a test file: give the --seed to run, or the folder of an earlier failure", .0.display())]
+    NoSeed(PathBuf),
+    /// There is no such file, or folder, or it has no record.
+    #[error("{} has no record: records are in the folders below target/shaketable/failures", .0.display())]
+    NoRecord(PathBuf),
+    /// The run was interrupted before it had a record.
+    #[error("the run was interrupted")]
+    Interrupted,
     /// Something that must be written cannot be.
     #[error("cannot write {}", .0.display())]
     Write(PathBuf, #[source] std::io::Error),
@@ -69,6 +81,7 @@ impl SessionError {
         match self {
             SessionError::NoFiles | SessionError::NoneFound(_) => exit_codes::NOTHING_RUN,
             SessionError::Build(BuildError::Failed(_)) => exit_codes::BUILD_FAILED,
+            SessionError::Interrupted => exit_codes::INTERRUPTED,
             _ => exit_codes::SETUP_FAILED,
         }
     }

@@ -14,6 +14,7 @@
 
 mod call_site;
 mod clock;
+pub mod failure_folder;
 #[allow(unsafe_code, reason = "an allocator; see the module")]
 pub mod heap;
 #[allow(
@@ -29,6 +30,7 @@ pub mod options;
 pub mod plan;
 pub mod printf;
 mod shared_text;
+pub mod story;
 mod tester;
 pub mod testfile;
 pub mod trace;

@@ -4,7 +4,9 @@
 use crate::library::{Library, LoadError};
 use crate::testfile::{EXTERNAL, TestFile, WorkloadSpec};
 use crate::trace::Format;
+use crate::verdict::Failure;
 use serde::{Deserialize, Serialize};
+use shaketable_kernel::Time;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -57,7 +59,7 @@ impl Default for StalledAfter {
 const STALLED_AFTER_SECONDS: u64 = 300;
 
 /// How much of a run is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recording {
     /// Only what the verdict needs.
@@ -80,7 +82,7 @@ pub enum Recording {
 }
 
 /// A record that is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordTo {
     /// The file. Its folder is made if it is not there.
     pub path: PathBuf,
@@ -88,6 +90,31 @@ pub struct RecordTo {
     pub values: Values,
     /// The line that runs the seed again.
     pub reproduce: Option<String>,
+    /// How the run will end, if that is known and cannot be recorded when it happens: its process
+    /// dies.
+    #[serde(default)]
+    pub(crate) death: Option<KnownDeath>,
+}
+
+impl RecordTo {
+    /// A record in this file.
+    pub fn new(path: PathBuf, values: Values, reproduce: Option<String>) -> RecordTo {
+        RecordTo {
+            path,
+            values,
+            reproduce,
+            death: None,
+        }
+    }
+}
+
+/// The death of a process that simulated the same seed before: a record ends just before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KnownDeath {
+    /// The simulated time, in nanoseconds.
+    pub(crate) nanos: u64,
+    /// The verdict.
+    pub(crate) verdict: Vec<Failure>,
 }
 
 /// How much of values a record shows.
@@ -110,6 +137,26 @@ impl Recording {
             Recording::Trace { record, .. } => record.as_ref(),
             Recording::Nothing | Recording::Counts | Recording::Places => None,
         }
+    }
+
+    /// The same record, of a run that is ended before the moment at which its process died. The
+    /// trace of the dead process stays.
+    pub(crate) fn until_death(&self, time: Time, verdict: &[Failure]) -> Option<Recording> {
+        let Recording::Trace { format, record, .. } = self else {
+            return None;
+        };
+        let record = record.as_ref()?;
+        Some(Recording::Trace {
+            path: "/dev/null".into(),
+            format: *format,
+            record: Some(RecordTo {
+                death: Some(KnownDeath {
+                    nanos: time.as_nanos(),
+                    verdict: verdict.to_vec(),
+                }),
+                ..record.clone()
+            }),
+        })
     }
 
     /// The file the trace goes to, as outcomes name it.

@@ -15,6 +15,7 @@ use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 /// The result of simulating one seed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -66,12 +67,20 @@ pub struct Outcome {
     /// Where the record was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+    /// The last operations of the client that failed, as text; only of runs with a record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub story: Vec<String>,
 }
 
 impl Outcome {
     /// Whether nothing went wrong.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
+    }
+
+    /// The folder that the seed left, with its record.
+    pub fn folder(&self) -> Option<&Path> {
+        Path::new(self.record.as_ref()?).parent()
     }
 
     /// The outcome of a seed that the simulator itself could not simulate.

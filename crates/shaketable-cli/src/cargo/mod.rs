@@ -14,6 +14,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+mod line_tables;
 mod sys;
 
 pub use sys::FILES as SYS_FILES;
@@ -224,6 +225,7 @@ impl Workspace {
         for features in &args.features {
             command.args(["--features", features]);
         }
+        line_tables::ask_for(&mut command, &self.metadata, &args.profile);
         let stand_in = sys::StandIn::prepare(&self.metadata)?;
         stand_in.apply(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::piped());

@@ -1,6 +1,7 @@
 //! The subcommands that do more than list.
 
 pub mod check_determinism;
+pub mod log;
 pub mod new;
 pub mod page;
 pub mod run;

@@ -1,6 +1,6 @@
 //! `run`, `replay` and `stats`: sweeps and their reports.
 
-use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs};
+use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
 use crate::exit_codes;
 use crate::pool::{Addresses, Pool};
 use crate::progress::Progress;
@@ -9,7 +9,9 @@ use crate::report::{Group, Summary, github, human, json, junit};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
+use shaketable_host::failure_folder;
 use shaketable_host::plan::{RecordTo, Recording, Values};
+use shaketable_host::verdict::Outcome;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,9 +19,6 @@ use std::time::Instant;
 
 /// More distinct failures than this are counted, but not run again.
 const RECORDED_GROUPS_MAX: usize = 10;
-
-/// The name of the record in the folder of a failing seed.
-const RECORD_NAME: &str = "record.jsonl.gz";
 
 /// `run`.
 pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
@@ -57,7 +56,9 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
         shard: None,
         files: 1,
     };
-    Campaign::new(&session, &args.output, schedule, Some(1), Traces::All).run()
+    Campaign::new(&session, &args.output, schedule, Some(1), Traces::Replayed)
+        .show_values(args.values)
+        .run()
 }
 
 /// `stats`.
@@ -88,6 +89,8 @@ enum Traces {
     Failing,
     /// Every one.
     All,
+    /// The one that is replayed, with its record.
+    Replayed,
     /// None; but faults and errors are counted.
     Counts,
 }
@@ -103,6 +106,7 @@ struct Campaign<'a> {
     trace_names: Vec<String>,
     fail_fast: bool,
     require_sometimes: bool,
+    values: Values,
 }
 
 impl<'a> Campaign<'a> {
@@ -123,7 +127,13 @@ impl<'a> Campaign<'a> {
             trace_names: trace_names(&session.files),
             fail_fast: false,
             require_sometimes: false,
+            values: Values::default(),
         }
+    }
+
+    fn show_values(mut self, values: ValuesShown) -> Self {
+        self.values = values.into();
+        self
     }
 
     fn stop_at_first(mut self, fail_fast: bool) -> Self {
@@ -162,6 +172,7 @@ impl<'a> Campaign<'a> {
             &self.schedule,
             |file, seed| match self.traces {
                 Traces::All => self.trace_of(file, seed),
+                Traces::Replayed => self.record_of(file, seed),
                 Traces::Counts => Recording::Counts,
                 // A single run is worth knowing where its clients wait, should it not end.
                 Traces::Failing if self.is_single() => Recording::Places,
@@ -171,8 +182,8 @@ impl<'a> Campaign<'a> {
             &mut watcher,
         );
         let elapsed = start.elapsed();
-        if self.traces == Traces::Failing && ended != Ended::NoWorkers {
-            watcher.record_failures(&mut pool)?;
+        if matches!(self.traces, Traces::Failing | Traces::All) && ended != Ended::NoWorkers {
+            watcher.record_failures(&mut pool);
         }
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
@@ -241,10 +252,16 @@ impl<'a> Campaign<'a> {
             .map_err(|error| SessionError::Write("the job summary".into(), error))?;
         for group in &summary.groups {
             let file = &self.session.files[group.file];
+            let report = human::failure(group, file, summary.runs(), repro);
+            if let Some(folder) = group.example.folder() {
+                let plain = anstream::adapter::strip_str(&report).to_string();
+                let path = folder.join(failure_folder::REPORT);
+                fs::write(&path, plain).map_err(|error| SessionError::Write(path, error))?;
+            }
             if self.is_json() {
                 println!("{}", json::failure(group, file, repro).line());
             } else {
-                anstream::println!("{}", human::failure(group, file, summary.runs(), repro));
+                anstream::println!("{report}");
             }
         }
         if self.is_json() {
@@ -277,36 +294,64 @@ impl<'a> Campaign<'a> {
         fs::create_dir_all(&folder).map_err(|error| SessionError::Write(folder, error))
     }
 
-    /// The folder of a failing seed.
-    fn failure_folder(&self, name: &str) -> PathBuf {
-        crate::args::workspace_root()
-            .join("target/shaketable/failures")
-            .join(name)
-    }
-
     /// A trace of a file's run with a seed.
     fn trace_of(&self, file: usize, seed: Seed) -> Recording {
-        let name = &self.trace_names[file];
-        let folder = format!("{name}-{seed}");
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
-        let name = format!("{name}-{seed}.{}", format.extension());
-        let file = &self.session.files[file];
+        let name = format!("{}-{seed}.{}", self.trace_names[file], format.extension());
         Recording::Trace {
             path: self.output.trace_dir().join(name),
             format,
-            record: Some(RecordTo {
-                path: self.failure_folder(&folder).join(RECORD_NAME),
-                values: Values::default(),
-                reproduce: Some(self.session.repro.line(file, seed.0)),
-            }),
+            record: None,
         }
     }
+
+    /// A trace and a record of a file's run with a seed, in the folder of that seed unless another
+    /// was asked for.
+    fn record_of(&self, file: usize, seed: Seed) -> Recording {
+        let folder = folder_of(&self.trace_names[file], seed);
+        // If it cannot be made, neither can what is in it, and that is reported.
+        let _ = fs::create_dir_all(&folder);
+        let reproduce = self.session.repro.line(&self.session.files[file], seed.0);
+        let format: shaketable_host::trace::Format = self.output.trace_format.into();
+        let path = match &self.output.trace_dir {
+            Some(asked) => {
+                let _ = fs::create_dir_all(asked);
+                let name = &self.trace_names[file];
+                asked.join(format!("{name}-{seed}.{}", format.extension()))
+            }
+            None => folder.join(format!("trace.{}", format.extension())),
+        };
+        let record = folder.join(failure_folder::RECORD);
+        Recording::Trace {
+            path,
+            format,
+            record: Some(RecordTo::new(record, self.values, Some(reproduce))),
+        }
+    }
+}
+
+/// The folder of a failing seed.
+pub(super) fn folder_of(name: &str, seed: Seed) -> PathBuf {
+    crate::args::results_dir()
+        .join("failures")
+        .join(failure_folder::name(name, seed.0))
+}
+
+/// Moves the folder of a seed that passed: it is no failure. Returns the new one.
+fn move_passed(outcome: &Outcome) -> Option<PathBuf> {
+    let from = outcome.folder()?;
+    let runs = crate::args::results_dir().join("runs");
+    let to = runs.join(from.file_name()?);
+    let _ = fs::remove_dir_all(&to);
+    fs::create_dir_all(&runs).ok()?;
+    fs::rename(from, &to).ok()?;
+    Some(to)
 }
 
 /// What the traces of each file are called: as the file, with its folder's name where two have the
 /// same, and with a number where that is not enough. Workers write side by side, each to a file of
 /// its own.
-fn trace_names(files: &[PathBuf]) -> Vec<String> {
+pub(super) fn trace_names(files: &[PathBuf]) -> Vec<String> {
     let text = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let stems: Vec<String> = files.iter().map(|file| text(file.file_stem())).collect();
     let is_shared = |names: &[String], name: &String| {
@@ -355,12 +400,15 @@ impl Observer for Watcher<'_> {
     fn finished(&mut self, response: Response) -> Flow {
         let campaign = self.campaign;
         let file = &campaign.session.files[response.file];
-        if campaign.traces == Traces::All
-            && !campaign.is_json()
-            && response.outcome.passed()
-            && let Some(trace) = &response.outcome.trace
-        {
-            self.progress.print(|| eprintln!("trace {trace}"));
+        if response.outcome.passed() {
+            let moved = move_passed(&response.outcome);
+            if let (Some(trace), false) = (&response.outcome.trace, campaign.is_json()) {
+                let trace = Path::new(trace);
+                self.progress.print(|| match moved {
+                    Some(folder) => eprintln!("folder {}", folder.display()),
+                    None => eprintln!("trace {}", trace.display()),
+                });
+            }
         }
         if campaign.is_json() {
             println!("{}", json::run(&response, file).line());
@@ -385,12 +433,10 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
-    /// Runs the first seed of each group again, to get its trace and what led to the failure.
-    fn record_failures(&mut self, pool: &mut Pool) -> Result<(), SessionError> {
+    /// Runs the first seed of each group again, to get its record, its trace and what led to the
+    /// failure.
+    fn record_failures(&mut self, pool: &mut Pool) {
         let campaign = self.campaign;
-        if !self.summary.groups.is_empty() {
-            campaign.make_trace_folder()?;
-        }
         for index in 0..self.summary.groups.len().min(RECORDED_GROUPS_MAX) {
             let Group {
                 file,
@@ -401,14 +447,14 @@ impl Watcher<'_> {
             let request = Request {
                 file: *file,
                 seed: seeds[0],
-                recording: campaign.trace_of(*file, Seed(seeds[0])),
+                recording: campaign.record_of(*file, Seed(seeds[0])),
             };
             let signature = signature.clone();
             // After an interrupt that ended the sweep its failures are still explained; a second
             // one prevents that.
             let Some(response) = run_one(pool, request, &std::sync::atomic::AtomicBool::new(false))
             else {
-                return Ok(());
+                return;
             };
             let again = response
                 .outcome
@@ -425,12 +471,12 @@ impl Watcher<'_> {
                 };
             } else {
                 group.example.trace = response.outcome.trace;
+                group.example.record = response.outcome.record;
                 group.example.uncontrolled.push(
                     "failed differently, or not at all, when it was run again: see `check-determinism`".to_owned(),
                 );
             }
         }
-        Ok(())
     }
 }
 

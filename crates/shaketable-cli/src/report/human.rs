@@ -58,6 +58,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
         );
     }
     waits(&mut out, outcome);
+    story(&mut out, outcome);
     drawn(&mut out, outcome);
     let end = outcome
         .failures
@@ -81,7 +82,13 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
         );
     }
     printed(&mut out, &group.printed);
-    if let Some(trace) = &outcome.trace {
+    let folder = outcome.folder();
+    if let Some(folder) = folder {
+        let _ = writeln!(out, "  folder            {}", folder.display());
+    }
+    if let Some(trace) = &outcome.trace
+        && folder != Path::new(trace).parent()
+    {
         let _ = writeln!(out, "  trace             {trace}");
     }
     let _ = writeln!(
@@ -110,6 +117,21 @@ fn waits(out: &mut String, outcome: &Outcome) {
     for (index, wait) in outcome.waits.iter().enumerate() {
         let title = if index == 0 { "who waits" } else { "" };
         let _ = writeln!(out, "  {title:<17} {}", shortened(&wait.to_string()));
+    }
+}
+
+/// The last operations of the client that failed.
+fn story(out: &mut String, outcome: &Outcome) {
+    if outcome.story.is_empty() {
+        return;
+    }
+    let client = outcome.failures.first().and_then(|failure| failure.client);
+    let _ = match client {
+        Some(client) => writeln!(out, "  the last operations of client {client}"),
+        None => writeln!(out, "  the last operations"),
+    };
+    for line in &outcome.story {
+        let _ = writeln!(out, "  {line}");
     }
 }
 

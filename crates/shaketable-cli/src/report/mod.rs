@@ -197,7 +197,12 @@ pub(crate) mod samples {
                     .on("2.0.1.1:1", "")
                     .detail("KillType", "Reboot"),
             ],
-            trace: Some("target/shaketable/traces/atomic-42.json".into()),
+            trace: Some("target/shaketable/failures/atomic-42/trace.json".into()),
+            record: Some("target/shaketable/failures/atomic-42/record.jsonl.gz".into()),
+            story: vec![
+                "client 2, check of Atomic, transaction 7, attempt 1: dropped".into(),
+                "    97.200000 s    5.0 ms  get (\"sum\",) → 91       src/lib.rs:12".into(),
+            ],
             ..Outcome::default()
         };
         Response {

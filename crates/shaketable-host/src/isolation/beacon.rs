@@ -102,6 +102,11 @@ impl Beacon {
         Ok(())
     }
 
+    /// The simulated time that was recorded last.
+    pub(super) fn time() -> Time {
+        Time::from_nanos(Beacon::current().time_nanos.load(Ordering::Relaxed))
+    }
+
     /// Records what runs now.
     pub(crate) fn enter(test: usize, workload: usize, client: Option<u32>, phase: Phase) {
         let beacon = Beacon::current();

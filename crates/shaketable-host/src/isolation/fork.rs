@@ -44,9 +44,6 @@ pub(super) struct Child {
     ground: Option<Ground>,
 }
 
-/// How long a child that was asked to end may take to report.
-const TIME_TO_REPORT: Duration = Duration::from_secs(1);
-
 /// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
 
@@ -81,14 +78,19 @@ impl Child {
         }
     }
 
-    /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards,
-    /// even when it is unknown how it ended.
-    pub(super) fn wait(mut self, limit: Duration) -> io::Result<ChildEnd> {
+    /// Waits for the end, but not longer than `limit` of real time; a child that was asked to end
+    /// then has `time_to_report` more. The child is gone afterwards, even when it is unknown how it
+    /// ended.
+    pub(super) fn wait(
+        mut self,
+        limit: Duration,
+        time_to_report: Duration,
+    ) -> io::Result<ChildEnd> {
         let mut collected = self.collect(limit);
         let late = matches!(collected, Ok(Collected::TooLate));
         if late {
             let _ = kill(self.pid, last_words::ASK_TO_END);
-            collected = self.collect(TIME_TO_REPORT);
+            collected = self.collect(time_to_report);
         }
         if !matches!(collected, Ok(Collected::All(_))) {
             self.stop();

@@ -61,13 +61,36 @@ impl Isolation {
         seed: u32,
         recording: &Recording,
     ) -> Outcome {
+        let mut outcome = self.run_once(plan, settings, seed, recording);
+        if outcome.record.is_none()
+            && !outcome.passed()
+            && let Some(again) = recording.until_death(Beacon::time(), &outcome.failures)
+        {
+            // The process died with its record. The same seed lives again up to that moment.
+            let recorded = self.run_once(plan, settings, seed, &again);
+            outcome.record = recorded.record;
+            outcome.story = recorded.story;
+            outcome.drawn = recorded.drawn;
+            outcome.faults = recorded.faults;
+            outcome.faults_around = recorded.faults_around;
+        }
+        outcome
+    }
+
+    fn run_once(
+        &self,
+        plan: &Plan,
+        settings: &Settings,
+        seed: u32,
+        recording: &Recording,
+    ) -> Outcome {
         let child = Child::fork(|| {
             let outcome = crate::simulate(plan, settings, seed, recording);
             // An empty report cannot be read, and is reported as such.
             serde_json::to_vec(&outcome).unwrap_or_default()
         });
         let fault = |message: String| Outcome::simulator_fault(seed, message);
-        match child.and_then(|child| child.wait(self.time_limit)) {
+        match child.and_then(|child| child.wait(self.time_limit, time_to_report(recording))) {
             Ok(ChildEnd::Reported(report)) => {
                 serde_json::from_slice(&report).unwrap_or_else(|error| {
                     fault(format!(
@@ -87,6 +110,14 @@ impl Isolation {
             )),
         }
     }
+}
+
+/// How long a child that was asked to end may take to report. A record takes a while to write.
+fn time_to_report(recording: &Recording) -> Duration {
+    Duration::from_secs(match recording.record() {
+        Some(_) => 30,
+        None => 1,
+    })
 }
 
 /// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's

@@ -93,13 +93,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     // Looking up lines opens files, which must not count as done by the code under test.
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();
-        let written = hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &outcome, file));
-        if let Err(error) = written {
-            outcome.record = None;
-            outcome.notable.push(
-                Event::new(Severity::Error, run.now(), "RecordNotWritten").detail("Error", error),
-            );
-        }
+        hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();
@@ -143,6 +137,13 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         }
         if isolation::is_asked_to_end() {
             run.fail_pending(testbed, FailureKind::Interrupted, "the run was interrupted");
+            return;
+        }
+        if let Some(death) = run.notes.as_ref().and_then(record::Notes::death)
+            && kernel
+                .next_timer()
+                .is_none_or(|next| next.as_nanos() >= death.nanos)
+        {
             return;
         }
         if kernel.now() > limit {

@@ -7,17 +7,17 @@
 mod directories;
 
 use crate::call_site;
-use crate::plan::{RecordTo, Values};
-use crate::trace::Event as TraceEvent;
+use crate::failure_folder;
+use crate::plan::{KnownDeath, RecordTo, Values};
+use crate::story::Story;
 use crate::trace::event::NOWHERE;
-use crate::verdict::{Outcome, Phase as PhaseOfRun};
+use crate::trace::{Event as TraceEvent, Severity};
+use crate::verdict::{Failure, Outcome, Phase as PhaseOfRun};
 use shaketable_cluster::checker::{Bounds, History};
 use shaketable_fdbc::{RecordSettings, Recorded};
 use shaketable_record::{Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io;
 
 /// How many attempts a record holds.
 const ATTEMPTS_MAX: usize = 200_000;
@@ -33,6 +33,8 @@ const COMMITTED_BYTES_MAX: usize = 256 << 20;
 const EVENTS_MAX: usize = 100_000;
 /// How many bytes of a value a record shows, if it is not asked for more.
 const SHORT_VALUE_BYTES: usize = 256;
+/// How many operations of the client that failed a report shows.
+const STORY_OPERATIONS: usize = 10;
 /// The events that say what operations say too.
 const TOLD_BY_OPERATIONS: &str = "TransactionError";
 
@@ -124,23 +126,33 @@ impl Notes {
         });
     }
 
-    /// Writes the record of a run that is over. Opens files, so nothing of the code under test may
-    /// be going on.
-    pub(super) fn write(
-        &self,
-        recorded: Recorded,
-        outcome: &Outcome,
-        file: String,
-    ) -> io::Result<()> {
+    /// Writes the record of a run that is over, and takes from it what a report shows. Opens files,
+    /// so nothing of the code under test may be going on.
+    pub(super) fn write(&self, recorded: Recorded, outcome: &mut Outcome, file: String) {
         let record = self.finish(recorded, outcome, file);
-        if let Some(folder) = self.to.path.parent() {
-            std::fs::create_dir_all(folder)?;
+        outcome.story = Story::of(&record).of_failure(STORY_OPERATIONS);
+        match failure_folder::write(&record, &self.to.path) {
+            Ok(()) => outcome.record = Some(self.to.path.display().to_string()),
+            Err(error) => {
+                let event = TraceEvent::new(
+                    Severity::Error,
+                    outcome.simulated_seconds,
+                    "RecordNotWritten",
+                );
+                outcome.notable.push(event.detail("Error", error));
+            }
         }
-        shaketable_record::file::write(&record, File::create(&self.to.path)?)
+    }
+
+    /// Just before which moment the run ends, because its process dies there.
+    pub(super) fn death(&self) -> Option<&KnownDeath> {
+        self.to.death.as_ref()
     }
 
     fn finish(&self, recorded: Recorded, outcome: &Outcome, file: String) -> Record {
         let mut recorded = recorded;
+        let died = self.death().map(|death| &death.verdict);
+        let failures = died.unwrap_or(&outcome.failures);
         let (places, ids) = places(&recorded.places);
         for operation in &mut recorded.operations {
             operation.place = operation.place.and_then(|place| ids[place as usize]);
@@ -156,7 +168,7 @@ impl Notes {
                 reproduce: self.to.reproduce.clone(),
                 clients: outcome.drawn.clients,
                 cluster: outcome.drawn.cluster.clone(),
-                verdict: verdict(outcome),
+                verdict: verdict(failures),
                 seconds: outcome.simulated_seconds,
                 directories,
                 left_out: LeftOut {
@@ -174,8 +186,8 @@ impl Notes {
     }
 }
 
-fn verdict(outcome: &Outcome) -> Verdict {
-    let Some(failure) = outcome.failures.first() else {
+fn verdict(failures: &[Failure]) -> Verdict {
+    let Some(failure) = failures.first() else {
         return Verdict {
             passed: true,
             ..Verdict::default()

@@ -299,7 +299,8 @@ impl Run {
             waits: Vec::new(),
             stack: Vec::new(),
             trace: recording.trace_path(),
-            record: recording.record().map(|to| to.path.display().to_string()),
+            record: None,
+            story: Vec::new(),
         }
     }
 }

@@ -32,8 +32,9 @@ use crate::register;
 use crate::workload::{PhaseOutcome, RustWorkloadFactory, SimDatabase, SingleRustWorkload};
 use regressions::Regressions;
 use shaketable_abi::v1::{FDBWorkload, FDBWorkloadContext, Factory};
+use shaketable_host::failure_folder;
 use shaketable_host::library::Library;
-use shaketable_host::plan::{Plan, Recording, Settings, StalledAfter};
+use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, StalledAfter, Values};
 use shaketable_host::testfile::{Configuration, EXTERNAL, TestFile, TestSpec, WorkloadSpec};
 use shaketable_host::trace::Format;
 use shaketable_host::verdict::Outcome;
@@ -494,12 +495,15 @@ impl Simulation {
                 })
             };
             let mut outcome = simulate(&self.recording(seed));
-            if !outcome.waits.is_empty() && self.recording(seed) == Recording::Counts {
-                // Once more, for the lines where the clients wait: finding them costs too much to
-                // do every time.
-                let again = simulate(&Recording::Places);
-                if again.failures == outcome.failures {
-                    outcome.waits = again.waits;
+            if !outcome.passed() {
+                // Once more, with a record: it costs too much to do every time.
+                let replay = report::replay_line(self.test.as_deref(), seed);
+                let again = simulate(&self.recording_of_failure(seed, replay));
+                match again.failures == outcome.failures {
+                    true => outcome = again,
+                    false => outcome.uncontrolled.push(
+                        "failed differently, or not at all, when it was run again".to_owned(),
+                    ),
                 }
             }
             if outcome.passed() {
@@ -575,19 +579,48 @@ impl Simulation {
     }
 
     fn recording(&self, seed: u32) -> Recording {
-        let Some(folder) = std::env::var_os("SHAKETABLE_TRACE") else {
+        let Some(path) = self.trace_asked_for(seed) else {
             return Recording::Counts;
         };
-        // If it cannot be made, the trace cannot be written, and that is reported.
-        let _ = std::fs::create_dir_all(&folder);
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let name: String = self.name.chars().map(plain).collect();
         Recording::Trace {
-            path: Path::new(&folder).join(format!("{name}.{seed}.json")),
+            path,
             format: Format::Json,
             record: None,
         }
     }
+
+    /// The file for the trace of a run, if traces are asked for.
+    fn trace_asked_for(&self, seed: u32) -> Option<PathBuf> {
+        let folder = std::env::var_os("SHAKETABLE_TRACE")?;
+        // If it cannot be made, the trace cannot be written, and that is reported.
+        let _ = std::fs::create_dir_all(&folder);
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = self.name.chars().map(plain).collect();
+        Some(Path::new(&folder).join(format!("{name}.{seed}.json")))
+    }
+
+    /// Everything about a seed that fails, in a folder of its own.
+    fn recording_of_failure(&self, seed: u32, replay: String) -> Recording {
+        let folder = failures_folder().join(failure_folder::name(&self.name, seed));
+        let _ = std::fs::create_dir_all(&folder);
+        let asked_for = self.trace_asked_for(seed);
+        let record = folder.join(failure_folder::RECORD);
+        Recording::Trace {
+            path: asked_for.unwrap_or_else(|| folder.join("trace.json")),
+            format: Format::Json,
+            record: Some(RecordTo::new(record, Values::default(), Some(replay))),
+        }
+    }
+}
+
+/// Where the folders of failing seeds are: in the `target` of the workspace whose test this is.
+fn failures_folder() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = package.unwrap_or_default();
+    let root = here
+        .ancestors()
+        .find(|folder| folder.join("Cargo.lock").is_file());
+    root.unwrap_or(&here).join("target/shaketable/failures")
 }
 
 /// Panics at the place of the test, not of this file.

@@ -1,5 +1,6 @@
 //! What a test reports about its seeds.
 
+use shaketable_host::failure_folder;
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -155,10 +156,15 @@ impl Failed {
         kept: Option<Kept>,
     ) -> Self {
         let text = text(name, outcome, passed, replay, kept.as_ref());
+        let text = text.expect("a string takes any text");
+        if let Some(folder) = outcome.folder() {
+            // The test fails anyway, and shows the same.
+            let _ = std::fs::write(folder.join(failure_folder::REPORT), &text);
+        }
         Failed {
             seed: outcome.seed,
             reason: reason(outcome),
-            text: text.expect("a string takes any text"),
+            text,
         }
     }
 
@@ -263,6 +269,15 @@ fn text(
     for wait in &outcome.waits {
         writeln!(text, "  {wait}")?;
     }
+    if !outcome.story.is_empty() {
+        match outcome.failures.first().and_then(|failure| failure.client) {
+            Some(client) => writeln!(text, "the last operations of client {client}:")?,
+            None => writeln!(text, "the last operations:")?,
+        }
+        for line in &outcome.story {
+            writeln!(text, "  {line}")?;
+        }
+    }
     let drawn = &outcome.drawn;
     let buggified = if drawn.buggify { ", buggified" } else { "" };
     writeln!(
@@ -284,11 +299,35 @@ fn text(
             .collect(),
     );
     writeln!(text, "faults: {faults}")?;
+    if !outcome.faults_around.is_empty() {
+        writeln!(text, "the last of them before it failed:")?;
+    }
+    for event in &outcome.faults_around {
+        let details = event.details.iter();
+        let details: Vec<String> = details
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let (time, kind, machine) = (event.time, &event.kind, &event.machine);
+        writeln!(
+            text,
+            "  {time:>12.6} s  {kind} {machine} {}",
+            details.join(" ")
+        )?;
+    }
     let errors = outcome.errors.iter().map(|(code, count)| {
         let name = shaketable_host::error_name(*code);
         format!("{name} ({code}) ×{count}")
     });
     writeln!(text, "errors the clients saw: {}", counts(errors.collect()))?;
+    for what in &outcome.uncontrolled {
+        writeln!(
+            text,
+            "the workload {what}: the seed may not decide everything"
+        )?;
+    }
+    if let Some(folder) = outcome.folder() {
+        writeln!(text, "everything about it: {}", folder.display())?;
+    }
     writeln!(text, "to run it again:")?;
     writeln!(text, "  {replay}")?;
     match kept {

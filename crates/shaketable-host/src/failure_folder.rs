@@ -1,0 +1,39 @@
+//! The folder that a failing seed leaves: everything that is known about it, in one place.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `record.jsonl.gz` | every transaction, and what became of it (docs/record.md) |
+//! | `trace.json` or `trace.xml` | every event, as fdbserver writes them |
+//! | `report.txt` | what the terminal showed |
+//!
+//! The record and what is made of it are written by the process that simulated the seed, the report
+//! by the program that shows it. The program names the folder; [`name`] keeps names plain.
+
+use shaketable_record::Record;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// The name of the record.
+pub const RECORD: &str = "record.jsonl.gz";
+/// The name of the report.
+pub const REPORT: &str = "report.txt";
+
+/// The name of the folder of a seed.
+pub fn name(of: &str, seed: u32) -> String {
+    let plain = |c: char| match c {
+        c if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') => c,
+        _ => '-',
+    };
+    let name: String = of.chars().map(plain).collect();
+    format!("{name}-{seed}")
+}
+
+/// Writes a record, and the files that are made of it, to its folder. What else a reader should
+/// find beside a record is written here.
+pub(crate) fn write(record: &Record, path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    shaketable_record::file::write(record, File::create(path)?)
+}
