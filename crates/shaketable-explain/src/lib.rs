@@ -6,6 +6,16 @@
 //! first one is the most likely cause. Where the record does not prove a cause there is no finding:
 //! a wrong explanation costs more than none.
 
+mod atomic;
+mod findings;
+mod focus;
+mod history;
+mod story;
+pub mod text;
+mod words;
+
+use focus::Focus;
+use history::History;
 use serde::Serialize;
 use shaketable_record::{AttemptId, Bytes, CommittedId, OperationId, Record};
 
@@ -61,10 +71,18 @@ pub struct Story {
     pub text: String,
     /// What wrote it, in commit order, and what of the failed check read it.
     pub chapters: Vec<Proof>,
+    /// How many changes before these are not told.
+    pub earlier: u32,
 }
 
-/// Explains a run.
+/// Explains a run. A run that passed needs no explanation.
 pub fn explain(record: &Record) -> Explanation {
-    let _ = record;
-    Explanation::default()
+    if record.header.verdict.passed {
+        return Explanation::default();
+    }
+    let history = History::new(record);
+    let focus = Focus::new(&history);
+    let findings = findings::find(&history, &focus);
+    let stories = story::tell(&history, &focus, &findings);
+    Explanation { findings, stories }
 }

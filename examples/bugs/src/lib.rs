@@ -18,18 +18,58 @@
 //! | `long_scan` | a scan outlives the five seconds of a transaction and goes on in the next one |
 //! | `hash_order` | the order of a `HashMap` becomes part of what is stored |
 //! | `swallowed_error` | a failed commit is logged and taken for done |
+//! | `cleared_receipt` | a receipt is cleared by a janitor before the retry looks for it |
+//! | `snapshot_id` | an id is taken from a counter that is read by snapshot |
+//! | `stale_version` | a read version is kept over transactions, and is too old |
+//! | `split_update` | a value is read in one transaction and written back in another |
+//! | `phantom` | a rule is checked by a snapshot read of a range, and a new row breaks it |
+//! | `unique_outside` | a name is looked up in one transaction and taken in another |
+//! | `blind_watch` | a watch is taken for a message, and nothing is read again |
+//! | `uncommitted_watch` | a watch is set in a transaction that is never committed |
+//! | `stolen_release` | a lock is released by a client that no longer holds it |
+//! | `early_effect` | work is done for a transaction that does not commit |
+//! | `dropped_commit` | a commit that takes too long is dropped and made again |
+//! | `new_id` | an unknown result is reported as a failure, and tried again under a new id |
+//! | `oversold` | stock is checked by snapshot and taken by an atomic subtraction |
+//! | `offset_pages` | pages are counted by an offset, in a list that changes |
+//! | `neighbour` | a range is cleared that begins like another one |
+//! | `stale_cache` | a cache is filled with a value that was read before the last change |
+//! | `timed_out` | a transaction that timed out (1031) is taken for one that did nothing |
+//! | `claimed_twice` | a job is chosen by a snapshot read and claimed without a conflict |
+//! | `double_append` | a line is appended again after an unknown result |
+//! | `kept_state` | what one attempt collected is still there in the next one |
 
 mod assumed_order;
+mod blind_watch;
 mod canary;
+mod claimed_twice;
+mod cleared_receipt;
 mod clock_lease;
+mod double_append;
 mod double_increment;
+mod dropped_commit;
+mod early_effect;
 mod forgotten_doubt;
 mod hash_order;
 mod ignored_more;
+mod kept_state;
 mod late_watch;
 mod long_scan;
+mod neighbour;
+mod new_id;
+mod offset_pages;
+mod oversold;
+mod phantom;
+mod snapshot_id;
 mod split_index;
+mod split_update;
+mod stale_cache;
+mod stale_version;
+mod stolen_release;
 mod swallowed_error;
+mod timed_out;
+mod uncommitted_watch;
+mod unique_outside;
 mod write_skew;
 
 use canary::Canary;
@@ -55,6 +95,32 @@ impl RustWorkloadFactory for Bugs {
             "split_index" => WrappedWorkload::new(Canary::<split_index::Index>::new(context)),
             "swallowed_error" => WrappedWorkload::new(Canary::<swallowed_error::Log>::new(context)),
             "write_skew" => WrappedWorkload::new(Canary::<write_skew::Rota>::new(context)),
+            "cleared_receipt" => {
+                WrappedWorkload::new(Canary::<cleared_receipt::Counter>::new(context))
+            }
+            "snapshot_id" => WrappedWorkload::new(Canary::<snapshot_id::Orders>::new(context)),
+            "stale_version" => WrappedWorkload::new(Canary::<stale_version::Notes>::new(context)),
+            "split_update" => WrappedWorkload::new(Canary::<split_update::Account>::new(context)),
+            "phantom" => WrappedWorkload::new(Canary::<phantom::Room>::new(context)),
+            "unique_outside" => WrappedWorkload::new(Canary::<unique_outside::Names>::new(context)),
+            "blind_watch" => WrappedWorkload::new(Canary::<blind_watch::Follower>::new(context)),
+            "uncommitted_watch" => {
+                WrappedWorkload::new(Canary::<uncommitted_watch::Copy>::new(context))
+            }
+            "stolen_release" => WrappedWorkload::new(Canary::<stolen_release::Lock>::new(context)),
+            "early_effect" => WrappedWorkload::new(Canary::<early_effect::Worker>::new(context)),
+            "dropped_commit" => {
+                WrappedWorkload::new(Canary::<dropped_commit::Transfers>::new(context))
+            }
+            "new_id" => WrappedWorkload::new(Canary::<new_id::Shop>::new(context)),
+            "oversold" => WrappedWorkload::new(Canary::<oversold::Tickets>::new(context)),
+            "offset_pages" => WrappedWorkload::new(Canary::<offset_pages::List>::new(context)),
+            "neighbour" => WrappedWorkload::new(Canary::<neighbour::Files>::new(context)),
+            "stale_cache" => WrappedWorkload::new(Canary::<stale_cache::Cached>::new(context)),
+            "timed_out" => WrappedWorkload::new(Canary::<timed_out::Seats>::new(context)),
+            "claimed_twice" => WrappedWorkload::new(Canary::<claimed_twice::Queue>::new(context)),
+            "double_append" => WrappedWorkload::new(Canary::<double_append::Diary>::new(context)),
+            "kept_state" => WrappedWorkload::new(Canary::<kept_state::Basket>::new(context)),
             _ => WrappedWorkload::unknown(&name),
         }
     }

@@ -1,0 +1,456 @@
+//! A commit whose result was unknown had taken effect, and its effect was made again.
+//!
+//! After 1021, a timeout or a dropped future a client does not know whether it committed. The record
+//! does. If it had, and a later attempt of the same transaction, or the next transaction of the
+//! client, does what cannot be done twice, that is the finding. What cannot be done twice: adding to
+//! a number, appending, reading a value and writing another one back, a row under a new key. Setting
+//! the same key to the same value can.
+//!
+//! Three ways to try to be careful and fail have names of their own: the receipt was looked for by
+//! an attempt in between and not by the one that made the effect again; it was looked for and had
+//! been cleared; the transaction had been dropped or timed out, and a new one was taken for a first.
+
+use super::Candidate;
+use crate::atomic;
+use crate::focus::Focus;
+use crate::history::{History, How};
+use crate::words::{attempt, call, committed, error_text, value_text};
+use crate::{Finding, Proof};
+use shaketable_record::{AttemptId, Call, CommittedId, End, Mutation};
+
+/// How many transactions of a client after a doubtful one are looked at.
+const TRANSACTIONS_AFTER: usize = 3;
+
+pub fn find(history: &History<'_>, _focus: &Focus<'_>) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (first, _) in history.attempts() {
+        let Some(landed) = history.landed(first).filter(|_| history.is_doubtful(first)) else {
+            continue;
+        };
+        if let Some((second, again)) = retried(history, first, landed) {
+            found.push(retry_finding(history, first, landed, second, &again));
+        } else if let Some((second, again)) = begun_anew(history, first, landed) {
+            found.push(new_finding(history, first, landed, second, &again));
+        }
+    }
+    found
+}
+
+/// What was done twice.
+struct Again {
+    weight: u32,
+    /// What the second commit did to it.
+    keys: Vec<Vec<u8>>,
+    words: String,
+}
+
+/// The later attempt of the same transaction that made the effect again.
+fn retried(
+    history: &History<'_>,
+    first: AttemptId,
+    landed: CommittedId,
+) -> Option<(AttemptId, Again)> {
+    let later = history.later_attempts(first);
+    later
+        .filter_map(|second| {
+            let second_landed = history.landed(second)?;
+            let again = made_again(history, (first, landed), (second, second_landed))?;
+            Some((second, again))
+        })
+        .next()
+}
+
+/// The new transaction of the same client that made the effect again.
+fn begun_anew(
+    history: &History<'_>,
+    first: AttemptId,
+    landed: CommittedId,
+) -> Option<(AttemptId, Again)> {
+    let own = history.attempt(first);
+    if matches!(own.end, End::Retried(_)) {
+        return None;
+    }
+    let ended = own.ended?;
+    let all = history.attempts_of(own.client);
+    let from = all.partition_point(|id| history.attempt(*id).begun < ended);
+    let mut transactions = Vec::new();
+    for second in &all[from..] {
+        let transaction = history.attempt(*second).transaction;
+        if transaction == own.transaction {
+            continue;
+        }
+        if !transactions.contains(&transaction) {
+            transactions.push(transaction);
+        }
+        if transactions.len() > TRANSACTIONS_AFTER {
+            return None;
+        }
+        let Some(second_landed) = history.landed(*second) else {
+            continue;
+        };
+        return made_again(history, (first, landed), (*second, second_landed))
+            .filter(|_| same_line(history, first, *second))
+            .map(|again| (*second, again));
+    }
+    None
+}
+
+/// Whether both attempts committed at the same line, or their lines are not known.
+fn same_line(history: &History<'_>, first: AttemptId, second: AttemptId) -> bool {
+    let line = |attempt| {
+        let ids = history.operations_of(attempt).iter();
+        let mut writes = ids.filter(|id| {
+            matches!(
+                history.operation(**id).call,
+                Call::Set { .. } | Call::Atomic { .. }
+            )
+        });
+        writes.next().and_then(|id| history.operation(*id).place)
+    };
+    line(first) == line(second)
+}
+
+/// What both commits did although once was enough.
+fn made_again(
+    history: &History<'_>,
+    (first, first_landed): (AttemptId, CommittedId),
+    (second, second_landed): (AttemptId, CommittedId),
+) -> Option<Again> {
+    let (one, two) = (
+        history.committed(first_landed),
+        history.committed(second_landed),
+    );
+    for mutation in &two.mutations {
+        let Mutation::Atomic { key, operand, name } = mutation else {
+            continue;
+        };
+        let before = |other: &Mutation| match other {
+            Mutation::Atomic {
+                key: k,
+                name: n,
+                operand: o,
+            } => {
+                (atomic::accumulates(name) && k == key && n == name)
+                    || (name == atomic::VERSIONSTAMPED_KEY && n == name && o == operand && k != key)
+            }
+            _ => false,
+        };
+        if !one.mutations.iter().any(before) {
+            continue;
+        }
+        if atomic::accumulates(name) {
+            return Some(Again {
+                weight: 95,
+                keys: vec![key.kept().to_vec()],
+                words: format!(
+                    "{name} {} to {}",
+                    value_text(operand),
+                    history.key_text(key.kept())
+                ),
+            });
+        }
+        let keys = (one.mutations.iter().filter(|other| before(other)))
+            .chain([mutation])
+            .filter_map(|mutation| match mutation {
+                Mutation::Atomic { key, .. } => Some(key.kept().to_vec()),
+                _ => None,
+            });
+        return Some(Again {
+            weight: 60,
+            keys: keys.collect(),
+            words: format!("add a row with the value {}", value_text(operand)),
+        });
+    }
+    let own = history.keys_of(first_landed);
+    for (key, change) in history.keys_of(second_landed) {
+        if change.how != How::Set || !own.iter().any(|(k, c)| *k == key && c.how == How::Set) {
+            continue;
+        }
+        let reads = |attempt| {
+            history
+                .reads(attempt)
+                .any(|read| read.point && read.covers(key))
+        };
+        let first_change = own
+            .iter()
+            .find(|(k, _)| *k == key)
+            .map(|(_, change)| change);
+        let same = first_change.is_some_and(|first| first.after == change.after);
+        if reads(first) && reads(second) && !same {
+            return Some(Again {
+                weight: 91,
+                keys: vec![key.to_vec()],
+                words: format!("read {} and write it back changed", history.key_text(key)),
+            });
+        }
+    }
+    // The same content under another key, written by the same line.
+    for (key, change) in history.keys_of(second_landed) {
+        let Some(value) = change.after.as_ref().filter(|value| !value.is_empty()) else {
+            continue;
+        };
+        let twin = own.iter().find(|(other, before)| {
+            let line = |attempt, key: &[u8]| {
+                history
+                    .writer(attempt, key)
+                    .and_then(|id| history.operation(id).place)
+            };
+            *other != key
+                && before.how == How::Set
+                && change.how == How::Set
+                && before.after.as_ref() == Some(value)
+                && other.len().abs_diff(key.len()) <= 2
+                && line(first, other) == line(second, key)
+        });
+        if let Some((other, _)) = twin {
+            return Some(Again {
+                weight: 58,
+                keys: vec![other.to_vec(), key.to_vec()],
+                words: format!(
+                    "store {} under a new key ({}, then {})",
+                    value_text(value),
+                    history.key_text(other),
+                    history.key_text(key)
+                ),
+            });
+        }
+    }
+    None
+}
+
+/// How a client learned that it knows nothing.
+fn doubt_words(history: &History<'_>, first: AttemptId) -> String {
+    match (history.attempt(first).end, history.commit_error(first)) {
+        (_, Some(error)) | (End::Failed(error) | End::Retried(error), _) => {
+            format!("was answered {}", error_text(error))
+        }
+        (End::DroppedInCommit | End::Dropped, _) => "was dropped before its answer".to_owned(),
+        _ => "was given up before its answer".to_owned(),
+    }
+}
+
+/// The doubtful commit, and that it took effect.
+fn doubtful_proof(
+    history: &History<'_>,
+    first: AttemptId,
+    landed: CommittedId,
+    key: &[u8],
+) -> Vec<Proof> {
+    let mut proof = Vec::new();
+    if let Some(commit) = history.commit(first) {
+        let doubt = doubt_words(history, first);
+        proof.push(call(commit.operation, format!("this commit {doubt}")));
+    }
+    proof.push(committed(
+        landed,
+        format!("it had committed: {}", effect(history, landed, key)),
+    ));
+    proof
+}
+
+fn effect(history: &History<'_>, landed: CommittedId, key: &[u8]) -> String {
+    let change = history
+        .changes(key)
+        .iter()
+        .find(|change| change.committed == landed);
+    change.map_or_else(
+        || "its changes are there".to_owned(),
+        |change| history.change_text(key, change),
+    )
+}
+
+fn second_proof(history: &History<'_>, second: AttemptId, again: &Again) -> Vec<Proof> {
+    let key = again.keys.last().map_or(&[][..], Vec::as_slice);
+    let mut proof = Vec::new();
+    if let Some(operation) = history.writer(second, key) {
+        proof.push(call(operation, "the same is asked for again"));
+    }
+    if let Some(landed) = history.landed(second) {
+        let text = effect(history, landed, key);
+        proof.push(committed(landed, format!("and commits too: {text}")));
+    }
+    proof
+}
+
+fn retry_finding(
+    history: &History<'_>,
+    first: AttemptId,
+    landed: CommittedId,
+    second: AttemptId,
+    again: &Again,
+) -> Candidate {
+    let (who, number) = (history.who(first), |id: AttemptId| {
+        history.attempt(id).number
+    });
+    let who = capital(&who);
+    let key = &again.keys[0];
+    let mut proof = doubtful_proof(history, first, landed, key);
+    let between: Vec<AttemptId> = history
+        .later_attempts(first)
+        .take_while(|id| *id != second)
+        .collect();
+    // What the first attempt left for its retries to find.
+    let receipts: Vec<&[u8]> = history
+        .keys_of(landed)
+        .into_iter()
+        .filter(|(other, change)| change.how == How::Set && !again.keys.iter().any(|k| k == other))
+        .map(|(key, _)| key)
+        .collect();
+    let asked = |id: AttemptId, receipt: &[u8]| {
+        let ids = history.operations_of(id).iter().copied();
+        let mut asked = ids.filter(|id| match &history.operation(*id).call {
+            Call::Get { key, .. } => key.kept() == receipt,
+            Call::GetRange(range) => {
+                range.begin.key.kept() <= receipt && receipt < range.end.key.kept()
+            }
+            _ => false,
+        });
+        asked.next()
+    };
+    let words = &again.words;
+    let place = history.at_place(history.writer(second, again.keys.last().unwrap_or(key)));
+    let commits = vec![landed, history.landed(second).unwrap_or(landed)];
+    let doubt = doubt_words(history, first);
+    for receipt in &receipts {
+        let text = history.key_text(receipt);
+        let version = history.attempt(second).read_version.unwrap_or(i64::MAX);
+        if let Some(look) = asked(second, receipt)
+            && let Some(gone) = (history.changes(receipt).iter())
+                .filter(|change| change.committed > landed && change.after.is_none())
+                .rfind(|change| history.version_of(change.committed) <= version)
+        {
+            proof.push(committed(
+                gone.committed,
+                history.change_text(receipt, gone),
+            ));
+            proof.push(call(look, format!("looked for {text}: no value")));
+            proof.extend(second_proof(history, second, again));
+            return Candidate {
+                finding: Finding {
+                    name: "receipt-gone",
+                    sentence: format!(
+                        "{who} did this twice: {words}{place}. The commit of attempt {} {doubt} but had \
+                         landed; its receipt {text} was cleared by {} before attempt {} looked for it.",
+                        number(first),
+                        history.author(gone.committed),
+                        number(second),
+                    ),
+                    proof,
+                    advice: "Keep a receipt until its own client has heard that the transaction is \
+                             done; only then clear it, or after a time in which no retry can follow."
+                        .to_owned(),
+                },
+                weight: again.weight + 2,
+                keys: again.keys.clone(),
+                commits,
+            };
+        }
+    }
+    let looked = receipts.iter().find_map(|receipt| {
+        let (other, look) = between
+            .iter()
+            .find_map(|id| Some((*id, asked(*id, receipt)?)))?;
+        asked(second, receipt)
+            .is_none()
+            .then_some((receipt, other, look))
+    });
+    if let Some((receipt, other, look)) = looked {
+        let text = history.key_text(receipt);
+        proof.push(call(look, format!("looks for the receipt {text}")));
+        if let End::Retried(error) | End::Failed(error) = history.attempt(other).end {
+            proof.push(attempt(
+                other,
+                format!("but ends with {}", error_text(error)),
+            ));
+        }
+        proof.extend(second_proof(history, second, again));
+        return Candidate {
+            finding: Finding {
+                name: "doubt-forgotten",
+                sentence: format!(
+                    "{who} did this twice: {words}{place}. The commit of attempt {} {doubt} but had \
+                     landed; attempt {} looked for the receipt {text} and failed; attempt {} no longer \
+                     looked.",
+                    number(first),
+                    number(other),
+                    number(second),
+                ),
+                proof,
+                advice: "Look for the receipt at every attempt, or remember the doubt over all \
+                         attempts that follow: `maybe_committed` speaks of the last one only."
+                    .to_owned(),
+            },
+            weight: again.weight + 2,
+            keys: again.keys.clone(),
+            commits,
+        };
+    }
+    proof.extend(second_proof(history, second, again));
+    Candidate {
+        finding: Finding {
+            name: "retry-after-unknown-result",
+            sentence: format!(
+                "{who} did this twice: {words}{place}. The commit of attempt {} {doubt} but had landed, \
+                 and attempt {} did it again.",
+                number(first),
+                number(second),
+            ),
+            proof,
+            advice:
+                "Make the transaction idempotent: let it write a receipt under a key of its own, \
+                     and let every attempt look for that receipt first."
+                    .to_owned(),
+        },
+        weight: again.weight,
+        keys: again.keys.clone(),
+        commits,
+    }
+}
+
+fn new_finding(
+    history: &History<'_>,
+    first: AttemptId,
+    landed: CommittedId,
+    second: AttemptId,
+    again: &Again,
+) -> Candidate {
+    let key = &again.keys[0];
+    let own = history.attempt(first);
+    let (name, more) = match (own.end, history.commit_error(first)) {
+        (_, Some(1031)) | (End::Failed(1031), _) => ("repeated-after-timeout", 3),
+        (End::Failed(_), _) | (_, Some(_)) => ("repeated-after-unknown-result", 0),
+        _ => ("repeated-after-dropped-commit", 2),
+    };
+    let mut proof = doubtful_proof(history, first, landed, key);
+    proof.extend(second_proof(history, second, again));
+    let sentence = format!(
+        "{} did this twice: {}{}. The commit of transaction {} {} but had landed, and transaction {} \
+         did it again.",
+        capital(&history.who(first)),
+        again.words,
+        history.at_place(history.writer(second, again.keys.last().unwrap_or(key))),
+        own.transaction,
+        doubt_words(history, first),
+        history.attempt(second).transaction,
+    );
+    Candidate {
+        finding: Finding {
+            name,
+            sentence,
+            proof,
+            advice: "A commit without an answer may have happened. Give what is to be done an id \
+                     before the first attempt, write the id in the same transaction, and look for it \
+                     before doing it again."
+                .to_owned(),
+        },
+        weight: again.weight - 3 + more,
+        keys: again.keys.clone(),
+        commits: vec![landed, history.landed(second).unwrap_or(landed)],
+    }
+}
+
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}

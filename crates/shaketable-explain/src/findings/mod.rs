@@ -1,0 +1,114 @@
+//! The families of mistakes, and which of them is most likely the cause.
+//!
+//! Each family looks for one kind of mistake in the whole record and returns a [`Candidate`] for
+//! every instance it can prove. A candidate that changed nothing the failed phase had read cannot be
+//! its cause and is left out. Of each name the instance that the failure speaks of comes first, and
+//! then the one that happened first. Families are ordered by weight, from what makes the failed look
+//! itself wrong to what merely may have mattered:
+//!
+//! | weight | what it means |
+//! |---|---|
+//! | above 100 | the failed phase itself read wrongly: a part of a range, several moments, the past |
+//! | 90 to 100 | commits that no serial order explains, or an effect that was certainly made twice |
+//! | 60 to 89 | steps that belong together and came apart, with somebody else's commit in between |
+//! | below 60 | true, and a cause only if nothing else is |
+//!
+//! If the failed phase saw exactly what a candidate's commits had written, that adds to its weight.
+
+mod attempts;
+mod clear;
+mod doubt;
+mod nested;
+mod scan;
+mod snapshot;
+mod split;
+mod swallowed;
+mod version;
+mod watch;
+
+use crate::Finding;
+use crate::focus::Focus;
+use crate::history::History;
+use crate::words::value_text;
+use shaketable_record::CommittedId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An instance of a mistake.
+pub struct Candidate {
+    pub finding: Finding,
+    /// How likely its family is the cause, if there is an instance at all.
+    pub weight: u32,
+    /// The keys that are wrong because of it.
+    pub keys: Vec<Vec<u8>>,
+    /// The commits that took part.
+    pub commits: Vec<CommittedId>,
+}
+
+/// All findings, the most likely cause first.
+pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
+    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 10] = [
+        scan::find,
+        version::find,
+        snapshot::find,
+        attempts::find,
+        doubt::find,
+        watch::find,
+        nested::find,
+        split::find,
+        clear::find,
+        swallowed::find,
+    ];
+    let candidates = families.iter().flat_map(|find| find(history, focus));
+    let mut best: BTreeMap<&str, (u32, Candidate)> = BTreeMap::new();
+    for candidate in candidates {
+        if !focus.reads.is_empty() && !candidate.keys.iter().any(|key| focus.touches(key)) {
+            continue;
+        }
+        // What committed after the last look was not seen.
+        let later = |commit: &CommittedId| {
+            let version = history.version_of(*commit);
+            focus.version().is_some_and(|last| version > last)
+        };
+        if candidate.commits.iter().any(later) {
+            continue;
+        }
+        let weight = candidate.weight + evidence(history, focus, &candidate);
+        match best.get(candidate.finding.name) {
+            Some((known, _)) if *known >= weight => {}
+            _ => {
+                best.insert(candidate.finding.name, (weight, candidate));
+            }
+        }
+    }
+    let mut found: Vec<(u32, Candidate)> = best.into_values().collect();
+    found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    found.into_iter().map(|(_, found)| found.finding).collect()
+}
+
+/// What speaks for this instance beside its family.
+fn evidence(history: &History<'_>, focus: &Focus<'_>, candidate: &Candidate) -> u32 {
+    let keys: BTreeSet<&Vec<u8>> = candidate.keys.iter().collect();
+    let seen = keys.iter().filter(|key| {
+        let commits = candidate.commits.iter();
+        commits
+            .clone()
+            .any(|commit| focus.saw(history, key, *commit))
+    });
+    let seen = u32::try_from(seen.take(2).count()).expect("two at most");
+    let mentioned = candidate
+        .keys
+        .iter()
+        .filter(|key| focus.touches(key))
+        .map(|key| {
+            let values = candidate.commits.iter().filter_map(|commit| {
+                let changes = history.changes(key).iter();
+                let mut own = changes.filter(|change| change.committed == *commit);
+                own.find_map(|change| change.after.as_ref())
+            });
+            let value = values.map(|value| focus.mentions(&value_text(value))).max();
+            focus
+                .mentions(&history.key_text(key))
+                .max(value.unwrap_or(0))
+        });
+    4 * seen + mentioned.max().unwrap_or(0)
+}

@@ -1,0 +1,358 @@
+//! A look that is no single look.
+//!
+//! A range of which only the first batch was read; a scan that went on in a newer transaction, so
+//! that its rows are of different moments; a row that appeared behind a reader which had gone past
+//! its place, because the place was chosen before the commit.
+
+use super::Candidate;
+use super::doubt::capital;
+use crate::Finding;
+use crate::focus::Focus;
+use crate::history::{Change, History, How, Read};
+use crate::words::{attempt, call, committed};
+use shaketable_record::{Answer, AttemptId, Call, CommittedId, OperationId, RangeCall};
+
+pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (id, _) in history.attempts() {
+        let in_focus = focus.attempts.contains(&id);
+        for operation in not_continued(history, id) {
+            found.push(not_continued_finding(history, id, operation, in_focus));
+        }
+    }
+    found.extend(continued_in_retry(history, focus));
+    found.extend(pages(history, focus));
+    found.extend(behind_the_reader(history, focus));
+    found
+}
+
+/// The range reads of an attempt that had more rows, which were never asked for.
+pub fn not_continued(history: &History<'_>, id: AttemptId) -> Vec<OperationId> {
+    let ids = history.operations_of(id);
+    let open = |operation: &OperationId| {
+        let Some((call, last, count)) = unfinished(history, *operation) else {
+            return false;
+        };
+        let enough = call.limit > 0 && count >= call.limit.unsigned_abs();
+        let continued = ids.iter().filter(|other| *other > operation).any(|other| {
+            match &history.operation(*other).call {
+                Call::GetRange(next) | Call::GetMappedRange(next) => {
+                    let apart = match call.reverse {
+                        false => next.begin.key.kept() >= last,
+                        true => next.end.key.kept() <= last,
+                    };
+                    apart || next.iteration > call.iteration
+                }
+                _ => false,
+            }
+        });
+        !enough && !continued
+    };
+    // An attempt that met an error may have wanted to go on.
+    let failed = ids
+        .iter()
+        .any(|id| matches!(history.operation(*id).answer, Answer::Error(_)))
+        && history.landed(id).is_none();
+    let unfinished = ids.iter().filter(|id| open(id)).copied();
+    if failed {
+        Vec::new()
+    } else {
+        unfinished.collect()
+    }
+}
+
+/// A range read with more rows behind it: the call, its last key, and how many rows there were.
+fn unfinished<'a>(
+    history: &History<'a>,
+    id: OperationId,
+) -> Option<(&'a RangeCall, &'a [u8], u32)> {
+    let operation = history.operation(id);
+    match (&operation.call, &operation.answer) {
+        (
+            Call::GetRange(call) | Call::GetMappedRange(call),
+            Answer::Rows {
+                rows,
+                more: true,
+                count,
+            },
+        ) => Some((call, rows.last()?.0.kept(), *count)),
+        _ => None,
+    }
+}
+
+fn not_continued_finding(
+    history: &History<'_>,
+    id: AttemptId,
+    operation: OperationId,
+    in_focus: bool,
+) -> Candidate {
+    let (range, _, count) = unfinished(history, operation).expect("it was found to be unfinished");
+    let (begin, end) = (range.begin.key.kept(), range.end.key.kept());
+    let version = history.attempt(id).read_version.unwrap_or(0);
+    let all = history.changes_in(begin, end);
+    let there = all
+        .filter(|(key, _)| history.value_at(key, version).is_some())
+        .count();
+    let begin_text = history.key_text(begin);
+    let mut keys = vec![begin.to_vec()];
+    let writes = history
+        .landed(id)
+        .map(|landed| history.keys_of(landed))
+        .unwrap_or_default();
+    keys.extend(writes.into_iter().map(|(key, _)| key.to_vec()));
+    Candidate {
+        finding: Finding {
+            name: "range-not-continued",
+            sentence: format!(
+                "{} read the range from {begin_text}{} and took its first batch for all of it: {count} \
+                 of {there} rows.",
+                capital(&history.who(id)),
+                history.at_place(Some(operation)),
+            ),
+            proof: vec![
+                call(
+                    operation,
+                    format!("{count} rows, and `more` is set; {there} rows are there"),
+                ),
+                attempt(id, "no other call of this transaction asks for the rest"),
+            ],
+            advice:
+                "Ask again from behind the last row until `more` is false: `next_range` in a loop, \
+                     or `get_ranges`."
+                    .to_owned(),
+        },
+        weight: if in_focus { 114 } else { 72 },
+        keys,
+        commits: Vec::new(),
+    }
+}
+
+/// A change of one of these ranges after the first version, up to the second.
+fn changed<'h>(
+    history: &'h History<'_>,
+    reads: &[&Read<'_>],
+    after: i64,
+    up_to: i64,
+) -> Option<(Vec<u8>, &'h Change)> {
+    reads.iter().find_map(|read| {
+        let mut keys = history
+            .changes_in(read.begin, &read.end)
+            .map(|(key, _)| key.to_vec());
+        keys.find_map(|key| {
+            let change = history.changes(&key).iter().find(|change| {
+                let version = history.version_of(change.committed);
+                version > after && version <= up_to && change.before != change.after
+            })?;
+            Some((key, change))
+        })
+    })
+}
+
+/// A transaction whose later attempt went on where the one before had stopped.
+fn continued_in_retry(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
+    let pairs = focus.attempts.iter().filter_map(|second| {
+        let mut earlier = history.earlier_attempts(*second);
+        let first = earlier.find(|first| history.reads(*first).next().is_some())?;
+        Some((first, *second))
+    });
+    let mut found = pairs.filter_map(|(first, second)| {
+        let (old, new): (Vec<Read<'_>>, Vec<Read<'_>>) = (
+            history.reads(first).collect(),
+            history.reads(second).collect(),
+        );
+        let again = new
+            .iter()
+            .any(|new| old.iter().any(|old| old.begin == new.begin));
+        let (last, next) = (old.last()?, new.first()?);
+        if again || history.commit(second).is_some() {
+            return None;
+        }
+        let all: Vec<&Read<'_>> = old.iter().chain(&new).collect();
+        let (key, change) = changed(history, &all, last.version, next.version)?;
+        Some(scan_finding(history, last, next, &key, change, 112))
+    });
+    found.next()
+}
+
+/// Transactions that each read a part of what belongs together.
+fn pages(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
+    let all = history.attempts_of(focus.client).iter();
+    let reads: Vec<Read<'_>> = all
+        .filter(|id| history.attempt(**id).begun <= focus.time)
+        .filter(|id| history.landed(**id).is_none())
+        .filter_map(|id| history.reads(*id).find(|read| !read.point))
+        .collect();
+    let call_of = |read: &Read<'_>| match &history.operation(read.operation).call {
+        Call::GetRange(call) => Some((call.begin.clone(), history.operation(read.operation).place)),
+        _ => None,
+    };
+    reads.windows(2).rev().find_map(|pair| {
+        let ((first, line), (second, next_line)) = (call_of(&pair[0])?, call_of(&pair[1])?);
+        let by_offset = first.key == second.key && second.offset > first.offset;
+        if line != next_line || !by_offset {
+            return None;
+        }
+        let both = [&pair[0], &pair[1]];
+        let (key, change) = changed(history, &both, pair[0].version, pair[1].version)?;
+        Some(scan_finding(history, &pair[0], &pair[1], &key, change, 112))
+    })
+}
+
+fn scan_finding(
+    history: &History<'_>,
+    last: &Read<'_>,
+    next: &Read<'_>,
+    key: &[u8],
+    change: &Change,
+    weight: u32,
+) -> Candidate {
+    let (begin, then) = (history.key_text(last.begin), history.key_text(next.begin));
+    Candidate {
+        finding: Finding {
+            name: "scan-across-transactions",
+            sentence: format!(
+                "{} read one thing at two moments{}: at version {} up to {begin}, at version {} from \
+                 {then} on; {} changed {} in between.",
+                capital(&history.who(last.attempt)),
+                history.at_place(Some(next.operation)),
+                last.version,
+                next.version,
+                history.author(change.committed),
+                history.key_text(key),
+            ),
+            proof: vec![
+                call(last.operation, format!("reads from {begin} at version {}", last.version)),
+                committed(change.committed, history.change_text(key, change)),
+                call(next.operation, format!("goes on from {then} at version {}", next.version)),
+            ],
+            advice: "Read it all in one transaction, and begin again with the next. What is too long \
+                     for five seconds can be read in parts only if the parts need not fit together, \
+                     and then from the last key on, not by an offset."
+                .to_owned(),
+        },
+        weight,
+        keys: vec![key.to_vec(), last.begin.to_vec(), next.begin.to_vec()],
+        commits: vec![change.committed],
+    }
+}
+
+/// A row that was committed behind a reader.
+fn behind_the_reader(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
+    let own: Vec<Read<'_>> = history
+        .attempts_of(focus.client)
+        .iter()
+        .filter(|id| history.attempt(**id).begun <= focus.time)
+        .flat_map(|id| history.reads(*id))
+        .filter(|read| !read.point)
+        .collect();
+    let mut found = Vec::new();
+    for pair in own.windows(2) {
+        let (earlier, later) = (&pair[0], &pair[1]);
+        // It goes on from where it was, in a later transaction, towards the same end.
+        if later.begin <= earlier.begin || later.attempt == earlier.attempt {
+            continue;
+        }
+        let same_end = |read: &Read<'_>| match &history.operation(read.operation).call {
+            Call::GetRange(call) => Some(call.end.key.clone()),
+            _ => None,
+        };
+        if same_end(earlier) != same_end(later) {
+            continue;
+        }
+        for (key, changes) in history.changes_in(earlier.begin, later.begin) {
+            let Some(row) = changes.first().filter(|first| {
+                first.how == How::Set && history.version_of(first.committed) > earlier.version
+            }) else {
+                continue;
+            };
+            let Some((newer, passed)) = passed(history, key, later.begin, row) else {
+                continue;
+            };
+            found.push(behind_finding(
+                history,
+                (earlier, later),
+                (key, row),
+                (newer, passed),
+            ));
+        }
+    }
+    found
+}
+
+/// A row further on that was there before this one, and that this one's author could not know of.
+fn passed<'h>(
+    history: &'h History<'_>,
+    key: &[u8],
+    end: &[u8],
+    row: &Change,
+) -> Option<(Vec<u8>, &'h Change)> {
+    let author = history.committed(row.committed).attempt?;
+    let read_version = history.attempt(author).read_version;
+    let after = crate::history::after(key);
+    let end = crate::history::after(end);
+    let rows = history
+        .changes_in(&after, &end)
+        .map(|(key, _)| key.to_vec());
+    rows.into_iter().find_map(|newer| {
+        let first = history.changes(&newer).first()?;
+        let known = read_version.is_some_and(|read| history.version_of(first.committed) <= read);
+        (first.committed < row.committed && !known).then_some((newer, first))
+    })
+}
+
+fn behind_finding(
+    history: &History<'_>,
+    (earlier, later): (&Read<'_>, &Read<'_>),
+    (key, row): (&[u8], &Change),
+    (newer, passed): (Vec<u8>, &Change),
+) -> Candidate {
+    let author = history.committed(row.committed).attempt;
+    let writer = author.and_then(|author| history.writer(author, key));
+    let (text, newer_text) = (history.key_text(key), history.key_text(&newer));
+    let commit_of = |id: CommittedId| history.version_of(id);
+    let mut proof = vec![
+        committed(
+            passed.committed,
+            format!("{newer_text} commits at {}", commit_of(passed.committed)),
+        ),
+        call(
+            earlier.operation,
+            format!("the reader is here, at version {}", earlier.version),
+        ),
+    ];
+    if let Some(writer) = writer {
+        proof.insert(0, call(writer, format!("chooses the key {text}")));
+    }
+    proof.push(committed(
+        row.committed,
+        format!(
+            "{text} commits at {}, behind the reader",
+            commit_of(row.committed)
+        ),
+    ));
+    proof.push(call(
+        later.operation,
+        format!("the reader goes on from {}", history.key_text(later.begin)),
+    ));
+    Candidate {
+        finding: Finding {
+            name: "order-before-commit",
+            sentence: format!(
+                "{} chose the key {text}{} before its commit, {} passed it with {newer_text}, and {}, \
+                 which had read that far, never saw it.",
+                capital(&history.author(row.committed)),
+                history.at_place(writer),
+                history.author(passed.committed),
+                history.who(earlier.attempt),
+            ),
+            proof,
+            advice: "Let the commit choose the order: a versionstamp in the key \
+                     (`SetVersionstampedKey`) grows with every commit. Read versions, clocks and \
+                     counters are chosen earlier."
+                .to_owned(),
+        },
+        weight: 113,
+        keys: vec![key.to_vec()],
+        commits: vec![row.committed],
+    }
+}

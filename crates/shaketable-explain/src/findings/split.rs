@@ -1,0 +1,300 @@
+//! Steps that belong together, in transactions of their own, and somebody else in between.
+//!
+//! Each transaction is atomic; two of them are not. Three shapes of that:
+//!
+//! * a value is read in one transaction, and what is written in a later one depends on it, while
+//!   another client changed it in between: a lost update, a name taken twice, a stale copy;
+//! * a lock or lease is taken in one transaction, and a later one writes, or releases it, without a
+//!   look at whether it is still held;
+//! * two things that the failed check compares are written in two transactions.
+
+use super::Candidate;
+use super::doubt::capital;
+use crate::Finding;
+use crate::focus::Focus;
+use crate::history::{Change, History, How};
+use crate::words::{call, committed};
+use shaketable_record::{AttemptId, CommittedId, PlaceId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many transactions before a write may have been its first step.
+const TRANSACTIONS_BEFORE: usize = 4;
+
+pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
+    let locks = Locks::new(history);
+    let mut found = Vec::new();
+    for (second, _) in history.attempts() {
+        let Some(landed) = history.landed(second) else {
+            continue;
+        };
+        let keys = history.keys_of(landed);
+        if !focus.reads.is_empty() && !keys.iter().any(|(key, _)| focus.touches(key)) {
+            continue;
+        }
+        for (distance, first) in before(history, second) {
+            let step = Step {
+                history,
+                focus,
+                first,
+                second,
+                landed,
+                // What lies further back is less likely to be meant.
+                distance,
+            };
+            for (key, change) in &keys {
+                found.extend(step.update(key, change));
+            }
+            found.extend(step.lock(&locks, &keys));
+        }
+    }
+    found
+}
+
+/// The attempts of the transactions of the same client before this one, in its phase, the nearest
+/// first; each with how many transactions lie between.
+fn before(history: &History<'_>, second: AttemptId) -> Vec<(u32, AttemptId)> {
+    let own = history.attempt(second);
+    let all = history.attempts_of(own.client);
+    let at = all.partition_point(|id| *id < second);
+    let mut transactions: Vec<u32> = Vec::new();
+    let mut found = Vec::new();
+    for id in all[..at].iter().rev() {
+        let attempt = history.attempt(*id);
+        let over = attempt.ended.is_some_and(|ended| ended <= own.begun);
+        if !over || attempt.transaction == own.transaction || attempt.phase != own.phase {
+            continue;
+        }
+        if !transactions.contains(&attempt.transaction) {
+            if transactions.len() == TRANSACTIONS_BEFORE {
+                break;
+            }
+            transactions.push(attempt.transaction);
+        }
+        let distance = transactions
+            .iter()
+            .position(|known| *known == attempt.transaction);
+        let distance = distance.and_then(|distance| u32::try_from(distance).ok());
+        found.push((distance.unwrap_or(0), *id));
+    }
+    found
+}
+
+/// The keys that each line writes, over the whole run: a line that only ever writes one key may be
+/// the one that takes a lock.
+struct Locks<'a>(BTreeMap<PlaceId, BTreeSet<&'a [u8]>>);
+
+impl<'a> Locks<'a> {
+    fn new(history: &History<'a>) -> Locks<'a> {
+        let mut lines: BTreeMap<PlaceId, BTreeSet<&'a [u8]>> = BTreeMap::new();
+        for operation in &history.record.operations {
+            if let (Some(place), shaketable_record::Call::Set { key, .. }) =
+                (operation.place, &operation.call)
+            {
+                lines.entry(place).or_default().insert(key.kept());
+            }
+        }
+        Locks(lines)
+    }
+
+    fn is_lock(&self, place: Option<PlaceId>) -> bool {
+        place
+            .and_then(|place| self.0.get(&place))
+            .is_none_or(|keys| keys.len() == 1)
+    }
+}
+
+struct Step<'h, 'a> {
+    history: &'h History<'a>,
+    focus: &'h Focus<'a>,
+    first: AttemptId,
+    second: AttemptId,
+    landed: CommittedId,
+    distance: u32,
+}
+
+impl Step<'_, '_> {
+    /// A change of a key by another transaction between the two steps.
+    fn between(&self, key: &[u8], after: i64) -> Option<&Change> {
+        let own = self.history.attempt(self.second);
+        self.history
+            .changed_between(key, after, self.landed)
+            .find(|change| {
+                let author = self.history.committed(change.committed).attempt;
+                let other = author.map(|id| self.history.attempt(id));
+                other.is_none_or(|other| other.client != own.client)
+                    && change.before != change.after
+            })
+    }
+
+    /// What was read in the first step decided what the second one wrote.
+    fn update(&self, key: &[u8], change: &Change) -> Option<Candidate> {
+        let history = self.history;
+        if !matches!(change.how, How::Set | How::Clear) {
+            return None;
+        }
+        let reads_again = |key: &[u8]| history.reads(self.second).any(|read| read.covers(key));
+        let first = history.earlier_attempts(self.first).chain([self.first]);
+        let first: Vec<AttemptId> = first.chain(history.later_attempts(self.first)).collect();
+        let wrote = |key: &[u8]| {
+            let landed = first.iter().filter_map(|id| history.landed(*id));
+            let mut keys = landed.flat_map(|landed| history.keys_of(landed));
+            keys.any(|(written, _)| written == key)
+        };
+        for read in history.reads(self.first) {
+            let direct = read.covers(key) && !reads_again(key) && !wrote(key);
+            let (source, weight) = if direct {
+                (key, if read.point { 86 } else { 72 })
+            } else {
+                // Or what it wrote is what had been read elsewhere.
+                let value = change.after.as_ref().filter(|value| !value.is_empty())?;
+                if !read.point || reads_again(read.begin) || wrote(read.begin) {
+                    continue;
+                }
+                match history.value_at(read.begin, read.version) {
+                    Some(read_value) if read_value == value && read.begin != key => {
+                        (read.begin, 87)
+                    }
+                    _ => continue,
+                }
+            };
+            let Some(other) = self.between(source, read.version) else {
+                continue;
+            };
+            let text = history.key_text(source);
+            let what = if source == key {
+                "wrote it".to_owned()
+            } else {
+                format!("wrote the old value to {}", history.key_text(key))
+            };
+            let writer = history.writer(self.second, key);
+            return Some(Candidate {
+                keys: vec![key.to_vec(), source.to_vec()],
+                commits: vec![self.landed, other.committed],
+                weight: weight - self.distance,
+                finding: Finding {
+                    name: "split-read-and-write",
+                    sentence: format!(
+                        "{} read {text} in transaction {}{}, {} changed it, and transaction {} {what}{} \
+                         without reading it again.",
+                        capital(&history.who(self.second)),
+                        history.attempt(self.first).transaction,
+                        history.at_place(Some(read.operation)),
+                        history.author(other.committed),
+                        history.attempt(self.second).transaction,
+                        history.at_place(writer),
+                    ),
+                    proof: vec![
+                        call(read.operation, history.saw_text(source, read.version)),
+                        committed(other.committed, history.change_text(source, other)),
+                        committed(self.landed, history.change_text(key, change)),
+                    ],
+                    advice: "Read and write in one transaction, so that a change in between is a \
+                             conflict; or read again, and compare, in the transaction that writes."
+                        .to_owned(),
+                },
+            });
+        }
+        None
+    }
+
+    /// The first step took or wrote something that the second one relied on.
+    fn lock(&self, locks: &Locks<'_>, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
+        let history = self.history;
+        let first_landed = history.landed(self.first)?;
+        for (lock, taken) in history.keys_of(first_landed) {
+            let looked = history.reads(self.first).any(|read| read.covers(lock));
+            let looks_again = history.reads(self.second).any(|read| read.covers(lock));
+            if taken.how != How::Set || !looked || looks_again {
+                continue;
+            }
+            let Some(other) = self.between(lock, history.version_of(first_landed)) else {
+                continue;
+            };
+            let writer = history.writer(self.first, lock);
+            let lock_text = history.key_text(lock);
+            let is_lock = locks.is_lock(writer.and_then(|id| history.operation(id).place));
+            let mut proof = vec![
+                committed(first_landed, history.change_text(lock, taken)),
+                committed(other.committed, history.change_text(lock, other)),
+            ];
+            let (who, whom) = (
+                capital(&history.who(self.second)),
+                history.author(other.committed),
+            );
+            if let Some((_, release)) = keys.iter().find(|(key, _)| *key == lock) {
+                // Its own again by now, or of no one: nothing is taken from anybody.
+                let lost = release.before.is_some() && release.before != taken.after;
+                if release.after.is_some() || !lost {
+                    continue;
+                }
+                proof.push(committed(self.landed, history.change_text(lock, release)));
+                return Some(Candidate {
+                    keys: vec![lock.to_vec()],
+                    commits: vec![self.landed, other.committed],
+                    weight: 92 - self.distance,
+                    finding: Finding {
+                        name: "lock-released-by-past-holder",
+                        sentence: format!(
+                            "{who} set {lock_text}{}, {whom} replaced it, and then {} cleared it{} \
+                             without a look at whose it was.",
+                            history.at_place(writer),
+                            history.who(self.second),
+                            history.at_place(history.writer(self.second, lock)),
+                        ),
+                        proof,
+                        advice:
+                            "Read the lock in the transaction that releases it, and clear it only \
+                                 if it is still your own."
+                                .to_owned(),
+                    },
+                });
+            }
+            // What decides a check was written by this step: it has to have a key of its own.
+            let (written, change) = keys.iter().find(|(key, _)| self.focus.touches(key))?;
+            proof.push(committed(self.landed, history.change_text(written, change)));
+            let text = history.key_text(written);
+            let place = history.at_place(history.writer(self.second, written));
+            let all = keys.iter().map(|(key, _)| key.to_vec());
+            if is_lock && !self.focus.touches(lock) {
+                return Some(Candidate {
+                    keys: all.collect(),
+                    commits: vec![self.landed],
+                    weight: 84 - self.distance,
+                    finding: Finding {
+                        name: "wrote-after-losing-lock",
+                        sentence: format!(
+                            "{who} took {lock_text}{}, {whom} took it over, and then {} wrote {text}{place} \
+                             as if it still held it.",
+                            history.at_place(writer),
+                            history.who(self.second),
+                        ),
+                        proof,
+                        advice: "Make the lock a fencing token: read it in the transaction that writes, \
+                                 and write only if it is still your own. A clock proves nothing."
+                            .to_owned(),
+                    },
+                });
+            }
+            let together = self.focus.touches(lock);
+            if !together {
+                continue;
+            }
+            return Some(Candidate {
+                keys: all.chain([lock.to_vec()]).collect(),
+                commits: vec![self.landed, first_landed, other.committed],
+                weight: 70 - self.distance,
+                finding: Finding {
+                    name: "split-transaction",
+                    sentence: format!(
+                        "{who} wrote {lock_text}{} and {text}{place} in two transactions, and {whom} \
+                         changed {lock_text} in between.",
+                        history.at_place(writer),
+                    ),
+                    proof,
+                    advice: "Write what belongs together in one transaction.".to_owned(),
+                },
+            });
+        }
+        None
+    }
+}

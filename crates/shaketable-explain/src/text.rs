@@ -1,0 +1,272 @@
+//! An explanation as text for a terminal: about one screen.
+//!
+//! First the verdict; then the findings, each with numbered lines that prove it, in time; then the
+//! stories of the keys that the failed phase had read. A line names when, which client, which
+//! transaction and attempt, what, and where in the code. Colour adds nothing that the words do not
+//! say, so that it can be left out.
+
+use crate::{Evidence, Explanation, Finding, Proof};
+use anstyle::{AnsiColor, Style};
+use shaketable_record::{AttemptId, End, Record};
+use std::fmt::Write;
+
+/// Narrower text breaks every line, wider text tires the eye.
+const WIDTH: std::ops::RangeInclusive<usize> = 80..=120;
+/// More findings than this are only named.
+const FINDINGS_MAX: usize = 3;
+/// More lines of proof than this are left out in the middle.
+const PROOF_MAX: usize = 9;
+
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const NAME: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// The text, for lines of this many columns.
+pub fn text(record: &Record, explanation: &Explanation, width: usize) -> String {
+    let mut page = Page {
+        record,
+        width: width.clamp(*WIDTH.start(), *WIDTH.end()),
+        text: String::new(),
+    };
+    page.verdict();
+    page.findings(&explanation.findings);
+    page.stories(explanation);
+    page.left_out();
+    if let Some(line) = &record.header.reproduce {
+        page.line(&format!("reproduce  {line}"));
+    }
+    page.text
+}
+
+/// A finding in two lines, for reports that have no room for the proof.
+pub fn short(finding: &Finding) -> String {
+    format!("{}: {}", finding.name, finding.sentence)
+}
+
+struct Page<'a> {
+    record: &'a Record,
+    width: usize,
+    text: String,
+}
+
+impl Page<'_> {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn verdict(&mut self) {
+        let header = &self.record.header;
+        let verdict = &header.verdict;
+        if verdict.passed {
+            self.line(&format!(
+                "{GOOD}PASS{GOOD:#} {} seed {}",
+                header.file, header.seed
+            ));
+            self.line("  the run passed: there is nothing to explain");
+            return;
+        }
+        self.line(&format!(
+            "{BAD}FAIL{BAD:#} {} seed {}",
+            header.file, header.seed
+        ));
+        let mut what = verdict.kind.clone().unwrap_or_else(|| "failed".to_owned());
+        if let (Some(phase), Some(workload)) = (&verdict.phase, &verdict.workload) {
+            let _ = write!(what, " in {phase} of {workload}");
+        }
+        if let Some(client) = verdict.client {
+            let _ = write!(what, ", client {client}");
+        }
+        if let Some(time) = verdict.time {
+            let _ = write!(what, ", at {time:.3} s");
+        }
+        if let Some(message) = &verdict.message {
+            let _ = write!(what, ": {message}");
+        }
+        self.wrapped("  ", "  ", &what);
+    }
+
+    fn findings(&mut self, findings: &[Finding]) {
+        if findings.is_empty() && !self.record.header.verdict.passed {
+            self.line("");
+            self.wrapped(
+                "",
+                "",
+                "No finding: the record proves none of the mistakes that this program knows. The \
+                 stories below and `shaketable log` show what happened.",
+            );
+        }
+        for (number, finding) in (1..).zip(findings.iter().take(FINDINGS_MAX)) {
+            self.line("");
+            let likely = if number == 1 {
+                "most likely the cause"
+            } else {
+                "also"
+            };
+            let name = finding.name;
+            self.line(&format!(
+                "{number}. {NAME}{name}{NAME:#} {DIM}({likely}){DIM:#}"
+            ));
+            self.wrapped("   ", "   ", &finding.sentence);
+            // The first one is told in full; the others are there if it was not it.
+            if number == 1 {
+                self.proof(&finding.proof);
+                self.wrapped("   → ", "     ", &finding.advice);
+            }
+        }
+        if findings.len() > FINDINGS_MAX {
+            let names: Vec<&str> = findings[FINDINGS_MAX..].iter().map(|f| f.name).collect();
+            self.line("");
+            self.wrapped("", "  ", &format!("Less likely: {}", names.join(", ")));
+        }
+    }
+
+    fn proof(&mut self, proof: &[Proof]) {
+        for (index, line) in proof.iter().enumerate() {
+            if proof.len() > PROOF_MAX && index == PROOF_MAX - 2 {
+                let left = proof.len() - PROOF_MAX + 1;
+                self.line(&format!("       … {left} more"));
+            }
+            if proof.len() > PROOF_MAX && (PROOF_MAX - 2..proof.len() - 1).contains(&index) {
+                continue;
+            }
+            self.evidence(&format!("   {:>2} ", index + 1), line);
+        }
+    }
+
+    fn stories(&mut self, explanation: &Explanation) {
+        for story in &explanation.stories {
+            self.line("");
+            let text = &story.text;
+            self.line(&format!("The story of {NAME}{text}{NAME:#}"));
+            if story.earlier > 0 {
+                let plural = if story.earlier == 1 { "" } else { "s" };
+                self.line(&format!("      … {} change{plural} before", story.earlier));
+            }
+            for chapter in &story.chapters {
+                self.evidence("      ", chapter);
+            }
+        }
+    }
+
+    fn left_out(&mut self) {
+        let left = self.record.header.left_out;
+        self.line("");
+        if left.operations + left.attempts + left.committed > 0 {
+            self.wrapped(
+                "",
+                "  ",
+                &format!(
+                    "The run did more than a record holds: the first {} calls and {} commits are \
+                     missing, so older causes cannot be found.",
+                    left.operations, left.committed
+                ),
+            );
+        }
+    }
+
+    /// A line of proof: when, who, what, where.
+    fn evidence(&mut self, lead: &str, proof: &Proof) {
+        let (time, attempt, place) = self.where_and_when(proof.at);
+        let who = attempt.map_or_else(|| "another writer".to_owned(), |id| self.who(id));
+        let lead = format!("{lead}{DIM}{time:>10} {who:<20}{DIM:#} ");
+        let indent = " ".repeat(visible(&lead));
+        let place = place.map_or_else(String::new, |place| format!(" {DIM}[{place}]{DIM:#}"));
+        self.wrapped(&lead, &indent, &format!("{}{place}", proof.note));
+    }
+
+    fn who(&self, id: AttemptId) -> String {
+        let attempt = &self.record.attempts[id as usize];
+        let client = attempt
+            .client
+            .map_or("outside".to_owned(), |client| format!("client {client}"));
+        match attempt.number {
+            1 if attempt.end != End::Retried(1021) => {
+                format!("{client} txn {}", attempt.transaction)
+            }
+            number => format!("{client} txn {}.{number}", attempt.transaction),
+        }
+    }
+
+    fn where_and_when(&self, at: Evidence) -> (String, Option<AttemptId>, Option<String>) {
+        let seconds = |time: f64| format!("{time:.3} s");
+        let line_of = |operation: u32| {
+            let place = self.record.operations[operation as usize].place?;
+            let place = &self.record.places[place as usize];
+            Some(format!("{}:{}", self.file_name(&place.file), place.line))
+        };
+        match at {
+            Evidence::Operation(id) => {
+                let operation = &self.record.operations[id as usize];
+                (
+                    seconds(operation.asked),
+                    Some(operation.attempt),
+                    line_of(id),
+                )
+            }
+            Evidence::Attempt(id) => {
+                let attempt = &self.record.attempts[id as usize];
+                (
+                    seconds(attempt.ended.unwrap_or(attempt.begun)),
+                    Some(id),
+                    None,
+                )
+            }
+            Evidence::Committed(id) => {
+                let committed = &self.record.committed[id as usize];
+                let Some(attempt) = committed.attempt else {
+                    return (format!("v{}", committed.version), None, None);
+                };
+                let commit = self.record.attempts[attempt as usize].commit.as_ref();
+                let operation = commit.map(|commit| commit.operation);
+                let time = operation.map_or_else(String::new, |id| {
+                    seconds(self.record.operations[id as usize].asked)
+                });
+                (time, Some(attempt), operation.and_then(line_of))
+            }
+        }
+    }
+
+    /// The name of a file without its folder, if that is enough to tell it from all others.
+    fn file_name<'f>(&self, file: &'f str) -> &'f str {
+        let name = |file: &'f str| file.rsplit_once('/').map_or(file, |(_, name)| name);
+        let mut others = self.record.places.iter().filter(|place| place.file != file);
+        let unique = !others.any(|place| place.file.rsplit('/').next() == Some(name(file)));
+        if unique { name(file) } else { file }
+    }
+
+    /// Text broken between words.
+    fn wrapped(&mut self, first: &str, rest: &str, text: &str) {
+        let mut line = first.to_owned();
+        let mut empty = true;
+        for word in text.split_whitespace() {
+            if !empty && visible(&line) + 1 + visible(word) > self.width {
+                self.line(&line);
+                line = rest.to_owned();
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+}
+
+/// How many columns a text takes, without its colours.
+fn visible(text: &str) -> usize {
+    let mut count = 0;
+    let mut in_escape = false;
+    for letter in text.chars() {
+        match (in_escape, letter) {
+            (false, '\u{1b}') => in_escape = true,
+            (false, _) => count += 1,
+            (true, 'm') => in_escape = false,
+            (true, _) => {}
+        }
+    }
+    count
+}
