@@ -2,7 +2,7 @@
 //! a browser, and for measuring it.
 //!
 //! ```text
-//! cargo run -p shaketable-page --example synthetic -- KIND FOLDER
+//! cargo run -p shaketable-page --features perfetto --example synthetic -- KIND FOLDER
 //! ```
 //!
 //! `story` is a small failure with a finding, `hostile` has keys and messages that try to break
@@ -531,6 +531,7 @@ fn story() -> (Record, Explanation) {
             ),
             proof(Evidence::Operation(commit_of(second)), "83, by the retry"),
         ],
+        earlier: 12,
         key,
     };
     let explanation = Explanation {
@@ -622,6 +623,7 @@ fn hostile() -> (Record, Explanation) {
         key: Bytes::whole(nasty[0].as_bytes()),
         text: nasty[0].into(),
         chapters: vec![proof(Evidence::Attempt(0), nasty[0])],
+        earlier: 0,
     };
     let explanation = Explanation {
         findings: vec![finding],

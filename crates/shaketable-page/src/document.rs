@@ -129,6 +129,7 @@ struct FindingRow {
 struct StoryRow {
     key: String,
     chapters: Vec<ProofRow>,
+    earlier: u32,
 }
 
 #[derive(Serialize)]
@@ -176,7 +177,7 @@ impl Document {
                 .iter()
                 .map(|place| {
                     let line = texts.add(format!("{}:{}", plain(&place.file), place.line));
-                    (line, texts.add(plain(&place.function)))
+                    (line, texts.add(function(&place.function)))
                 })
                 .collect(),
             phases: record.phases.iter().map(|p| phase(p, &mut texts)).collect(),
@@ -217,6 +218,7 @@ impl Document {
                 .map(|story| StoryRow {
                     key: plain(&story.text),
                     chapters: proofs(record, &story.chapters),
+                    earlier: story.earlier,
                 })
                 .collect(),
             strings: texts.list,
@@ -338,6 +340,14 @@ fn attempts(
         });
     }
     columns
+}
+
+/// The name of a function, if it has one: a closure and an async block have none that helps.
+fn function(name: &str) -> String {
+    match name.contains(['{', '}']) {
+        true => String::new(),
+        false => plain(name),
+    }
 }
 
 /// The outcome of each attempt.

@@ -2,8 +2,8 @@
 //!
 //! [`html`] turns a record and its explanation into one self-contained HTML file: lanes for clients
 //! and for the processes of the cluster, findings that jump to their proof, a search, a table for
-//! screen readers. It opens from a disk, without a server and without a network. [`perfetto`] makes
-//! a trace for those who live in <https://ui.perfetto.dev>.
+//! screen readers. It opens from a disk, without a server and without a network. `perfetto`, a
+//! feature, makes a trace for those who live in <https://ui.perfetto.dev>.
 //!
 //! Both are functions of their arguments and of nothing else: no files, no clock, the same bytes
 //! for the same record.
@@ -24,8 +24,10 @@ mod cluster;
 mod document;
 mod html;
 mod outcome;
+#[cfg(feature = "perfetto")]
 mod perfetto;
 mod words;
 
 pub use html::html;
+#[cfg(feature = "perfetto")]
 pub use perfetto::perfetto;

@@ -52,14 +52,34 @@ impl<'a> Words<'a> {
         plain(&text)
     }
 
-    /// Keys from the first to the second, or the only one that is in between.
+    /// Keys from the first to the second, or what they have in common: the only one that is in
+    /// between, a tuple, a prefix.
     pub(crate) fn range(&self, range: &Range) -> String {
-        let (begin, end) = (range.begin.kept(), range.end.kept());
-        let single = range.begin.is_whole() && end.strip_prefix(begin) == Some(&[0]);
-        match single {
-            true => self.key(&range.begin),
-            false => format!("{} … {}", self.key(&range.begin), self.key(&range.end)),
+        self.stretch(&range.begin, &range.end)
+            .unwrap_or_else(|| format!("{} … {}", self.key(&range.begin), self.key(&range.end)))
+    }
+
+    /// The name of a range that has one.
+    fn stretch(&self, begin: &Bytes, end: &Bytes) -> Option<String> {
+        if !begin.is_whole() || !end.is_whole() {
+            return None;
         }
+        let (first, last) = (begin.kept(), end.kept());
+        if last.strip_prefix(first) == Some(&[0]) {
+            return Some(self.key(begin));
+        }
+        // What the tuple layer calls the range of a tuple or of a subspace.
+        if let (Some(of), Some(to)) = (first.strip_suffix(&[0]), last.strip_suffix(&[0xff]))
+            && of == to
+            && !of.is_empty()
+        {
+            return Some(format!("everything in {}", self.key(&Bytes::whole(of))));
+        }
+        let (byte, rest) = first.split_last()?;
+        if byte.checked_add(1) == last.last().copied() && last.strip_prefix(rest)?.len() == 1 {
+            return Some(format!("everything from {}", self.key(begin)));
+        }
+        None
     }
 
     fn selector(&self, selector: &Selector) -> String {
@@ -90,12 +110,16 @@ impl<'a> Words<'a> {
             }
             Call::GetRange(range) | Call::GetMappedRange(range) => {
                 let mapped = matches!(call, Call::GetMappedRange(_));
-                let mut text = format!(
-                    "get {}range {} … {}",
-                    if mapped { "mapped " } else { "" },
-                    self.selector(&range.begin),
-                    self.selector(&range.end)
-                );
+                let plain = |selector: &Selector| !selector.or_equal && selector.offset == 1;
+                let named = (plain(&range.begin) && plain(&range.end))
+                    .then(|| self.stretch(&range.begin.key, &range.end.key))
+                    .flatten();
+                let keys = named.unwrap_or_else(|| {
+                    let (begin, end) = (&range.begin, &range.end);
+                    format!("{} … {}", self.selector(begin), self.selector(end))
+                });
+                let mapped = if mapped { "mapped " } else { "" };
+                let mut text = format!("get {mapped}range {keys}");
                 if range.limit > 0 {
                     let _ = write!(text, ", at most {}", range.limit);
                 }
@@ -377,7 +401,7 @@ mod tests {
         };
         let range = Call::GetRange(RangeCall {
             begin: selector(b"a"),
-            end: selector(b"b"),
+            end: selector(b"c"),
             limit: 10,
             target_bytes: 0,
             mode: 0,
@@ -387,7 +411,7 @@ mod tests {
         });
         assert_eq!(
             words.call(&range),
-            "get range \"a\" … \"b\", at most 10, batch 2, last first at snapshot"
+            "get range \"a\" … \"c\", at most 10, batch 2, last first at snapshot"
         );
         let single = Range {
             begin: whole(b"k"),
@@ -407,6 +431,28 @@ mod tests {
             words.answer(&rows),
             "3 rows, and there are more\n\"a\" = \"1\"\n… and 2 more that are not shown"
         );
+    }
+
+    #[test]
+    fn a_range_with_a_name_is_called_by_it() {
+        let record = Record::default();
+        let words = Words::new(&record);
+        let range = |begin: &[u8], end: &[u8]| {
+            words.range(&Range {
+                begin: whole(begin),
+                end: whole(end),
+            })
+        };
+        assert_eq!(range(b"k", b"k\0"), "\"k\"");
+        assert_eq!(
+            range(b"\x02jobs\x00\x00", b"\x02jobs\x00\xff"),
+            "everything in (\"jobs\",)"
+        );
+        assert_eq!(range(b"job", b"joc"), "everything from \"job\"");
+        assert_eq!(range(b"", b"\xff"), "\"\" … \"\\xff\"");
+        assert_eq!(range(b"a", b"c"), "\"a\" … \"c\"");
+        assert_eq!(range(b"ab", b"b"), "\"ab\" … \"b\"");
+        assert_eq!(range(b"\xff", b"\xff\xff"), "\"\\xff\" … \"\\xff\\xff\"");
     }
 
     #[test]

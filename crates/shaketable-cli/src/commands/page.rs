@@ -5,15 +5,11 @@
 
 use crate::args::PageArgs;
 use crate::exit_codes;
+use shaketable_host::failure_folder::{PAGE, RECORD};
 use shaketable_record::{Record, file};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// The record in the folder of a failure.
-const RECORD: &str = "record.jsonl.gz";
-/// The page beside a record.
-const PAGE: &str = "timeline.html";
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]

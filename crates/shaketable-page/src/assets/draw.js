@@ -365,7 +365,8 @@ function drawInside(c, a, x, y, width) {
 
 /** Plain ground for text on a hatched bar. */
 function plate(c, outcome, x, middle, width) {
-  if (outcome < OUTCOME_UNKNOWN) return;
+  // On a dim one it would stand out.
+  if (outcome < OUTCOME_UNKNOWN || c.globalAlpha < 1) return;
   c.fillStyle = colours.fill[outcome];
   c.fillRect(x, middle - 7, width, 13);
   c.fillStyle = colours.letter[outcome];

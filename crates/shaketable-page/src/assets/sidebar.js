@@ -62,15 +62,16 @@ function stepButton(step, s, action) {
     step.time < 0 ? null : seconds(step.time),
     known ? clientText(attempts.client[step.attempt]) : "outside of the code under test",
     known ? transactionText(transactionOf[step.attempt]) : null,
-    place,
   ].filter((text) => text !== null).join(" · ");
   return element("button", { type: "button", disabled: !known, onclick: action },
-    element("span", { class: "badge" }, `${s + 1}`), said(step.note, "span"), said(where, "span", { class: "where" }));
+    element("span", { class: "badge" }, `${s + 1}`), said(step.note, "span"),
+    element("span", { class: "where" }, where, place === null ? null : said(place, "span", { class: "place" })));
 }
 
 function storyCard(story) {
   return element("details", { class: "card story" },
     element("summary", {}, said(story.key), element("span", { class: "where" }, ` · ${plural(story.chapters.length, "step")}`)),
+    story.earlier === 0 ? null : element("p", { class: "facts" }, `${plural(story.earlier, "earlier change")} left out`),
     element("ol", { class: "steps" }, ...story.chapters.map((step, s) => element("li", {}, stepButton(step, s, () => jump(step))))));
 }
 
@@ -118,8 +119,8 @@ function showFinding(i, step) {
   }
   const seen = finding.proof.filter((p) => p.attempt >= 0);
   if (seen.length === 0) return;
-  const t0 = Math.min(...seen.map((p) => transactions.begun[transactionOf[p.attempt]]));
-  const t1 = Math.max(...seen.map((p) => transactions.ended[transactionOf[p.attempt]]));
+  const t0 = Math.min(...seen.map((p) => attempts.begun[p.attempt]));
+  const t1 = Math.max(...seen.map((p) => drawnEnd[p.attempt]));
   const room = Math.max((t1 - t0) * .12, 500);
   show(t0 - room, t1 + room);
   showLane(lanes[transactions.lane[transactionOf[seen[0].attempt]]]);
