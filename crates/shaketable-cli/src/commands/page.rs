@@ -90,3 +90,96 @@ fn open(path: &Path) -> bool {
             .is_ok_and(|status| status.success())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own, which is removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let name = format!("shaketable-page-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        fn with_record(name: &str) -> Folder {
+            let folder = Folder::new(name);
+            let to = fs::File::create(folder.0.join(RECORD)).unwrap();
+            file::write(&Record::default(), to).unwrap();
+            folder
+        }
+
+        fn error(&self, record: &Path) -> String {
+            let error = write_page(&args(record)).expect_err("there is no record");
+            let text = crate::with_causes(&error);
+            text.replace(&self.0.display().to_string(), "FOLDER")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn args(record: &Path) -> PageArgs {
+        PageArgs {
+            record: record.to_owned(),
+            output: None,
+            open: false,
+            perfetto: None,
+        }
+    }
+
+    #[test]
+    fn the_page_lies_beside_its_record() {
+        let folder = Folder::with_record("beside");
+        write_page(&args(&folder.0)).unwrap();
+        let page = fs::read_to_string(folder.0.join(PAGE)).unwrap();
+        assert!(page.starts_with("<!doctype html>"), "{page}");
+    }
+
+    #[test]
+    fn page_and_trace_go_where_they_are_wanted() {
+        let folder = Folder::with_record("where");
+        let [page, trace] = ["a.html", "a.perfetto"].map(|name| folder.0.join(name));
+        let args = PageArgs {
+            output: Some(page.clone()),
+            perfetto: Some(trace.clone()),
+            ..args(&folder.0.join(RECORD))
+        };
+        write_page(&args).unwrap();
+        assert!(page.is_file() && trace.is_file());
+        assert!(!folder.0.join(PAGE).exists());
+    }
+
+    #[test]
+    fn what_is_no_record_is_named_with_the_reason() {
+        let folder = Folder::new("none");
+        assert_eq!(
+            folder.error(&folder.0),
+            "there is no record in FOLDER: it would be FOLDER/record.jsonl.gz"
+        );
+        let missing = folder.error(&folder.0.join("missing"));
+        assert!(
+            missing.starts_with("cannot open FOLDER/missing: "),
+            "{missing}"
+        );
+        let other = folder.0.join("other.toml");
+        fs::write(&other, "[[test]]").unwrap();
+        let error = folder.error(&other);
+        assert!(
+            error.starts_with("cannot use FOLDER/other.toml: this is not a record"),
+            "{error}"
+        );
+        let folder = Folder::with_record("cut");
+        let whole = fs::read(folder.0.join(RECORD)).unwrap();
+        fs::write(folder.0.join(RECORD), &whole[..whole.len() - 6]).unwrap();
+        let error = folder.error(&folder.0);
+        assert!(error.contains("is cut off"), "{error}");
+    }
+}

@@ -65,8 +65,11 @@ function stepButton(step, s, action) {
   ].filter((text) => text !== null).join(" · ");
   return element("button", { type: "button", disabled: !known, onclick: action },
     element("span", { class: "badge" }, `${s + 1}`), said(step.note, "span"),
-    element("span", { class: "where" }, where, place === null ? null : said(place, "span", { class: "place" })));
+    element("span", { class: "where" }, where, place === null ? null : said(shortPlace(place), "span", { class: "place", title: place })));
 }
+
+/** A line with the end of its path: the beginning is the same for all. */
+const shortPlace = (text) => (text.length > 34 ? text.split("/").slice(-2).join("/") : text);
 
 function storyCard(story) {
   return element("details", { class: "card story" },
