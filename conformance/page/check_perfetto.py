@@ -58,8 +58,8 @@ def check(name, record, content):
     trace = schema.Trace()
     trace.ParseFromString(content)
     expect(trace.IsInitialized(), f"{name}: all required fields are there")
-    expect(trace.SerializeToString() == content or len(trace.SerializeToString()) == len(content),
-           f"{name}: nothing is written that the schema does not know")
+    trace.DiscardUnknownFields()
+    expect(trace.ByteSize() == len(content), f"{name}: nothing is written that the schema does not know")
     tracks = {}
     depth = Counter()
     kinds = Counter()

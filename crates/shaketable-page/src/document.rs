@@ -95,21 +95,10 @@ struct Operations {
     failed: Vec<u8>,
 }
 
-#[derive(Serialize)]
-struct CommitRow {
-    operation: u32,
-    reads: Vec<u32>,
-    writes: Vec<u32>,
-    mutations: Vec<u32>,
-    /// In words.
-    fate: u32,
-    /// The text of the range in which it conflicted, or −1.
-    conflict: i64,
-    /// The attempt that won, or −1.
-    winner: i64,
-    /// The version of the winner, or −1.
-    winner_version: i64,
-}
+/// The operation; texts of what it read, what it wrote and its changes; its fate; and for a
+/// conflict the text of the range, the attempt that won and that one's version, each −1 if there
+/// is none.
+type CommitRow = (u32, Vec<u32>, Vec<u32>, Vec<u32>, u32, i64, i64, i64);
 
 /// The lane, begin and end, and the event.
 type SpanRow = (i64, i64, i64, usize);
@@ -320,16 +309,16 @@ fn attempts(
             let mut list = |texts_of: &mut dyn Iterator<Item = String>| -> Vec<u32> {
                 texts_of.map(|text| texts.add(text)).collect()
             };
-            CommitRow {
-                operation: commit.operation,
-                reads: list(&mut commit.reads.iter().map(|range| words.range(range))),
-                writes: list(&mut commit.writes.iter().map(|range| words.range(range))),
-                mutations: list(&mut commit.mutations.iter().map(|m| words.mutation(m))),
-                fate: texts.add(fate(record, commit.fate)),
-                conflict: maybe(conflict.map(|c| texts.add(words.range(&c.range)))),
-                winner: maybe(winner.and_then(|winner| winner.attempt)),
-                winner_version: winner.map_or(-1, |winner| winner.version),
-            }
+            (
+                commit.operation,
+                list(&mut commit.reads.iter().map(|range| words.range(range))),
+                list(&mut commit.writes.iter().map(|range| words.range(range))),
+                list(&mut commit.mutations.iter().map(|m| words.mutation(m))),
+                texts.add(fate(record, commit.fate)),
+                maybe(conflict.map(|c| texts.add(words.range(&c.range)))),
+                maybe(winner.and_then(|winner| winner.attempt)),
+                winner.map_or(-1, |winner| winner.version),
+            )
         });
         columns.commit.push(match row {
             Some(row) => {

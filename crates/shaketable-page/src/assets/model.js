@@ -39,7 +39,9 @@ const operations = {
   answer: Uint32Array.from(data.operations.answer),
   failed: Uint8Array.from(data.operations.failed),
 };
-const commits = data.commits;
+const commits = data.commits.map(([operation, reads, writes, mutations, fate, conflict, winner, winnerVersion]) => ({
+  operation, reads, writes, mutations, fate, conflict, winner, winnerVersion,
+}));
 const places = data.places;
 const events = data.events.map(([time, name, lanes, fault, details], id) => ({
   id, time, name: strings[name], lanes, fault: fault === 1, details: strings[details],

@@ -78,7 +78,9 @@ function openTransaction(t, operation) {
   panel.hidden = false;
   panel.replaceChildren(...content);
   panel.scrollTop = 0;
-  panel.querySelector("tr.proof, .attempt.proof")?.scrollIntoView({ block: "center" });
+  const proof = panel.querySelector("tr.proof, .attempt.proof");
+  if (proof !== null) proof.scrollIntoView({ block: "center" });
+  else (panel.querySelector("tr.match") ?? panel.querySelector(".attempt.match"))?.scrollIntoView({ block: "start" });
   say(`${transactionText(t)}, ${clientText(attempts.client[first])}, ${plural(list.length, "attempt")}, ${outcomes[attempts.outcome[list.at(-1)]].name}`);
 }
 
@@ -100,7 +102,7 @@ function attemptCard(a, operation) {
     body.append(element("p", {}, "Conflict on ", said(strings[commit.conflict], "code"), ", written by ",
       commit.winner >= 0
         ? transactionLink(transactionOf[commit.winner], `${transactionText(transactionOf[commit.winner])} of ${clientText(attempts.client[commit.winner])}`)
-        : commit.winner_version >= 0 ? `a transaction outside of the code under test, at version ${commit.winner_version}` : "a transaction that is not known", "."));
+        : commit.winnerVersion >= 0 ? `a transaction outside of the code under test, at version ${commit.winnerVersion}` : "a transaction that is not known", "."));
   }
   const losers = arrows.length === 0 ? [] : (arrowsOf.get(transactionOf[a]) ?? []).map((i) => arrows[i]).filter((arrow) => arrow.from === a);
   if (losers.length > 0) {
@@ -118,7 +120,7 @@ function attemptCard(a, operation) {
       body.append(element("details", {}, element("summary", {}, `${name} (${list.length})`), element("ul", { class: "list" }, ...shown)));
     }
   }
-  return element("section", { class: `card attempt${proof.some((step) => step.operation < 0) ? " proof" : ""}` },
+  return element("section", { class: `card attempt${proof.some((step) => step.operation < 0) ? " proof" : ""}${search.texts !== null && search.lit[a] === 1 ? " match" : ""}` },
     element("h3", {}, outcomeBadge(outcome), `Attempt ${attempts.number[a]}: ${outcomes[outcome].name}`), body);
 }
 
