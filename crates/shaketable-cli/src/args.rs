@@ -42,6 +42,17 @@ Examples:
   shaketable replay tests/atomic.toml --seed 42
   shaketable replay tests/atomic.toml --seed 42 --trace-dir /tmp --trace-format xml")]
     Replay(ReplayArgs),
+    /// Say why a run failed: the mistake, the operations that prove it, and what to do about it.
+    #[command(after_help = "\
+Examples:
+  shaketable explain tests/atomic.toml --seed 42
+  shaketable explain target/shaketable/failures/atomic-42")]
+    Explain(ExplainArgs),
+    /// Look for hazards in runs that may well pass: what would go wrong with less luck.
+    #[command(after_help = "\
+Examples:
+  shaketable lint tests/atomic.toml --seeds 200")]
+    Lint(LintArgs),
     /// Print every operation of a run: what was asked, answered, and what became of commits.
     #[command(after_help = "\
 Examples:
@@ -366,6 +377,44 @@ pub struct ReplayArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A test file, or what an earlier run left: its folder, or its record.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    /// The form of the explanation.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `lint`.
+#[derive(Debug, Args)]
+pub struct LintArgs {
+    /// Test files, or folders to search for them [default: those of the package].
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    /// The form of the report.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub build: BuildArgs,

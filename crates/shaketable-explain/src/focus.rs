@@ -5,7 +5,9 @@
 //! transactions that read anything had read.
 
 use crate::history::{History, Read};
+use crate::words::value_text;
 use shaketable_record::{Answer, AttemptId, CommittedId};
+use std::cmp::Ordering;
 
 /// How far back a phase that failed on its way is looked at.
 const TRANSACTIONS: usize = 2;
@@ -124,6 +126,26 @@ impl<'a> Focus<'a> {
                 Answer::Rows { rows, .. } => !rows.iter().any(|(known, _)| known.kept() == key),
                 _ => false,
             })
+    }
+
+    /// Whether the failure's own words name the number that a key was read as, and one other number:
+    /// then that is what was expected, and the answer is how the found one compares with it.
+    pub fn compared(&self, history: &History<'_>, key: &[u8]) -> Option<Ordering> {
+        let read = self.read_of(key)?;
+        let found: i64 = value_text(history.value_at(key, read.version)?)
+            .parse()
+            .ok()?;
+        let words = self
+            .message
+            .split(|letter: char| !letter.is_ascii_digit() && letter != '-');
+        let mut said: Vec<i64> = words.filter_map(|word| word.parse().ok()).collect();
+        said.sort_unstable();
+        said.dedup();
+        match said[..] {
+            [low, high] if found == low => Some(low.cmp(&high)),
+            [low, high] if found == high => Some(high.cmp(&low)),
+            _ => None,
+        }
     }
 
     /// How much the failure's own words speak of a key or a value: 2 if they quote it, 1 if they

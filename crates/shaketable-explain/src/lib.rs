@@ -10,6 +10,7 @@ mod atomic;
 mod findings;
 mod focus;
 mod history;
+pub mod lint;
 mod story;
 pub mod text;
 mod words;

@@ -19,6 +19,7 @@ const PROOF_MAX: usize = 9;
 
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const GOOD: Style = AnsiColor::Green.on_default().bold();
+const WARN: Style = AnsiColor::Yellow.on_default().bold();
 const NAME: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
@@ -42,6 +43,35 @@ pub fn text(record: &Record, explanation: &Explanation, width: usize) -> String 
 /// A finding in two lines, for reports that have no room for the proof.
 pub fn short(finding: &Finding) -> String {
     format!("{}: {}", finding.name, finding.sentence)
+}
+
+/// A hazard in a few lines: where, what, what to do, and how often it was `seen`.
+pub fn hazard(finding: &Finding, place: &str, seen: &str, width: usize) -> String {
+    let record = Record::default();
+    let mut page = Page {
+        record: &record,
+        width: width.clamp(*WIDTH.start(), *WIDTH.end()),
+        text: String::new(),
+    };
+    let name = finding.name;
+    page.line(&format!(
+        "{WARN}{name}{WARN:#} {place} {DIM}({seen}){DIM:#}"
+    ));
+    page.wrapped("  ", "  ", &finding.sentence);
+    page.wrapped("  → ", "    ", &finding.advice);
+    page.text
+}
+
+/// The line that a finding begins with.
+pub fn place(record: &Record, finding: &Finding) -> Option<String> {
+    finding.proof.iter().find_map(|proof| match proof.at {
+        Evidence::Operation(id) => {
+            let place = record.operations[id as usize].place?;
+            let place = &record.places[place as usize];
+            Some(format!("{}:{}", place.file, place.line))
+        }
+        _ => None,
+    })
 }
 
 struct Page<'a> {

@@ -1,8 +1,9 @@
 //! A commit that takes too long is dropped and made again.
 //!
 //! A service gives every call some time, as services do. When the commit takes longer its future is
-//! dropped, and a new transaction does the same again. But dropping a future takes nothing back: the
-//! commit was on its way, and it arrives. The fix gives every transfer an id, and looks for it.
+//! dropped, and the call is made again. But dropping a future takes nothing back: the commit was on
+//! its way, and it arrives. The id that would have told is of no use, because it is made by the call:
+//! the second one looks for another. The fix makes the id once for all calls.
 
 use crate::canary::{Client, Layer, check_counter};
 use shaketable::foundationdb::options::MutationType;
@@ -19,8 +20,14 @@ pub struct Transfers;
 impl Layer for Transfers {
     async fn start(&mut self, client: &Client, db: &SimDatabase) -> PhaseResult {
         for round in 0..client.rounds {
-            let id = Subspace::all().pack(&("transfer", client.id(), round));
-            while !transfer(client, db, &id).await? {}
+            let mut call = 0;
+            loop {
+                let id = Subspace::all().pack(&("transfer", client.id(), round, call));
+                if transfer(db, &id).await? {
+                    break;
+                }
+                call += u32::from(!client.fixed);
+            }
         }
         Ok(())
     }
@@ -30,32 +37,24 @@ impl Layer for Transfers {
     }
 }
 
-/// Tries once, and returns whether it is done.
-async fn transfer(client: &Client, db: &SimDatabase, id: &[u8]) -> Result<bool, PhaseError> {
+/// Transfers once, and returns whether that was done in time.
+async fn transfer(db: &SimDatabase, id: &[u8]) -> Result<bool, PhaseError> {
     let mut trx = db.create_trx()?;
     loop {
-        if client.fixed {
-            let found = trx.get(id, false).await;
-            match found {
-                Ok(Some(_)) => return Ok(true),
-                Ok(None) => trx.set(id, b""),
-                Err(error) => {
-                    trx = trx.on_error(error).await?;
-                    continue;
-                }
+        let found = trx.get(id, false).await;
+        match found {
+            Ok(Some(_)) => return Ok(true),
+            Ok(None) => trx.set(id, b""),
+            Err(error) => {
+                trx = trx.on_error(error).await?;
+                continue;
             }
         }
         trx.atomic_op(&key(), &1i64.to_le_bytes(), MutationType::Add);
         match timeout(PATIENCE, trx.commit()).await {
             Err(_too_long) => return Ok(false),
             Ok(Ok(_)) => return Ok(true),
-            // Nothing was committed, so nothing is lost by trying again.
-            Ok(Err(error)) if error.is_retryable_not_committed() => {
-                trx = error.on_error().await?;
-            }
-            // Everything else is too late to be taken back.
-            Ok(Err(error)) if client.fixed => trx = error.on_error().await?,
-            Ok(Err(_unknown)) => return Ok(true),
+            Ok(Err(error)) => trx = error.on_error().await?,
         }
     }
 }

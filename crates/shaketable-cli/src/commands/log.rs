@@ -37,7 +37,7 @@ pub fn log(args: &LogArgs) -> Result<u8, SessionError> {
 }
 
 /// The record that was asked for.
-fn find(args: &LogArgs) -> Result<Record, SessionError> {
+pub(super) fn find(args: &LogArgs) -> Result<Record, SessionError> {
     let path = &args.file;
     let in_folder = path.join(failure_folder::RECORD);
     if in_folder.is_file() {

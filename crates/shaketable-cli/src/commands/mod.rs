@@ -1,6 +1,8 @@
 //! The subcommands that do more than list.
 
 pub mod check_determinism;
+pub mod explain;
+pub mod lint;
 pub mod log;
 pub mod new;
 pub mod page;

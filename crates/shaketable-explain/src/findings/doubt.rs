@@ -16,12 +16,13 @@ use crate::focus::Focus;
 use crate::history::{History, How};
 use crate::words::{attempt, call, committed, error_text, value_text};
 use crate::{Finding, Proof};
-use shaketable_record::{AttemptId, Call, CommittedId, End, Mutation};
+use shaketable_record::{AttemptId, Bytes, Call, CommittedId, End, Mutation};
+use std::cmp::Ordering;
 
 /// How many transactions of a client after a doubtful one are looked at.
 const TRANSACTIONS_AFTER: usize = 3;
 
-pub fn find(history: &History<'_>, _focus: &Focus<'_>) -> Vec<Candidate> {
+pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (first, _) in history.attempts() {
         let Some(landed) = history.landed(first).filter(|_| history.is_doubtful(first)) else {
@@ -33,7 +34,27 @@ pub fn find(history: &History<'_>, _focus: &Focus<'_>) -> Vec<Candidate> {
             found.push(new_finding(history, first, landed, second, &again));
         }
     }
+    // A number that is too small was not added to twice.
+    found.retain(|candidate| {
+        let key = &candidate.keys[0];
+        let change =
+            (history.changes(key).iter()).find(|change| change.committed == candidate.commits[0]);
+        let negative = change.is_some_and(|change| match (&change.before, &change.after) {
+            (before, Some(after)) => number(before.as_ref()) > number(Some(after)),
+            _ => false,
+        });
+        let impossible = if negative {
+            Ordering::Greater
+        } else {
+            Ordering::Less
+        };
+        focus.compared(history, key) != Some(impossible)
+    });
     found
+}
+
+fn number(value: Option<&Bytes>) -> Option<i64> {
+    value.map_or(Some(0), |value| value_text(value).parse().ok())
 }
 
 /// What was done twice.

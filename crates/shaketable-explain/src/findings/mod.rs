@@ -26,6 +26,9 @@ mod swallowed;
 mod version;
 mod watch;
 
+pub use doubt::capital;
+pub use scan::not_continued;
+
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::History;

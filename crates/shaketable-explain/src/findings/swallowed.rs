@@ -11,6 +11,7 @@ use crate::focus::Focus;
 use crate::history::{History, How};
 use crate::words::{attempt, call, error_text, value_text};
 use shaketable_record::{Answer, AttemptId, Bytes, Call, End, Fate};
+use std::cmp::Ordering;
 
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = history
@@ -40,6 +41,17 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
     for operation in history.operations_of(id) {
         let (key, value) = match &history.operation(*operation).call {
             Call::Set { key, value } => (key, Some(value)),
+            // Whether a later addition makes up for one that was lost, only the sum can tell.
+            Call::Atomic { key, operand, name } if name == "add" => {
+                let short = match is_negative(operand) {
+                    true => Ordering::Greater,
+                    false => Ordering::Less,
+                };
+                if focus.compared(history, key.kept()) == Some(short) {
+                    keys.push((key.kept().to_vec(), *operation, Some(operand)));
+                }
+                continue;
+            }
             _ => continue,
         };
         if !made_up_for(history, id, key.kept(), value) && focus.missed(history, key.kept()) {
@@ -55,7 +67,7 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
         call(
             *operation,
             format!(
-                "asks for {text} = {}",
+                "asks for {text}: {}",
                 value.map_or("nothing".into(), value_text)
             ),
         ),
@@ -87,6 +99,11 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
         keys: keys.into_iter().map(|(key, ..)| key).collect(),
         commits: Vec::new(),
     })
+}
+
+/// Whether a number that is added is below zero.
+fn is_negative(operand: &Bytes) -> bool {
+    operand.is_whole() && operand.kept().last().is_some_and(|byte| byte & 0x80 != 0)
 }
 
 /// Whether a later commit of the same client did what this one failed to do.
