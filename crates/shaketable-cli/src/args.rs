@@ -82,6 +82,12 @@ Examples:
   cargo shaketable new my-workloads
   cd my-workloads && cargo shaketable run")]
     New(NewArgs),
+    /// Write a page to look at a recorded run: every transaction, every fault, and why it failed.
+    #[command(after_help = "\
+Examples:
+  shaketable page target/shaketable/failures/queue-42 --open
+  shaketable page record.jsonl.gz -o queue.html --perfetto queue.perfetto")]
+    Page(PageArgs),
     /// Simulate seeds for another process of this program.
     #[command(hide = true, name = "__worker")]
     Worker,
@@ -545,6 +551,22 @@ pub struct StatsArgs {
 pub struct NewArgs {
     /// The name of the crate, and of the folder it is written to.
     pub name: String,
+}
+
+/// `page`.
+#[derive(Debug, Args)]
+pub struct PageArgs {
+    /// A record, or the folder of a failure that has one.
+    pub record: PathBuf,
+    /// Where the page is written [default: timeline.html beside the record].
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Open the page in a browser.
+    #[arg(long)]
+    pub open: bool,
+    /// Also write a trace for Perfetto (https://ui.perfetto.dev).
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Worker => return worker::main(),
         Command::List(args) => Ok(list::list(args)),
         Command::New(args) => Ok(commands::new::new(args)),
+        Command::Page(args) => Ok(commands::page::page(args)),
         Command::Run(args) => commands::run::run(args),
         Command::Replay(args) => commands::run::replay(args),
         Command::Explain(args) => commands::explain::explain(args),

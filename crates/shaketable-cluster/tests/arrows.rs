@@ -22,7 +22,15 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("shaketable_abi", &[]),
-    ("shaketable_cli", &["shaketable_host", "shaketable_record"]),
+    (
+        "shaketable_cli",
+        &[
+            "shaketable_explain",
+            "shaketable_host",
+            "shaketable_page",
+            "shaketable_record",
+        ],
+    ),
     ("shaketable_cluster", &["shaketable_kernel"]),
     (
         "shaketable_fdbc",
@@ -37,14 +45,21 @@ const CRATES: &[(&str, &[&str])] = &[
         &[
             "shaketable_abi",
             "shaketable_cluster",
+            "shaketable_explain",
             "shaketable_fdbc",
             "shaketable_kernel",
+            "shaketable_page",
             "shaketable_record",
         ],
     ),
+    ("shaketable_explain", &["shaketable_record"]),
     ("shaketable_kernel", &[]),
     // The expansion of `#[shaketable::test]` names the crate it is written for.
     ("shaketable_macros", &["shaketable"]),
+    (
+        "shaketable_page",
+        &["shaketable_explain", "shaketable_record"],
+    ),
     ("shaketable_record", &[]),
 ];
 

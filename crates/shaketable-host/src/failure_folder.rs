@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `record.jsonl.gz` | every transaction, and what became of it (docs/record.md) |
+//! | `timeline.html` | the same to look at, with what explains it |
 //! | `trace.json` or `trace.xml` | every event, as fdbserver writes them |
 //! | `report.txt` | what the terminal showed |
 //!
@@ -16,6 +17,8 @@ use std::path::Path;
 
 /// The name of the record.
 pub const RECORD: &str = "record.jsonl.gz";
+/// The name of the page.
+pub const PAGE: &str = "timeline.html";
 /// The name of the report.
 pub const REPORT: &str = "report.txt";
 
@@ -35,5 +38,7 @@ pub(crate) fn write(record: &Record, path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    shaketable_record::file::write(record, File::create(path)?)
+    shaketable_record::file::write(record, File::create(path)?)?;
+    let page = shaketable_page::html(record, &shaketable_explain::explain(record));
+    std::fs::write(path.with_file_name(PAGE), page)
 }

@@ -1,8 +1,9 @@
-//! The subcommands that simulate.
+//! The subcommands that do more than list.
 
 pub mod check_determinism;
 pub mod explain;
 pub mod lint;
 pub mod log;
 pub mod new;
+pub mod page;
 pub mod run;

@@ -102,6 +102,7 @@ fn every_way_to_fail_leaves_a_folder() {
         assert!(text(&output.stdout).contains(&report), "{what}: {report}");
         assert!(report.contains("target/shaketable/failures/bench-1"));
         assert!(folder.join("trace.json").is_file(), "{what}");
+        assert!(folder.join("timeline.html").is_file(), "{what}");
         let log = bench.run(&["log", folder.to_str().unwrap()]);
         assert_eq!(log.status.code(), Some(0), "{what}: {}", text(&log.stderr));
         let log = text(&log.stdout);
