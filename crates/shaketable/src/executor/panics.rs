@@ -126,11 +126,19 @@ pub(super) fn install_hook() {
 }
 
 fn note(info: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::force_capture().to_string();
     let report = PanicReport {
-        message: message_of(info.payload()),
+        message: explain(message_of(info.payload())),
         place: info.location().map(ToString::to_string),
-        backtrace: condense(&Backtrace::force_capture().to_string()),
+        backtrace: condense(&backtrace),
     };
+    #[cfg(feature = "tokio")]
+    if tokio::task::try_id().is_some() && is_caught_by_tokio(&backtrace) {
+        // Tokio keeps it for a `JoinHandle` that may be gone.
+        if let Some(scope) = Scope::current() {
+            return scope.report(&Failure::Panic(report), true);
+        }
+    }
     if cfg!(panic = "abort") {
         // This one will not be caught, so it is reported from here.
         if let Some(scope) = Scope::current() {
@@ -151,8 +159,50 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
     }
 }
 
+/// Whether the first that catches this panic, from the inside out, is tokio's task and not code that
+/// handles its own panics, or a task of ours. Without names nothing speaks against it.
+#[cfg(feature = "tokio")]
+fn is_caught_by_tokio(backtrace: &str) -> bool {
+    let first = backtrace.lines().find_map(|line| {
+        let is_by = |catcher: &str| line.contains(catcher);
+        match line {
+            _ if is_by("tokio::runtime::task::") => Some(true),
+            _ if is_by("shaketable::executor::task::") || is_by("::catch_unwind") => Some(false),
+            _ => None,
+        }
+    });
+    first.unwrap_or(true)
+}
+
+/// Adds what to do to a message that does not say it for a simulation.
+fn explain(message: String) -> String {
+    const OUTSIDE: [&str; 2] = [
+        "there is no reactor running",
+        "must be called from the context of a Tokio 1.x runtime",
+    ];
+    let help = if OUTSIDE.iter().any(|text| message.contains(text)) {
+        match cfg!(feature = "tokio") {
+            true => {
+                "a tokio runtime lives as long as a phase: call this in setup, start or check, \
+                 not where the workload is made"
+            }
+            false => {
+                "code on tokio runs in simulated time with the feature `tokio` of the crate \
+                 shaketable"
+            }
+        }
+    } else if message.contains("can call blocking only when running on the multi-threaded") {
+        "a simulation has one thread: call the function itself if it does not wait"
+    } else if message.contains("Cannot start a runtime from within a runtime") {
+        "the phase runs inside a tokio runtime already: await the future, or spawn it"
+    } else {
+        return message;
+    };
+    format!("{message} (help: {help})")
+}
+
 /// Keeps the frames between the panic machinery and the executor: `function (file:line)` per line.
-fn condense(backtrace: &str) -> String {
+pub(super) fn condense(backtrace: &str) -> String {
     let mut frames: Vec<String> = Vec::new();
     for line in backtrace.lines().map(str::trim) {
         if let Some(place) = line.strip_prefix("at ") {
@@ -163,7 +213,9 @@ fn condense(backtrace: &str) -> String {
                 frame.push_str(&format!(" ({place})"));
             }
         } else if let Some((_number, function)) = line.split_once(": ") {
-            if function.contains("shaketable::executor::task::") {
+            if function.contains("shaketable::executor::task::")
+                || function.contains("tokio::runtime::task::")
+            {
                 break;
             }
             frames.push(function.to_owned());
