@@ -216,7 +216,7 @@ impl Client {
     pub(crate) fn report_failure(&self, phase: Phase, failure: &Failure) {
         match failure {
             Failure::Panic(report) => {
-                let mut details = vec![("Message".to_owned(), report.message().to_owned())];
+                let mut details = vec![("Message".to_owned(), report.explained())];
                 if let Some(place) = report.place() {
                     details.push(("Place".to_owned(), place.to_owned()));
                 }

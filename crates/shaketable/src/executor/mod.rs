@@ -171,11 +171,17 @@ impl fmt::Display for Failure {
                  shaketable::set_poll_budget"
             ),
             #[cfg(feature = "tokio")]
-            Failure::NotSimulated(_) => f.write_str(
-                "a task waits for a socket, a pipe or another program, which is not simulated and \
-                 will never be ready; connect the two sides with tokio::io::duplex, or put the other \
-                 side behind a trait and simulate it",
-            ),
+            Failure::NotSimulated(stack) => {
+                f.write_str(
+                    "a task waits for a socket, a pipe or another program, which is not simulated; \
+                     connect the two sides with tokio::io::duplex, or put the other side behind a \
+                     trait and simulate it",
+                )?;
+                match panics::place_of_caller(stack) {
+                    Some(place) => write!(f, " (at {place})"),
+                    None => Ok(()),
+                }
+            }
             #[cfg(feature = "tokio")]
             Failure::NoDelay(code) => write!(
                 f,

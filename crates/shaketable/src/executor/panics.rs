@@ -79,6 +79,11 @@ impl PanicReport {
         &self.backtrace
     }
 
+    /// The message, with what to do about it in a simulation if that is known.
+    pub(crate) fn explained(&self) -> String {
+        explain(&self.message)
+    }
+
     /// The report of a panic that was just caught on this thread.
     pub(crate) fn of(payload: Box<dyn Any + Send>) -> Self {
         let message = message_of(&*payload);
@@ -128,9 +133,17 @@ pub(super) fn install_hook() {
 fn note(info: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::force_capture().to_string();
     let report = PanicReport {
-        message: explain(message_of(info.payload())),
+        message: message_of(info.payload()),
         place: info.location().map(ToString::to_string),
         backtrace: condense(&backtrace),
+    };
+    #[cfg(feature = "tokio")]
+    let report = match super::runtime::is_own_place(report.place.as_deref()) {
+        true => PanicReport {
+            place: place_of_caller(&report.backtrace),
+            ..report
+        },
+        false => report,
     };
     #[cfg(feature = "tokio")]
     if tokio::task::try_id().is_some() && is_caught_by_tokio(&backtrace) {
@@ -167,15 +180,29 @@ fn is_caught_by_tokio(backtrace: &str) -> bool {
         let is_by = |catcher: &str| line.contains(catcher);
         match line {
             _ if is_by("tokio::runtime::task::") => Some(true),
-            _ if is_by("shaketable::executor::task::") || is_by("::catch_unwind") => Some(false),
+            _ if is_by("shaketable::executor::task::") || is_by("__rust_try") => Some(false),
+            _ if is_by("catch_unwind") => Some(false),
             _ => None,
         }
     });
     first.unwrap_or(true)
 }
 
-/// Adds what to do to a message that does not say it for a simulation.
-fn explain(message: String) -> String {
+/// The place in a condensed backtrace that is neither in a dependency nor in this crate.
+#[cfg(feature = "tokio")]
+pub(super) fn place_of_caller(backtrace: &str) -> Option<String> {
+    let places = backtrace.lines().filter_map(|frame| {
+        let (function, place) = frame.strip_suffix(')')?.rsplit_once(" (")?;
+        let is_ours =
+            function.contains("shaketable::executor::") || place.contains("/executor/runtime/");
+        let is_foreign = place.contains("/registry/src/") || place.contains("/rustc/");
+        (!is_ours && !is_foreign).then(|| place.to_owned())
+    });
+    places.into_iter().next()
+}
+
+/// The message of a panic, with what to do about it in a simulation if that is known.
+fn explain(message: &str) -> String {
     const OUTSIDE: [&str; 2] = [
         "there is no reactor running",
         "must be called from the context of a Tokio 1.x runtime",
@@ -196,7 +223,7 @@ fn explain(message: String) -> String {
     } else if message.contains("Cannot start a runtime from within a runtime") {
         "the phase runs inside a tokio runtime already: await the future, or spawn it"
     } else {
-        return message;
+        return message.to_owned();
     };
     format!("{message} (help: {help})")
 }
@@ -279,6 +306,20 @@ mod tests {
             condense(text),
             "layer::decode::{{closure}}\ncore::option::Option<T>::map\nlayer::decode"
         );
+    }
+
+    #[test]
+    fn a_use_of_tokio_outside_its_context_is_told_what_to_do() {
+        let message = "there is no reactor running, must be called from the context of a Tokio 1.x \
+                       runtime";
+        let report = PanicReport::of(Box::new(message));
+        assert_eq!(report.message(), message);
+        let help = match cfg!(feature = "tokio") {
+            true => "lives as long as a phase",
+            false => "with the feature `tokio` of the crate shaketable",
+        };
+        assert!(report.explained().contains(help), "{}", report.explained());
+        assert_eq!(PanicReport::of(Box::new("lonely")).explained(), "lonely");
     }
 
     #[test]

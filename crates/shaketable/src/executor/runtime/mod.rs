@@ -17,7 +17,9 @@
 //! * The end of a phase cannot come inside a turn, because a runtime cannot be dropped by a task
 //!   that it is polling: [`after_turn`] puts it off.
 
-pub(super) mod symbols;
+#[cfg(not(feature = "embedded"))]
+pub(crate) mod machine;
+mod symbols;
 mod turn;
 
 pub(crate) use turn::after_turn;
@@ -211,6 +213,11 @@ impl Runtime {
         };
         drop(self.alarm.replace(Some(alarm)));
     }
+}
+
+/// Whether a panic comes from [`refuse_thread`].
+pub(super) fn is_own_place(place: Option<&str>) -> bool {
+    place.is_some_and(|place| place.starts_with(file!()))
 }
 
 /// What tokio calls a thread of its pool; in a simulation there must be none.

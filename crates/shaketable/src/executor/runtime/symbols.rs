@@ -14,20 +14,24 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
 
-/// Defines hidden symbols that jump to functions of this module, and one more that keeps them in
+/// Defines hidden symbols that jump to functions of the same name, and a first one that keeps them in
 /// the program: an object that nothing refers to is left out by the linker.
 macro_rules! hidden {
-    ($jump:literal, $($name:ident),+) => {
+    ($keep:ident, $($name:ident),+) => {
         std::arch::global_asm!(
             ".pushsection .text.shaketable_hidden,\"ax\",@progbits",
-            ".globl shaketable_hidden_symbols",
-            ".hidden shaketable_hidden_symbols",
-            "shaketable_hidden_symbols:",
+            concat!(".globl ", stringify!($keep)),
+            concat!(".hidden ", stringify!($keep)),
+            concat!(stringify!($keep), ":"),
             $(
                 concat!(".globl ", stringify!($name)),
                 concat!(".hidden ", stringify!($name)),
                 concat!(".type ", stringify!($name), ",@function"),
-                concat!(stringify!($name), ": ", $jump, " {", stringify!($name), "}"),
+                concat!(stringify!($name), ":"),
+                #[cfg(target_arch = "x86_64")]
+                concat!("jmp {", stringify!($name), "}"),
+                #[cfg(target_arch = "aarch64")]
+                concat!("b {", stringify!($name), "}"),
                 concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
             )+
             ".popsection",
@@ -35,15 +39,12 @@ macro_rules! hidden {
         );
     };
 }
+pub(super) use hidden;
 
-#[cfg(target_arch = "x86_64")]
-hidden!("jmp", epoll_wait, epoll_ctl);
-#[cfg(target_arch = "aarch64")]
-hidden!("b", epoll_wait, epoll_ctl);
+hidden!(shaketable_hidden_symbols, epoll_wait, epoll_ctl);
 
 unsafe extern "C" {
-    #[link_name = "shaketable_hidden_symbols"]
-    fn keep();
+    fn shaketable_hidden_symbols();
 }
 
 thread_local! {
@@ -61,7 +62,7 @@ const PROBE: RawFd = -3;
 /// Checks that calls of `epoll_wait` come here: a runtime that really slept would stop the only
 /// thread there is.
 pub(super) fn check() -> Result<(), String> {
-    std::hint::black_box(keep as *const ());
+    std::hint::black_box(shaketable_hidden_symbols as *const ());
     // SAFETY: no descriptor, and room for no event.
     match unsafe { libc::epoll_wait(PROBE, null_mut(), 0, 0) } {
         PROBE => Ok(()),
