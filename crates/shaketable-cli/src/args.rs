@@ -405,6 +405,9 @@ pub struct StatsArgs {
 pub struct NewArgs {
     /// The name of the crate, and of the folder it is written to.
     pub name: String,
+    /// Write a workload on tokio, which runs in simulated time
+    #[arg(long)]
+    pub tokio: bool,
 }
 
 #[cfg(test)]
