@@ -63,6 +63,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   cargo shaketable new my-workloads
+  cargo shaketable new --tokio my-service
   cd my-workloads && cargo shaketable run")]
     New(NewArgs),
     /// Simulate seeds for another process of this program.

@@ -1,10 +1,48 @@
 //! Code on tokio in the embedded simulation: unchanged, in simulated time.
 //!
-//! Run with `cargo test -p shaketable --features tokio --test tokio`.
+//! Run with `cargo test -p shaketable --features tokio --test tokio`. The first part is the code of
+//! the chapter on tokio in `docs/guide`; `guide.rs` makes sure that it is.
 
+use foundationdb::FdbBindingError;
 use shaketable::{Faults, PhaseResult, SimDatabase, Simulation, WorkloadContext};
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// Greets every customer, until the door is closed.
+async fn greet(db: SimDatabase, mut door: mpsc::Receiver<String>) -> Result<u64, FdbBindingError> {
+    let mut greeted = 0;
+    let mut rounds = tokio::time::interval(Duration::from_secs(10));
+    loop {
+        tokio::select! {
+            _ = rounds.tick() => tracing::info!("all quiet"),
+            customer = door.recv() => {
+                let Some(customer) = customer else {
+                    return Ok(greeted);
+                };
+                let key = &format!("greeted/{customer}").into_bytes();
+                db.run(|trx, _| async move {
+                    trx.set(key, b"hello");
+                    Ok(())
+                })
+                .await?;
+                greeted += 1;
+            }
+        }
+    }
+}
+
+#[shaketable::test(seeds = 0..5)]
+async fn every_customer_is_greeted(db: SimDatabase) -> PhaseResult {
+    let (door, customers) = mpsc::channel(8);
+    let greeter = tokio::spawn(greet(db, customers));
+    for number in 0..10 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        door.send(format!("customer {number}")).await?;
+    }
+    drop(door);
+    assert_eq!(greeter.await??, 10);
+    Ok(())
+}
 
 fn quiet() -> Simulation {
     Simulation::new()

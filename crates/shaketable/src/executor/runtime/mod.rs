@@ -43,12 +43,15 @@ use turn::{Ended, Turn};
 
 /// The tokio runtime of a phase.
 pub(crate) struct Runtime {
-    tokio: Cell<Option<LocalRuntime>>,
+    /// `None` when the phase is over.
+    tokio: RefCell<Option<LocalRuntime>>,
     metrics: RuntimeMetrics,
     /// The descriptor that tokio hands to `epoll_wait`.
     epoll: RawFd,
     context: WorkloadContext,
     alarm: RefCell<Option<Alarm>>,
+    /// The last turn ended before tokio had nothing more to do.
+    is_cut_short: Cell<bool>,
 }
 
 /// A delay of the host, which brings on the next turn.
@@ -147,23 +150,21 @@ impl Runtime {
         Ok(Runtime {
             metrics: tokio.handle().metrics(),
             epoll: epoll.ok_or("tokio's runtime does not wait in epoll_wait")?,
-            tokio: Cell::new(Some(tokio)),
+            tokio: RefCell::new(Some(tokio)),
             context: context.clone(),
             alarm: RefCell::new(None),
+            is_cut_short: Cell::new(false),
         })
     }
 
     /// Whether the phase is not over yet.
     fn is_alive(&self) -> bool {
-        let tokio = self.tokio.take();
-        let is_alive = tokio.is_some();
-        self.tokio.set(tokio);
-        is_alive
+        self.tokio.borrow().is_some()
     }
 
     /// Whether a task was woken from outside a turn, or time is up.
     fn is_due(&self) -> bool {
-        self.has_rung() || self.metrics.global_queue_depth() > 0
+        self.is_cut_short.get() || self.has_rung() || self.metrics.global_queue_depth() > 0
     }
 
     fn has_rung(&self) -> bool {
@@ -171,7 +172,8 @@ impl Runtime {
     }
 
     fn take_turn(&self, scope: &Rc<Scope>, queue: &Queue, rounds: &Cell<u32>) {
-        let Some(tokio) = self.tokio.take() else {
+        let tokio = self.tokio.borrow();
+        let Some(running) = &*tokio else {
             return;
         };
         if self.has_rung() {
@@ -179,13 +181,19 @@ impl Runtime {
         }
         let turn = Turn::new(self.epoll, queue.poll_budget(), rounds);
         let outer = queue.enter_scope(Rc::as_ptr(scope));
-        let ended = turn.run(&tokio, || queue.run_of(scope));
+        let ended = turn.run(running, || queue.run_of(scope));
         queue.leave_scope(outer);
-        self.tokio.set(Some(tokio));
+        // From here on the phase can end.
+        drop(tokio);
+        // Mostly it was this phase that came to its end, and then there is no next turn.
+        self.is_cut_short.set(matches!(ended, Ended::Phase));
         match ended {
             Ended::Idle(Some(sleep)) => self.arm(scope, sleep),
             Ended::Idle(None) | Ended::Phase => {}
-            Ended::Spinning(rounds) => scope.report(&Failure::TokioSpinning(rounds), false),
+            Ended::Spinning => {
+                let rounds = rounds.replace(0);
+                scope.report(&Failure::TokioSpinning(rounds), false);
+            }
         }
     }
 

@@ -39,6 +39,7 @@ macro_rules! hidden {
         );
     };
 }
+#[cfg(not(feature = "embedded"))]
 pub(super) use hidden;
 
 hidden!(shaketable_hidden_symbols, epoll_wait, epoll_ctl);

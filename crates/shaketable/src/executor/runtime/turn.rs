@@ -11,10 +11,10 @@ use tokio::runtime::LocalRuntime;
 pub(super) enum Ended {
     /// No task is ready. Tokio wants to sleep for this long, or until it is woken.
     Idle(Option<Duration>),
-    /// The phase is over.
+    /// A phase is over, this one or, rarely, another.
     Phase,
-    /// Tokio's loop went round this often while simulated time stood still.
-    Spinning(u32),
+    /// Tokio's loop went round too often while simulated time stood still.
+    Spinning,
 }
 
 /// A turn that is under way.
@@ -121,7 +121,7 @@ impl<'a> Turn<'a> {
                 return Poll::Ready(Ended::Phase);
             }
             if self.rounds.get() >= self.rounds_max {
-                return Poll::Ready(Ended::Spinning(self.rounds.get()));
+                return Poll::Ready(Ended::Spinning);
             }
             match sleep {
                 Some(milliseconds) if is_idle => {

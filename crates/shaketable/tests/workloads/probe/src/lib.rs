@@ -54,6 +54,16 @@ extern "C" fn probe_that_nobody_calls() {
     shaketable::reachable!("nobody");
 }
 
+fn wakes(context: &WorkloadContext) -> u32 {
+    context.get_option("wakes").unwrap_or(0)
+}
+
+async fn delays(context: WorkloadContext) {
+    for _ in 0..wakes(&context) {
+        context.delay(Duration::ZERO).await.expect("a delay");
+    }
+}
+
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
@@ -94,6 +104,17 @@ impl Workload for Probe {
             #[cfg(feature = "tokio")]
             name if name.starts_with("Tokio") => {
                 on_tokio::start(name, db, &self.context).await?;
+            }
+            // For callgrind: a task that waits for the host, or for its turn, this often.
+            "CostDelay" => spawn(delays(self.context.clone())).await?,
+            "CostYield" => {
+                let wakes = wakes(&self.context);
+                spawn(async move {
+                    for _ in 0..wakes {
+                        yield_now().await;
+                    }
+                })
+                .await?;
             }
             "Walk" => self.walk().await?,
             "Trace" => self.trace(),

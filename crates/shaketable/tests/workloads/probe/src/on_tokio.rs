@@ -23,6 +23,16 @@ fn note<S: AsRef<str>, T: AsRef<str>>(context: &WorkloadContext, details: &[(S, 
 /// The phase `start` of the workload of that name.
 pub async fn start(name: &str, db: SimDatabase, context: &WorkloadContext) -> PhaseResult {
     match name {
+        "TokioCostDelay" => tokio::spawn(crate::delays(context.clone())).await?,
+        "TokioCostYield" => {
+            let wakes = crate::wakes(context);
+            tokio::spawn(async move {
+                for _ in 0..wakes {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await?;
+        }
         "TokioWalk" => walk(context).await?,
         "TokioMix" => mix(context).await?,
         "TokioChance" => chance(context).await,
