@@ -172,15 +172,14 @@ impl fmt::Display for Failure {
             ),
             #[cfg(feature = "tokio")]
             Failure::NotSimulated(stack) => {
-                f.write_str(
-                    "a task waits for a socket, a pipe or another program, which is not simulated; \
-                     connect the two sides with tokio::io::duplex, or put the other side behind a \
-                     trait and simulate it",
-                )?;
-                match panics::place_of_caller(stack) {
-                    Some(place) => write!(f, " (at {place})"),
-                    None => Ok(()),
+                f.write_str("sockets, pipes and other programs are not simulated")?;
+                if let Some(place) = panics::place_of_caller(stack) {
+                    write!(f, " (at {place})")?;
                 }
+                f.write_str(
+                    ": connect the two sides with tokio::io::duplex, or put the other side behind a \
+                     trait",
+                )
             }
             #[cfg(feature = "tokio")]
             Failure::NoDelay(code) => write!(

@@ -209,23 +209,18 @@ fn explain(message: &str) -> String {
     ];
     let help = if OUTSIDE.iter().any(|text| message.contains(text)) {
         match cfg!(feature = "tokio") {
-            true => {
-                "a tokio runtime lives as long as a phase: call this in setup, start or check, \
-                 not where the workload is made"
-            }
-            false => {
-                "code on tokio runs in simulated time with the feature `tokio` of the crate \
-                 shaketable"
-            }
+            true => "only setup, start and check have a tokio runtime",
+            false => "enable the feature `tokio` of the crate shaketable",
         }
     } else if message.contains("can call blocking only when running on the multi-threaded") {
-        "a simulation has one thread: call the function itself if it does not wait"
+        "a simulation has one thread"
     } else if message.contains("Cannot start a runtime from within a runtime") {
-        "the phase runs inside a tokio runtime already: await the future, or spawn it"
+        "a phase runs inside a tokio runtime, so await the future or spawn it"
     } else {
         return message.to_owned();
     };
-    format!("{message} (help: {help})")
+    // In front, because a report cuts a long message.
+    format!("{help}: {message}")
 }
 
 /// Keeps the frames between the panic machinery and the executor: `function (file:line)` per line.
@@ -315,8 +310,8 @@ mod tests {
         let report = PanicReport::of(Box::new(message));
         assert_eq!(report.message(), message);
         let help = match cfg!(feature = "tokio") {
-            true => "lives as long as a phase",
-            false => "with the feature `tokio` of the crate shaketable",
+            true => "only setup, start and check have a tokio runtime: there is no",
+            false => "enable the feature `tokio` of the crate shaketable: there is no",
         };
         assert!(report.explained().contains(help), "{}", report.explained());
         assert_eq!(PanicReport::of(Box::new("lonely")).explained(), "lonely");

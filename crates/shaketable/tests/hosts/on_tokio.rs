@@ -124,8 +124,8 @@ fn what_needs_a_thread_panics_and_says_what_to_do() {
         let run = run(&[workload]);
         run.expect_sound().expect_line_with(&[
             "trace error WorkloadPanic",
-            "spawn_blocking starts a thread",
-            "simulate it",
+            "Message=spawn_blocking, tokio::fs and look-ups of host names start a thread",
+            "call the function itself",
             "Place=./tests/workloads/probe/src/on_tokio.rs:",
         ]);
     }
@@ -140,7 +140,7 @@ fn a_runtime_of_its_own_is_refused() {
     run.expect_sound().expect_line_with(&[
         "trace error WorkloadPanic",
         "Cannot start a runtime from within a runtime",
-        "help: the phase runs inside a tokio runtime already",
+        "Message=a phase runs inside a tokio runtime, so await the future",
     ]);
 }
 
@@ -169,6 +169,6 @@ fn outside_a_phase_there_is_no_runtime() {
     let run = run(&["TokioFactory"]);
     run.expect_sound().expect_line_with(&[
         "trace error WorkloadPanic",
-        "a tokio runtime lives as long as a phase",
+        "Message=only setup, start and check have a tokio runtime: there is no reactor",
     ]);
 }

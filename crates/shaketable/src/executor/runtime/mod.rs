@@ -231,8 +231,7 @@ pub(super) fn is_own_place(place: Option<&str>) -> bool {
 /// What tokio calls a thread of its pool; in a simulation there must be none.
 fn refuse_thread() -> String {
     panic!(
-        "tokio's spawn_blocking starts a thread, and so do tokio::fs and a look-up of a host name; \
-         a simulation has one thread, and what others do is not reproducible. Call the function \
-         itself if it does not wait, or put what it talks to behind a trait and simulate it"
+        "spawn_blocking, tokio::fs and look-ups of host names start a thread, and a simulation has \
+         one: call the function itself, or put it behind a trait"
     );
 }
