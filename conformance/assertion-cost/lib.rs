@@ -27,7 +27,7 @@ pub extern "C" fn asserted(items: *const u32, length: usize, size: usize) -> u64
         shaketable::always!(batch.len() <= size, "no batch is too large", "Length" => batch.len(), "Sum" => sum);
         shaketable::sometimes!(batch.len() < size, "a batch is not full");
         match batch {
-            [] => shaketable::unreachable!("an empty batch", "Sum" => sum),
+            [] => shaketable::never_reached!("an empty batch", "Sum" => sum),
             [first, ..] => sum += u64::from(*first) + batch.len() as u64,
         }
     }

@@ -7,6 +7,8 @@ use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // Set by users who want tokio's unstable API, in every crate of their build.
+    println!("cargo::rustc-check-cfg=cfg(tokio_unstable)");
     let versions = ["7_1", "7_3", "7_4"];
     let chosen = versions
         .iter()

@@ -80,6 +80,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   cargo shaketable new my-workloads
+  cargo shaketable new --tokio my-service
   cd my-workloads && cargo shaketable run")]
     New(NewArgs),
     /// Write a page to look at a recorded run: every transaction, every fault, and why it failed.
@@ -551,6 +552,9 @@ pub struct StatsArgs {
 pub struct NewArgs {
     /// The name of the crate, and of the folder it is written to.
     pub name: String,
+    /// Write a workload on tokio, which runs in simulated time
+    #[arg(long)]
+    pub tokio: bool,
 }
 
 /// `page`.

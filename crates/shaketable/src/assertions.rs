@@ -72,18 +72,18 @@ macro_rules! reachable {
 
 /// Asserts that this line is never reached.
 ///
-/// Unlike the standard library's macro of the same name it does not panic, so it is of type `()`.
+/// Unlike the standard library's `unreachable!` it does not panic, so it is of type `()`.
 ///
 /// ```
 /// # let kind = 1;
 /// match kind {
 ///     0 | 1 => {}
-///     other => shaketable::unreachable!("only two kinds are ever written", "Kind" => other),
+///     other => shaketable::never_reached!("only two kinds are ever written", "Kind" => other),
 /// }
 /// ```
 #[cfg(feature = "assertions")]
 #[macro_export]
-macro_rules! unreachable {
+macro_rules! never_reached {
     ($message:literal $(, $key:expr => $value:expr)* $(,)?) => {{
         let site = $crate::__site!(Unreachable, $message);
         if site.count(false) {
@@ -125,7 +125,7 @@ macro_rules! reachable {
 /// Asserts nothing: the feature `assertions` is off.
 #[cfg(not(feature = "assertions"))]
 #[macro_export]
-macro_rules! unreachable {
+macro_rules! never_reached {
     ($message:literal $(, $key:expr => $value:expr)* $(,)?) => {{
         if false {
             let _ = $crate::details![$($key => $value),*];

@@ -37,7 +37,7 @@ enum Source {
 
 /// The moment at which every simulation begins: 2026-01-01T00:00:00Z, as in the trace files of the
 /// embedded host.
-const EPOCH: Duration = Duration::from_secs(1_767_225_600);
+pub(crate) const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 impl Clock {
     /// The machine's clock, for production.

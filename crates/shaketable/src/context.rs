@@ -449,7 +449,7 @@ impl WorkloadContext {
 
     /// A context over a host that was just checked.
     pub(crate) fn new(host: HostContext, workload: String) -> Self {
-        WorkloadContext(Arc::new(Shared {
+        let context = WorkloadContext(Arc::new(Shared {
             thread: HomeThread::current(),
             alive: AtomicBool::new(true),
             workload,
@@ -460,7 +460,10 @@ impl WorkloadContext {
             #[cfg(feature = "assertions")]
             is_buggified: host.get_option(c"shaketableBuggify") != "off",
             host,
-        }))
+        }));
+        #[cfg(all(feature = "tokio", not(feature = "embedded")))]
+        crate::executor::runtime::machine::enter(&context);
+        context
     }
 
     /// Whether `buggify!` may fire.
@@ -469,8 +472,16 @@ impl WorkloadContext {
         self.0.is_buggified
     }
 
+    /// Whether both are of the same workload.
+    #[cfg(all(feature = "tokio", not(feature = "embedded")))]
+    pub(crate) fn is_same(&self, other: &WorkloadContext) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The host is about to forget this workload.
     pub(crate) fn kill(&self) {
+        #[cfg(all(feature = "tokio", not(feature = "embedded")))]
+        crate::executor::runtime::machine::leave(self);
         self.0.alive.store(false, Ordering::Relaxed);
     }
 

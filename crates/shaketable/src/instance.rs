@@ -238,6 +238,14 @@ unsafe fn run_phase<W: Workload>(
     // SAFETY: the host's database lives until the promise is kept, and `PhaseEnd` takes it back.
     let database = Arc::new(unsafe { Database::new_from_pointer(database.cast()) });
     let scope = PhaseObserver::scope(client, phase);
+    #[cfg(feature = "tokio")]
+    if let Some(context) = client.context()
+        && let Err(why) = crate::executor::runtime::begin(&scope, context)
+    {
+        instance.host_error(phase, &why);
+        std::mem::forget(database);
+        return promise.send(false);
+    }
     client.begin(&scope);
     let end = PhaseEnd::new(
         client.clone(),

@@ -146,6 +146,8 @@ impl Client {
     /// Drops the tasks that outlive the code that spawned them.
     pub(crate) fn stop_left_overs(&self, scope: &Scope, phase: Phase) {
         let tasks = scope.stop_all();
+        #[cfg(feature = "tokio")]
+        let tasks = tasks + crate::executor::runtime::end(scope);
         if tasks > 0 && self.broken().is_none() {
             self.event(
                 Severity::Warn,
@@ -214,13 +216,11 @@ impl Client {
     pub(crate) fn report_failure(&self, phase: Phase, failure: &Failure) {
         match failure {
             Failure::Panic(report) => {
-                let mut details = vec![("Message".to_owned(), report.message().to_owned())];
+                let mut details = vec![("Message".to_owned(), report.explained())];
                 if let Some(place) = report.place() {
                     details.push(("Place".to_owned(), place.to_owned()));
                 }
-                let frames = report.backtrace().lines().take(BACKTRACE_FRAMES_MAX);
-                let frames = frames.enumerate();
-                details.extend(frames.map(|(i, frame)| (format!("Frame{i}"), frame.to_owned())));
+                details.extend(frames(report.backtrace()));
                 self.error("WorkloadPanic", phase, &details);
             }
             Failure::Spinning(_) | Failure::Endless(_) => self.error(
@@ -231,8 +231,30 @@ impl Client {
             Failure::ForeignWake(_) => {
                 self.error("WorkloadForeignWake", phase, details!["Message" => failure]);
             }
+            #[cfg(feature = "tokio")]
+            Failure::TokioSpinning(_) => self.error(
+                "WorkloadTaskSpinning",
+                phase,
+                details!["Message" => failure],
+            ),
+            #[cfg(feature = "tokio")]
+            Failure::NotSimulated(stack) => {
+                let mut details = vec![("Message".to_owned(), failure.to_string())];
+                details.extend(frames(stack));
+                self.error("WorkloadNotSimulated", phase, &details);
+            }
+            #[cfg(feature = "tokio")]
+            Failure::NoDelay(_) => {
+                self.error("WorkloadNoDelay", phase, details!["Message" => failure]);
+            }
         }
     }
+}
+
+/// The details of a stack.
+fn frames(stack: &str) -> impl Iterator<Item = (String, String)> {
+    let frames = stack.lines().take(BACKTRACE_FRAMES_MAX).enumerate();
+    frames.map(|(i, frame)| (format!("Frame{i}"), frame.to_owned()))
 }
 
 /// A longer backtrace helps no reader.
@@ -276,12 +298,15 @@ impl Future for PhaseTask {
 }
 
 /// The end of a phase; dropping it *is* the end.
-pub(crate) struct PhaseEnd {
+pub(crate) struct PhaseEnd(Option<Ending>);
+
+/// What there is to do at the end of a phase.
+struct Ending {
     client: Rc<Client>,
     scope: Rc<Scope>,
     phase: Phase,
     database: Option<SimDatabase>,
-    promise: Option<HostPromise>,
+    promise: HostPromise,
     result: Option<PhaseResult>,
 }
 
@@ -293,21 +318,37 @@ impl PhaseEnd {
         database: SimDatabase,
         promise: HostPromise,
     ) -> Self {
-        PhaseEnd {
+        PhaseEnd(Some(Ending {
             client,
             scope,
             phase,
             database: Some(database),
-            promise: Some(promise),
+            promise,
             result: None,
-        }
+        }))
     }
 
     /// The workload's code came to its own end.
     pub(crate) fn finish(mut self, result: PhaseResult) {
-        self.result = Some(result);
+        if let Some(ending) = &mut self.0 {
+            ending.result = Some(result);
+        }
     }
+}
 
+impl Drop for PhaseEnd {
+    fn drop(&mut self) {
+        let Some(ending) = self.0.take() else {
+            return;
+        };
+        #[cfg(feature = "tokio")]
+        crate::executor::runtime::after_turn(|| ending.come());
+        #[cfg(not(feature = "tokio"))]
+        ending.come();
+    }
+}
+
+impl Ending {
     /// The workload's code did not come to its own end, and nothing was reported about it yet.
     fn report_loose_end(&self) {
         if self.client.broken().is_some() {
@@ -363,10 +404,8 @@ impl PhaseEnd {
             }
         }
     }
-}
 
-impl Drop for PhaseEnd {
-    fn drop(&mut self) {
+    fn come(mut self) {
         self.client.running.borrow_mut().take();
         self.client.stop_left_overs(&self.scope, self.phase);
         let all_back = self.take_database_back();
@@ -383,9 +422,7 @@ impl Drop for PhaseEnd {
             }
         };
         self.client.tell_sites();
-        if let Some(promise) = self.promise.take() {
-            promise.send(verdict);
-        }
+        self.promise.send(verdict);
     }
 }
 

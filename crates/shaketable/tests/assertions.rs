@@ -1,7 +1,7 @@
 //! Assertions and buggified places in code under test, through the embedded host.
 
 use shaketable::{Faults, Passed, PhaseResult, SimDatabase, Simulation, WorkloadContext};
-use shaketable::{always, buggify, reachable, sometimes, unreachable};
+use shaketable::{always, buggify, never_reached, reachable, sometimes};
 use std::sync::Mutex;
 
 fn simulation() -> Simulation {
@@ -126,7 +126,7 @@ fn a_violation_fails_the_run_with_its_details_and_the_code_goes_on() {
 fn a_place_that_must_not_be_reached_fails_the_run() {
     let failed = simulation()
         .seeds(1)
-        .try_test(async |_db, _context| unreachable!("nobody is here", "Who" => "me"))
+        .try_test(async |_db, _context| never_reached!("nobody is here", "Who" => "me"))
         .expect_err("somebody is here");
     assert!(
         failed.reason().contains("nobody is here (Kind=unreachable"),

@@ -50,6 +50,7 @@ macro_rules! export_hermetic_symbols {
                 fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
                 fn posix_spawnp(pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
                 fn pthread_create(thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t, start: Start, argument: *mut c_void) -> c_int;
+                fn shaketable_hermetic() -> ();
                 fn sleep(seconds: c_uint) -> c_uint;
                 fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
                 fn syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long;
@@ -296,6 +297,13 @@ pub unsafe fn nanosleep(wish: *const libc::timespec, rest: *mut libc::timespec) 
     // SAFETY: the caller's promise; this is the system call behind the function.
     unsafe { libc::syscall(libc::SYS_nanosleep, wish, rest) as c_int }
 }
+
+/// Not of the C library: a library that can answer for itself finds this name, and leaves it to us.
+///
+/// # Safety
+///
+/// It cannot be misused.
+pub unsafe fn shaketable_hermetic() {}
 
 /// # Safety
 ///

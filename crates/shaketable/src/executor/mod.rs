@@ -29,6 +29,8 @@ mod home;
 mod join;
 mod panics;
 pub(crate) mod queue;
+#[cfg(feature = "tokio")]
+pub(crate) mod runtime;
 pub(crate) mod scope;
 mod task;
 
@@ -125,6 +127,15 @@ pub(crate) enum Failure {
     Endless(u64),
     /// Another thread woke it; the text names the thread.
     ForeignWake(String),
+    /// Tokio's loop went round this often without FoundationDB getting a turn.
+    #[cfg(feature = "tokio")]
+    TokioSpinning(u32),
+    /// It waits for the operating system; the text is its stack, from the inside out.
+    #[cfg(feature = "tokio")]
+    NotSimulated(String),
+    /// Tokio's timers need a delay, which the host refuses with this error.
+    #[cfg(feature = "tokio")]
+    NoDelay(i32),
 }
 
 impl Failure {
@@ -151,6 +162,31 @@ impl fmt::Display for Failure {
                  shaketable::set_poll_budget"
             ),
             Failure::ForeignWake(complaint) => f.write_str(complaint),
+            #[cfg(feature = "tokio")]
+            Failure::TokioSpinning(rounds) => write!(
+                f,
+                "the tokio tasks of the phase were stopped: tokio's loop went round {rounds} times \
+                 without FoundationDB getting a turn, so they would have spun forever; await \
+                 something that takes simulated time (a transaction, tokio::time::sleep), or raise \
+                 shaketable::set_poll_budget"
+            ),
+            #[cfg(feature = "tokio")]
+            Failure::NotSimulated(stack) => {
+                f.write_str("sockets, pipes and other programs are not simulated")?;
+                if let Some(place) = panics::place_of_caller(stack) {
+                    write!(f, " (at {place})")?;
+                }
+                f.write_str(
+                    ": connect the two sides with tokio::io::duplex, or put the other side behind a \
+                     trait",
+                )
+            }
+            #[cfg(feature = "tokio")]
+            Failure::NoDelay(code) => write!(
+                f,
+                "tokio's timers cannot run: the host cannot delay ({code}); delays need the workload \
+                 ABI of FoundationDB 7.4.6 or later"
+            ),
         }
     }
 }

@@ -79,6 +79,11 @@ impl PanicReport {
         &self.backtrace
     }
 
+    /// The message, with what to do about it in a simulation if that is known.
+    pub(crate) fn explained(&self) -> String {
+        explain(&self.message)
+    }
+
     /// The report of a panic that was just caught on this thread.
     pub(crate) fn of(payload: Box<dyn Any + Send>) -> Self {
         let message = message_of(&*payload);
@@ -126,11 +131,27 @@ pub(super) fn install_hook() {
 }
 
 fn note(info: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::force_capture().to_string();
     let report = PanicReport {
         message: message_of(info.payload()),
         place: info.location().map(ToString::to_string),
-        backtrace: condense(&Backtrace::force_capture().to_string()),
+        backtrace: condense(&backtrace),
     };
+    #[cfg(feature = "tokio")]
+    let report = match super::runtime::is_own_place(report.place.as_deref()) {
+        true => PanicReport {
+            place: place_of_caller(&report.backtrace),
+            ..report
+        },
+        false => report,
+    };
+    #[cfg(feature = "tokio")]
+    if tokio::task::try_id().is_some() && is_caught_by_tokio(&backtrace) {
+        // Tokio keeps it for a `JoinHandle` that may be gone.
+        if let Some(scope) = Scope::current() {
+            return scope.report(&Failure::Panic(report), true);
+        }
+    }
     if cfg!(panic = "abort") {
         // This one will not be caught, so it is reported from here.
         if let Some(scope) = Scope::current() {
@@ -151,8 +172,59 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
     }
 }
 
+/// Whether the first that catches this panic, from the inside out, is tokio's task and not code that
+/// handles its own panics, or a task of ours. Without names nothing speaks against it.
+#[cfg(feature = "tokio")]
+fn is_caught_by_tokio(backtrace: &str) -> bool {
+    let first = backtrace.lines().find_map(|line| {
+        let is_by = |catcher: &str| line.contains(catcher);
+        match line {
+            _ if is_by("tokio::runtime::task::") => Some(true),
+            _ if is_by("shaketable::executor::task::") || is_by("__rust_try") => Some(false),
+            _ if is_by("catch_unwind") => Some(false),
+            _ => None,
+        }
+    });
+    first.unwrap_or(true)
+}
+
+/// The place in a condensed backtrace that is neither in a dependency nor in this crate.
+#[cfg(feature = "tokio")]
+pub(super) fn place_of_caller(backtrace: &str) -> Option<String> {
+    let places = backtrace.lines().filter_map(|frame| {
+        let (function, place) = frame.strip_suffix(')')?.rsplit_once(" (")?;
+        let is_ours =
+            function.contains("shaketable::executor::") || place.contains("/executor/runtime/");
+        let is_foreign = place.contains("/registry/src/") || place.contains("/rustc/");
+        (!is_ours && !is_foreign).then(|| place.to_owned())
+    });
+    places.into_iter().next()
+}
+
+/// The message of a panic, with what to do about it in a simulation if that is known.
+fn explain(message: &str) -> String {
+    const OUTSIDE: [&str; 2] = [
+        "there is no reactor running",
+        "must be called from the context of a Tokio 1.x runtime",
+    ];
+    let help = if OUTSIDE.iter().any(|text| message.contains(text)) {
+        match cfg!(feature = "tokio") {
+            true => "only setup, start and check have a tokio runtime",
+            false => "enable the feature `tokio` of the crate shaketable",
+        }
+    } else if message.contains("can call blocking only when running on the multi-threaded") {
+        "a simulation has one thread"
+    } else if message.contains("Cannot start a runtime from within a runtime") {
+        "a phase runs inside a tokio runtime, so await the future or spawn it"
+    } else {
+        return message.to_owned();
+    };
+    // In front, because a report cuts a long message.
+    format!("{help}: {message}")
+}
+
 /// Keeps the frames between the panic machinery and the executor: `function (file:line)` per line.
-fn condense(backtrace: &str) -> String {
+pub(super) fn condense(backtrace: &str) -> String {
     let mut frames: Vec<String> = Vec::new();
     for line in backtrace.lines().map(str::trim) {
         if let Some(place) = line.strip_prefix("at ") {
@@ -163,7 +235,9 @@ fn condense(backtrace: &str) -> String {
                 frame.push_str(&format!(" ({place})"));
             }
         } else if let Some((_number, function)) = line.split_once(": ") {
-            if function.contains("shaketable::executor::task::") {
+            if function.contains("shaketable::executor::task::")
+                || function.contains("tokio::runtime::task::")
+            {
                 break;
             }
             frames.push(function.to_owned());
@@ -227,6 +301,20 @@ mod tests {
             condense(text),
             "layer::decode::{{closure}}\ncore::option::Option<T>::map\nlayer::decode"
         );
+    }
+
+    #[test]
+    fn a_use_of_tokio_outside_its_context_is_told_what_to_do() {
+        let message = "there is no reactor running, must be called from the context of a Tokio 1.x \
+                       runtime";
+        let report = PanicReport::of(Box::new(message));
+        assert_eq!(report.message(), message);
+        let help = match cfg!(feature = "tokio") {
+            true => "only setup, start and check have a tokio runtime: there is no",
+            false => "enable the feature `tokio` of the crate shaketable: there is no",
+        };
+        assert!(report.explained().contains(help), "{}", report.explained());
+        assert_eq!(PanicReport::of(Box::new("lonely")).explained(), "lonely");
     }
 
     #[test]

@@ -13,6 +13,8 @@ use super::scope::Scope;
 use super::task::{Header, TaskRef};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+#[cfg(feature = "tokio")]
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Deeper than this, `fdb_spawn` inside `fdb_spawn` queues instead of polling at once, so that a
@@ -112,6 +114,14 @@ pub(super) fn start(queue: &Queue, task: TaskRef) {
     if !queue.active.get() {
         queue.active.set(true);
         queue.next_drain();
+        #[cfg(feature = "tokio")]
+        if task.scope().is_some_and(|scope| scope.runtime().is_some()) {
+            // It is polled inside its runtime.
+            task.deliver(queue);
+            queue.run();
+            queue.active.set(false);
+            return;
+        }
         task.poll(queue);
         task.release(queue);
         queue.run();
@@ -233,15 +243,20 @@ impl Queue {
     /// Polls until nothing is ready.
     #[inline]
     fn run(&self) {
-        self.receive();
-        if self.first.get().is_some() {
-            self.run_all();
+        #[cfg(feature = "tokio")]
+        super::runtime::run(self);
+        #[cfg(not(feature = "tokio"))]
+        {
+            self.receive();
+            if self.first.get().is_some() {
+                self.run_all();
+            }
         }
     }
 
     /// Takes in what other threads have sent.
     #[inline]
-    fn receive(&self) {
+    pub(super) fn receive(&self) {
         let home = self.home.get();
         if !home.is_null() {
             // SAFETY: the pointer is cleared before the home goes.
@@ -249,21 +264,69 @@ impl Queue {
         }
     }
 
+    #[cfg(not(feature = "tokio"))]
     fn run_all(&self) {
-        let budget = self.poll_budget.get();
         while let Some(task) = self.pop() {
-            let polls = self.polls.get() + 1;
-            self.polls.set(polls);
-            let own = task.count_poll(self.drain.get());
-            if own >= budget {
-                task.fail(self, Failure::Spinning(own));
-            } else if polls > u64::from(budget) * DRAIN_BUDGETS {
-                task.fail(self, Failure::Endless(polls));
-            } else {
-                task.poll(self);
-            }
-            task.release(self);
+            self.run_task(task);
             self.receive();
         }
+    }
+
+    /// Polls a task that was in the queue, unless its budget is used up.
+    #[inline]
+    fn run_task(&self, task: TaskRef) {
+        let budget = self.poll_budget.get();
+        let polls = self.polls.get() + 1;
+        self.polls.set(polls);
+        let own = task.count_poll(self.drain.get());
+        if own >= budget {
+            task.fail(self, Failure::Spinning(own));
+        } else if polls > u64::from(budget) * DRAIN_BUDGETS {
+            task.fail(self, Failure::Endless(polls));
+        } else {
+            task.poll(self);
+        }
+        task.release(self);
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Queue {
+    pub(super) fn poll_budget(&self) -> u32 {
+        self.poll_budget.get()
+    }
+
+    /// The owner of the first task in the queue; `None` if the queue is empty.
+    pub(super) fn front(&self) -> Option<Option<Rc<Scope>>> {
+        let header = self.first.get()?;
+        // SAFETY: the queue holds a reference to every task in it.
+        let task = unsafe { TaskRef::borrow(header) };
+        let scope = task.scope();
+        task.release(self);
+        Some(scope)
+    }
+
+    /// Polls the first task in the queue.
+    pub(super) fn run_first(&self) {
+        if let Some(task) = self.pop() {
+            self.run_task(task);
+        }
+    }
+
+    /// Polls the tasks at the front of the queue that belong to `owner`, up to the end of its
+    /// phase; returns whether there was one.
+    pub(super) fn run_of(&self, owner: &Rc<Scope>) -> bool {
+        let mut is_any = false;
+        while let Some(Some(scope)) = self.front()
+            && Rc::ptr_eq(&scope, owner)
+        {
+            self.run_first();
+            self.receive();
+            is_any = true;
+            if super::runtime::is_ending() {
+                break;
+            }
+        }
+        is_any
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Scope {
     /// The newest task; the list is linked through the tasks and holds no references.
     newest: Cell<Option<NonNull<Header>>>,
     observer: Box<dyn Observer>,
+    #[cfg(feature = "tokio")]
+    runtime: std::cell::OnceCell<super::runtime::Runtime>,
 }
 
 impl Scope {
@@ -32,7 +34,21 @@ impl Scope {
         Rc::new(Scope {
             newest: Cell::new(None),
             observer: Box::new(observer),
+            #[cfg(feature = "tokio")]
+            runtime: std::cell::OnceCell::new(),
         })
+    }
+
+    /// Gives the tasks of this scope a tokio runtime, once.
+    #[cfg(feature = "tokio")]
+    pub(super) fn set_runtime(&self, runtime: super::runtime::Runtime) {
+        let _ = self.runtime.set(runtime);
+    }
+
+    /// The tokio runtime of this scope, also when it is over.
+    #[cfg(feature = "tokio")]
+    pub(super) fn runtime(&self) -> Option<&super::runtime::Runtime> {
+        self.runtime.get()
     }
 
     /// The scope of the code that is running.

@@ -169,6 +169,11 @@ pub fn probe(features: &str) -> PathBuf {
     build_probe(features, features, &[])
 }
 
+/// The library with its workloads on tokio.
+pub fn probe_on_tokio() -> PathBuf {
+    build_probe("tokio", "fdb-7_4,tokio", &[])
+}
+
 /// The library as a profile with `panic = "abort"` builds it.
 pub fn probe_that_aborts() -> PathBuf {
     build_probe(

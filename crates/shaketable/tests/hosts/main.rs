@@ -9,5 +9,6 @@
 
 mod bench;
 mod cpp;
+mod on_tokio;
 mod v0;
 mod v1;

@@ -32,7 +32,7 @@ pub fn new(args: &NewArgs) -> u8 {
         );
         return exit_codes::SETUP_FAILED;
     }
-    for (path, text) in files(&name, source_folder().as_deref()) {
+    for (path, text) in files(&name, source_folder().as_deref(), args.tokio) {
         let path = folder.join(path);
         let written = fs::create_dir_all(path.parent().expect("below the folder"))
             .and_then(|()| fs::write(&path, text));
@@ -60,38 +60,50 @@ fn source_folder() -> Option<String> {
         .then(|| folder.display().to_string())
 }
 
-fn files(name: &str, source: Option<&str>) -> Vec<(String, String)> {
+fn files(name: &str, source: Option<&str>, tokio: bool) -> Vec<(String, String)> {
     let library = name.replace('-', "_");
     let place = match source {
         Some(source) => format!("path = {:?}", format!("{source}/crates/shaketable")),
         None => format!("version = {:?}", env!("CARGO_PKG_VERSION")),
     };
     let dependency = |features: &str| format!("{{ {place}, features = [{features}] }}");
+    let (features, dependencies, source) = match tokio {
+        true => (
+            r#""fdb-7_4", "tokio""#,
+            include_str!("tokio.toml.template"),
+            include_str!("lib.tokio.rs.template"),
+        ),
+        false => (r#""fdb-7_4""#, "", include_str!("lib.rs.template")),
+    };
     let fill = |template: &str| {
         template
             .replace("{{name}}", name)
             .replace("{{library}}", &library)
-            .replace("{{dependency}}", &dependency(r#""fdb-7_4""#))
+            .replace("{{dependency}}", &dependency(features))
             .replace(
                 "{{dev-dependency}}",
-                &dependency(r#""embedded", "fdb-7_4""#),
+                &dependency(&format!(r#""embedded", {features}"#)),
             )
+            .replace("{{more-dependencies}}", dependencies)
     };
     let mut files = vec![
         (
             "Cargo.toml".to_owned(),
             fill(include_str!("Cargo.toml.template")),
         ),
-        (
-            "src/lib.rs".to_owned(),
-            fill(include_str!("lib.rs.template")),
-        ),
+        ("src/lib.rs".to_owned(), fill(source)),
         (
             format!("tests/{library}.toml"),
             fill(include_str!("test.toml.template")),
         ),
         (".gitignore".to_owned(), "/target\n".to_owned()),
     ];
+    if tokio {
+        files.push((
+            ".cargo/config.toml".to_owned(),
+            include_str!("config.toml.template").to_owned(),
+        ));
+    }
     let vendored = SYS_FILES.iter();
     files.extend(vendored.map(|(path, text)| {
         (
@@ -109,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_test_file_of_a_new_crate_names_its_library() {
-        let files = files("my-workloads", None);
+        let files = files("my-workloads", None, false);
         let (path, text) = &files[2];
         let file = TestFile::parse(Path::new(path), text).unwrap_or_else(|error| panic!("{error}"));
         let workload = &file.tests[0].workloads[0];
@@ -118,9 +130,24 @@ mod tests {
 
     #[test]
     fn no_placeholder_is_left_in_a_new_crate() {
-        let files = files("my-workloads", Some("/source")).into_iter();
-        for (path, text) in files.filter(|(path, _)| !path.starts_with("vendor")) {
-            assert!(!text.contains("{{"), "{path}");
+        for tokio in [false, true] {
+            let files = files("my-workloads", Some("/source"), tokio).into_iter();
+            for (path, text) in files.filter(|(path, _)| !path.starts_with("vendor")) {
+                assert!(!text.contains("{{"), "{path}");
+            }
         }
+    }
+
+    #[test]
+    fn one_feature_switches_tokio_on() {
+        let files = files("my-workloads", None, true);
+        let (_, manifest) = &files[0];
+        let lines = manifest
+            .lines()
+            .filter(|line| line.starts_with("shaketable ="));
+        for line in lines {
+            assert!(line.contains(r#""tokio""#), "{line}");
+        }
+        assert!(manifest.contains("\ntokio = "), "{manifest}");
     }
 }

@@ -271,17 +271,21 @@ impl TaskRef {
         Some(scope)
     }
 
-    /// Reports to the owner of this task.
-    pub(super) fn report(&self, failure: &Failure) {
+    /// The owner of this task, unless its future is gone.
+    pub(super) fn scope(&self) -> Option<Rc<Scope>> {
         let scope = self.header().scope.get();
-        let scope = (!scope.is_null()).then(|| {
+        (!scope.is_null()).then(|| {
             // SAFETY: the count keeps the scope alive while user code may run.
             unsafe {
                 Rc::increment_strong_count(scope);
                 Rc::from_raw(scope)
             }
-        });
-        self.report_to(scope.as_deref(), failure);
+        })
+    }
+
+    /// Reports to the owner of this task.
+    pub(super) fn report(&self, failure: &Failure) {
+        self.report_to(self.scope().as_deref(), failure);
     }
 
     fn report_to(&self, scope: Option<&Scope>, failure: &Failure) {

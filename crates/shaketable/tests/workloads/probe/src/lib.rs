@@ -3,6 +3,9 @@
 //! The hosts in `tests/hosts` load it and drive it through the ABI, and check what comes out. The
 //! name of a workload says what it does; `Probe::start` is the list of them.
 
+#[cfg(feature = "tokio")]
+mod on_tokio;
+
 use futures::FutureExt;
 use shaketable::{
     Metric, Metrics, PhaseResult, RustWorkloadFactory, Severity, SimDatabase, Workload,
@@ -51,6 +54,16 @@ extern "C" fn probe_that_nobody_calls() {
     shaketable::reachable!("nobody");
 }
 
+fn wakes(context: &WorkloadContext) -> u32 {
+    context.get_option("wakes").unwrap_or(0)
+}
+
+async fn delays(context: WorkloadContext) {
+    for _ in 0..wakes(&context) {
+        context.delay(Duration::ZERO).await.expect("a delay");
+    }
+}
+
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
@@ -88,6 +101,21 @@ impl Workload for Probe {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         self.phases += 1;
         match self.name.as_str() {
+            #[cfg(feature = "tokio")]
+            name if name.starts_with("Tokio") => {
+                on_tokio::start(name, db, &self.context).await?;
+            }
+            // For callgrind: a task that waits for the host, or for its turn, this often.
+            "CostDelay" => spawn(delays(self.context.clone())).await?,
+            "CostYield" => {
+                let wakes = wakes(&self.context);
+                spawn(async move {
+                    for _ in 0..wakes {
+                        yield_now().await;
+                    }
+                })
+                .await?;
+            }
             "Walk" => self.walk().await?,
             "Trace" => self.trace(),
             "Assert" => {
@@ -177,6 +205,8 @@ impl Workload for Probe {
     async fn check(&mut self, _db: SimDatabase) -> PhaseResult {
         self.phases += 1;
         match self.name.as_str() {
+            #[cfg(feature = "tokio")]
+            name if name.starts_with("Tokio") => on_tokio::check(name, &self.context).await?,
             "FailCheck" => return fail(),
             "SlowCheck" => sleep(seconds(1)).await,
             _ => {}
@@ -297,6 +327,8 @@ impl RustWorkloadFactory for Factory {
             "Unknown" => return WrappedWorkload::unknown(&name),
             "PanicFactory" => panic!("no such workload: {name}"),
             "Options" => read_options(&context),
+            #[cfg(feature = "tokio")]
+            "TokioFactory" => drop(tokio::spawn(async {})),
             _ => {}
         }
         if name == "KeepContext" {

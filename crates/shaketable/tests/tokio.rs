@@ -1,0 +1,284 @@
+//! Code on tokio in the embedded simulation: unchanged, in simulated time.
+//!
+//! Run with `cargo test -p shaketable --features tokio --test tokio`. The first part is the code of
+//! the chapter on tokio in `docs/guide`; `guide.rs` makes sure that it is.
+
+use foundationdb::FdbBindingError;
+use shaketable::{Faults, PhaseResult, SimDatabase, Simulation, WorkloadContext};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Greets every customer, until the door is closed.
+async fn greet(db: SimDatabase, mut door: mpsc::Receiver<String>) -> Result<u64, FdbBindingError> {
+    let mut greeted = 0;
+    let mut rounds = tokio::time::interval(Duration::from_secs(10));
+    loop {
+        tokio::select! {
+            _ = rounds.tick() => tracing::info!("all quiet"),
+            customer = door.recv() => {
+                let Some(customer) = customer else {
+                    return Ok(greeted);
+                };
+                let key = &format!("greeted/{customer}").into_bytes();
+                db.run(|trx, _| async move {
+                    trx.set(key, b"hello");
+                    Ok(())
+                })
+                .await?;
+                greeted += 1;
+            }
+        }
+    }
+}
+
+#[shaketable::test(seeds = 0..5)]
+async fn every_customer_is_greeted(db: SimDatabase) -> PhaseResult {
+    let (door, customers) = mpsc::channel(8);
+    let greeter = tokio::spawn(greet(db, customers));
+    for number in 0..10 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        door.send(format!("customer {number}")).await?;
+    }
+    drop(door);
+    assert_eq!(greeter.await??, 10);
+    Ok(())
+}
+
+fn quiet() -> Simulation {
+    Simulation::new()
+        .seeds(0..3)
+        .faults(Faults::none())
+        .without_regressions()
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+async fn put(db: &SimDatabase, key: &'static [u8]) -> PhaseResult {
+    db.run(|trx, _| async move {
+        trx.set(key, b"here");
+        Ok(())
+    })
+    .await?;
+    Ok(())
+}
+
+#[test]
+fn tasks_timers_and_transactions_run_in_simulated_time() {
+    quiet().test(
+        async |db: SimDatabase, context: WorkloadContext| -> PhaseResult {
+            let before = (context.now(), tokio::time::Instant::now());
+            let (sender, mut receiver) = mpsc::channel(1);
+            let writer = tokio::spawn({
+                let db = db.clone();
+                async move {
+                    tokio::time::sleep(seconds(3600)).await;
+                    put(&db, b"key").await.expect("a transaction");
+                    sender.send("written").await.expect("a receiver");
+                }
+            });
+            let mut ticks = tokio::time::interval(seconds(60));
+            let mut ticked = 0;
+            let received = loop {
+                tokio::select! {
+                    _ = ticks.tick() => ticked += 1,
+                    message = receiver.recv() => break message,
+                }
+            };
+            assert_eq!(received, Some("written"));
+            assert!((60..=62).contains(&ticked), "{ticked} ticks");
+            writer.await?;
+            let slow = tokio::time::timeout(seconds(5), std::future::pending::<()>());
+            assert!(slow.await.is_err());
+            let passed = context.now() - before.0;
+            assert!((3605.0..3610.0).contains(&passed), "{passed} s");
+            let passed = before.1.elapsed().as_secs_f64();
+            assert!((3605.0..3610.0).contains(&passed), "{passed} s");
+            Ok(())
+        },
+    );
+}
+
+/// The reason why the first seed of this test fails.
+fn failure<R: shaketable::PhaseOutcome>(
+    body: impl AsyncFn(SimDatabase, WorkloadContext) -> R + Send + Sync + 'static,
+) -> String {
+    let failed = quiet().seeds(1).try_test(body).expect_err("it fails");
+    failed.reason().to_owned()
+}
+
+#[test]
+fn several_clients_each_have_their_own_tasks() {
+    let simulation = quiet().clients(4);
+    simulation.test(
+        async |db: SimDatabase, context: WorkloadContext| -> PhaseResult {
+            let client = context.client_id();
+            let mut tasks = tokio::task::JoinSet::new();
+            for number in 0..5_u64 {
+                let db = db.clone();
+                tasks.spawn(async move {
+                    tokio::time::sleep(seconds(number)).await;
+                    let current = WorkloadContext::current().map(|context| context.client_id());
+                    assert_eq!(current, Some(client));
+                    put(&db, b"shared").await.map_err(|error| error.to_string())
+                });
+            }
+            while let Some(done) = tasks.join_next().await {
+                done??;
+            }
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn a_channel_between_clients_wakes_the_other_client() {
+    use std::sync::{LazyLock, Mutex};
+    type Ends = (
+        mpsc::UnboundedSender<i32>,
+        Option<mpsc::UnboundedReceiver<i32>>,
+    );
+    static ENDS: LazyLock<Mutex<Ends>> = LazyLock::new(|| {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Mutex::new((sender, Some(receiver)))
+    });
+    let simulation = quiet().seeds(1).clients(2);
+    simulation.test(async |_db, context: WorkloadContext| -> PhaseResult {
+        if context.client_id() == 0 {
+            let receiver = ENDS.lock().expect("a lock").1.take();
+            let mut receiver = receiver.expect("one client 0");
+            let received = tokio::spawn(async move { receiver.recv().await }).await?;
+            assert_eq!(received, Some(7));
+        } else {
+            tokio::time::sleep(seconds(10)).await;
+            let sender = ENDS.lock().expect("a lock").0.clone();
+            tokio::spawn(async move { sender.send(7) }).await??;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_seed_decides_the_order_in_which_tasks_run() {
+    let run = || {
+        let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = order.clone();
+        let simulation = Simulation::new().seeds(3).clients(3).without_regressions();
+        simulation.test(
+            async move |db: SimDatabase, context: WorkloadContext| -> PhaseResult {
+                let mut tasks = tokio::task::JoinSet::new();
+                for number in 0..10 {
+                    let (db, seen) = (db.clone(), seen.clone());
+                    let pause = Duration::from_millis(u64::from(context.rnd() % 2000));
+                    let client = context.client_id();
+                    tasks.spawn(async move {
+                        tokio::time::sleep(pause).await;
+                        put(&db, b"key").await.map_err(|error| error.to_string())?;
+                        let now = tokio::time::Instant::now();
+                        seen.lock()
+                            .expect("a lock")
+                            .push((client, number, format!("{now:?}")));
+                        Ok::<(), String>(())
+                    });
+                }
+                while let Some(done) = tasks.join_next().await {
+                    done??;
+                }
+                Ok(())
+            },
+        );
+        std::mem::take(&mut *order.lock().expect("a lock"))
+    };
+    let first = run();
+    assert_eq!(first.len(), 30);
+    assert_eq!(first, run());
+}
+
+#[test]
+fn a_panic_in_a_task_fails_the_run_with_its_place() {
+    let reason = failure(async |_db, _context| {
+        drop(tokio::spawn(async { panic!("out of eggs") }));
+        tokio::time::sleep(seconds(1)).await;
+    });
+    assert!(reason.contains("out of eggs (at "), "{reason}");
+    assert!(reason.contains("tests/tokio.rs:"), "{reason}");
+}
+
+#[test]
+fn a_task_that_waits_for_what_cannot_come_is_a_deadlock() {
+    let reason = failure(async |_db, _context| {
+        let (_kept, waits) = tokio::sync::oneshot::channel::<()>();
+        let _ = tokio::spawn(waits).await;
+    });
+    assert!(reason.contains("deadlock"), "{reason}");
+}
+
+#[test]
+fn a_task_that_spins_is_stopped() {
+    let reason = failure(async |_db, _context| {
+        let spins = async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        };
+        let _: Result<(), _> = tokio::spawn(spins).await;
+    });
+    assert!(reason.contains("tokio's loop went round"), "{reason}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_the_place() {
+    let reason = failure(async |_db, _context| {
+        let _ = tokio::net::TcpStream::connect("127.0.0.1:1").await;
+    });
+    assert!(reason.contains("tokio::io::duplex"), "{reason}");
+    assert!(reason.contains("tests/tokio.rs:"), "{reason}");
+    let reason = failure(async |_db, _context| {
+        let _ = tokio::fs::read("/etc/hostname").await;
+    });
+    assert!(reason.contains("start a thread"), "{reason}");
+    assert!(reason.contains("tests/tokio.rs:"), "{reason}");
+}
+
+#[test]
+fn a_runtime_of_its_own_cannot_block_the_simulation() {
+    let reason = failure(async |_db, _context| {
+        let own = tokio::runtime::Builder::new_current_thread().build();
+        own.expect("a runtime").block_on(async {});
+    });
+    assert!(reason.contains("from within a runtime"), "{reason}");
+}
+
+#[test]
+fn nothing_of_a_run_is_left_for_the_next() {
+    for _ in 0..2 {
+        quiet().seeds(0..3).test(async |db: SimDatabase, _context| {
+            for _ in 0..10 {
+                let db = db.clone();
+                drop(tokio::spawn(async move {
+                    tokio::time::sleep(seconds(1000)).await;
+                    drop(db);
+                }));
+            }
+        });
+    }
+    assert!(tokio::runtime::Handle::try_current().is_err());
+}
+
+#[test]
+fn a_real_runtime_on_another_thread_keeps_the_machines_time() {
+    let real = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let took = real.block_on(async {
+        let begin = tokio::time::Instant::now();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        begin.elapsed()
+    });
+    assert!(
+        took >= Duration::from_millis(20) && took < seconds(20),
+        "{took:?}"
+    );
+}
