@@ -362,6 +362,7 @@ impl Distributor {
     }
 
     async fn move_range_alone(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
+        self.assert_in_distinct_zones(team);
         let joined = self
             .transact(async |transaction| {
                 let shards = read_shards(transaction).await?;
@@ -399,6 +400,19 @@ impl Distributor {
         })
         .await
         .map(drop)
+    }
+
+    fn assert_in_distinct_zones(&self, team: &[Tag]) {
+        let core = self.controller.core();
+        let members = core.storages.iter().filter(|(tag, _)| team.contains(tag));
+        let mut zones = BTreeSet::new();
+        for (tag, process) in members {
+            let zone = self.here.describe(*process).zone.clone();
+            assert!(
+                zones.insert(zone),
+                "replica {tag} shares a zone with another"
+            );
+        }
     }
 
     async fn wait_until_held(

@@ -275,6 +275,10 @@ impl CommitProxy {
             .request_reliably(process, GetCommitVersion)
             .await?;
         let received = self.version.replace(place.version);
+        assert!(
+            received <= place.previous && place.previous < place.version,
+            "versions grow"
+        );
         self.version_turn.set(number + 1);
 
         let Batch {
@@ -291,6 +295,10 @@ impl CommitProxy {
         if too_old {
             commits.clear();
         }
+        assert!(
+            commits.len() <= 1 << 16,
+            "a versionstamp has two bytes for the place"
+        );
         for (index, commit) in commits.iter_mut().enumerate() {
             fill_versionstamps(&mut commit.transaction, place.version, index);
         }
@@ -302,7 +310,7 @@ impl CommitProxy {
         }
 
         self.metadata_turn.wait_for(|turn| *turn == number).await;
-        self.apply_state_of_others(&resolutions);
+        self.apply_state_of_others(&resolutions, received, place);
         let (outcomes, entries) = self.decide(place.version, commits, resolutions);
         if let (Some(history), Some(asked)) = (env.history(), asked) {
             for (index, _) in outcomes
@@ -322,6 +330,7 @@ impl CommitProxy {
             return Err(Disconnected::MaybeDelivered);
         }
         let known_committed = self.known_committed.get();
+        assert!(known_committed <= place.previous, "logs sync in order");
         let pushes: Vec<_> = self
             .spec
             .logs
@@ -357,6 +366,7 @@ impl CommitProxy {
                 reply.send(Err(Error::TRANSACTION_TOO_OLD));
             }
         } else {
+            assert_eq!(outcomes.len(), replies.len(), "each client has an answer");
             for (index, (outcome, reply)) in outcomes.into_iter().zip(replies).enumerate() {
                 if self.loses_connection("a reply", stress::LOSE_COMMIT_REPLY, &reply) {
                     continue;
@@ -458,13 +468,23 @@ impl CommitProxy {
             .collect()
     }
 
-    /// Metadata that other proxies changed, up to the version before this batch.
-    fn apply_state_of_others(&self, resolutions: &[Resolution]) {
+    /// Metadata that other proxies changed, after this proxy's last batch and up to the version
+    /// before this one.
+    fn apply_state_of_others(
+        &self,
+        resolutions: &[Resolution],
+        received: Version,
+        place: CommitVersion,
+    ) {
         let mut metadata = self.metadata.borrow_mut();
         let Some(first) = resolutions.first() else {
             return;
         };
-        for (batch, (_, transactions)) in first.state.iter().enumerate() {
+        for (batch, (version, transactions)) in first.state.iter().enumerate() {
+            assert!(
+                received < *version && *version <= place.previous,
+                "changes of others come between two batches"
+            );
             let locked = metadata.database_state().locked.is_some();
             for (index, transaction) in transactions.iter().enumerate() {
                 let commits = resolutions
@@ -495,6 +515,13 @@ impl CommitProxy {
         let mut entries = Vec::with_capacity(mutations.sum());
         let mut outcomes = Vec::with_capacity(commits.len());
         let mut ids: BTreeMap<u8, Vec<(Bytes, u8)>> = BTreeMap::new();
+        for resolution in &resolutions {
+            assert_eq!(
+                resolution.verdicts.len(),
+                commits.len(),
+                "a verdict for each"
+            );
+        }
         for (index, commit) in commits.into_iter().enumerate() {
             let verdict = combine(resolutions.iter().map(|one| &one.verdicts[index]));
             let CommitTransaction {

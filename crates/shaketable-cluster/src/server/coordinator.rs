@@ -56,6 +56,15 @@ impl CoreState {
     }
 }
 
+impl CoreState {
+    /// Asserts that the ballot of a state is the number of the generation that it describes.
+    fn assert_written_with(&self, ballot: u64) {
+        if let Some(newest) = self.beginnings.last() {
+            assert_eq!(newest.epoch, ballot, "a generation has its ballot's number");
+        }
+    }
+}
+
 /// Asks for the state, and for the right to write it.
 #[derive(Debug)]
 pub struct ReadState {
@@ -99,6 +108,24 @@ struct Register {
     state: Option<Rc<CoreState>>,
 }
 
+impl Register {
+    /// Asserts what every reader relies on, before it goes to disk and after it comes from there.
+    fn assert_sound(&self) {
+        assert!(
+            self.written <= self.promised,
+            "a write has a promised ballot"
+        );
+        assert_eq!(
+            self.state.is_some(),
+            self.written > 0,
+            "a state was written"
+        );
+        if let Some(state) = &self.state {
+            state.assert_written_with(self.written);
+        }
+    }
+}
+
 /// Starts the coordinator of a process: called at every boot.
 pub fn start(env: &Env) {
     let role = Role::new(env, Priority::Coordination);
@@ -108,6 +135,7 @@ pub fn start(env: &Env) {
         return;
     }
     let register = disk.open(REGISTER, || RefCell::new(Register::default()));
+    register.borrow().assert_sound();
     let reader = register.clone();
     role.serve_well_known("coordinator read", move |ReadState { ballot }, reply| {
         let mut register = reader.borrow_mut();
@@ -127,6 +155,7 @@ pub fn start(env: &Env) {
             register.promised = write.ballot;
             register.written = write.ballot;
             register.state = Some(write.state);
+            register.assert_sound();
         }
         reply.send(wins);
     });
@@ -193,6 +222,12 @@ impl Coordinators {
                 ballot = highest.unwrap_or(ballot) + 1;
                 continue;
             }
+            for reply in &replies {
+                assert!(
+                    reply.promised == ballot && reply.written < ballot,
+                    "a granted ballot is the highest"
+                );
+            }
             let newest = replies.into_iter().max_by_key(|reply| reply.written);
             return Ok((ballot, newest.and_then(|reply| reply.state)));
         }
@@ -200,6 +235,7 @@ impl Coordinators {
 
     /// Writes the state with a ballot that [`Coordinators::read`] returned.
     pub async fn write(&self, ballot: u64, state: Rc<CoreState>) -> Result<(), Outvoted> {
+        state.assert_written_with(ballot);
         let endpoint = |process| -> Endpoint<WriteState> {
             self.here.well_known_endpoint(process, "coordinator write")
         };

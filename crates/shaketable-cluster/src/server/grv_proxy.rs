@@ -7,7 +7,7 @@
 //! locked the logs, so a proof younger than that is as good as a new one.
 
 use crate::error::Error;
-use crate::proto::{GetReadVersion, GrvProxyInterface, ReadVersion, TransactionPriority};
+use crate::proto::{GetReadVersion, GrvProxyInterface, ReadVersion, TransactionPriority, Version};
 use crate::server::messages::{
     CommitEmptyBatch, ConfirmEpochLive, GetLiveCommitted, LiveCommitted, LogInterface,
 };
@@ -45,6 +45,8 @@ struct GrvProxy {
     interval: Cell<f64>,
     /// When the newest proof was requested.
     proved: Cell<Option<Time>>,
+    /// The newest version returned.
+    newest: Cell<Version>,
 }
 
 /// Starts a GRV proxy.
@@ -57,6 +59,7 @@ pub fn start(role: &Role, spec: GrvProxySpec) -> (GrvProxyInterface, Endpoint<Wa
         last_batch: Cell::new(Time::ZERO),
         interval: Cell::new(0.0),
         proved: Cell::new(None),
+        newest: Cell::new(0),
     });
     let receiver = proxy.clone();
     let get_read_version = role.serve(move |request: GetReadVersion, reply| {
@@ -104,7 +107,7 @@ impl GrvProxy {
     async fn answer(&self, batch: Vec<Waiting>) -> Result<(), Disconnected> {
         let process = self.role.process();
         let here = self.role.env().process();
-        let started = here.now();
+        let (started, returned) = (here.now(), self.newest.get());
         let live = self
             .spec
             .sequencer
@@ -118,6 +121,9 @@ impl GrvProxy {
             state,
             ahead_of_logs,
         } = live.await?;
+        // Replies may overtake one another; a version that was returned before the question may not.
+        assert!(version >= returned, "read versions never go back");
+        self.newest.set(version.max(self.newest.get()));
         if ahead_of_logs {
             self.spec.commit_empty_batch.send(process, CommitEmptyBatch);
         }

@@ -11,7 +11,7 @@ use crate::proto::{MutationKind, Version};
 use crate::server::disk_queue::DiskQueue;
 use crate::server::messages::{
     ConfirmEpochLive, Epoch, LockedLog, LogBatch, LogInterface, LogUpdate, Payload, PopLog,
-    PushBatch, Removed, SubscribeLog, Tag,
+    PushBatch, Removed, SubscribeLog, Tag, assert_unbroken,
 };
 use crate::server::metadata::{Metadata, SERVER_LIST_PREFIX, server_list_key, server_list_tag};
 use crate::server::role::{Role, WaitFailure};
@@ -76,6 +76,8 @@ impl LogDisk {
         {
             self.batches.pop_back();
         }
+        let newest = assert_unbroken(self.discarded, &self.batches);
+        assert_eq!(newest, self.durable, "a disk holds all that was synced");
     }
 
     /// Follows the list of storage servers: a log keeps what any of them needs.
@@ -161,6 +163,7 @@ struct Log {
 }
 
 struct Subscriber {
+    tag: Tag,
     sink: Endpoint<LogUpdate>,
     sent: Version,
     /// Whether it could not ask at the last check.
@@ -186,7 +189,16 @@ impl Subscriber {
             .range(first..upto.max(first))
             .cloned()
             .collect();
-        self.sent = batches.last().map_or(self.sent, |batch| batch.version);
+        if let [first, .., last] | [first @ last] = &batches[..] {
+            // One that is new, or was taken off the list, has no claim to what it has not got.
+            let popped = || disk.popped.get(&self.tag);
+            assert!(
+                first.previous <= self.sent || popped().is_none_or(|popped| self.sent < *popped),
+                "a log keeps what a storage server has not popped"
+            );
+            assert!(last.version <= disk.durable, "only what is durable is sent");
+            self.sent = last.version;
+        }
         let update = LogUpdate {
             epoch: disk.epoch,
             first: first_answer,
@@ -280,13 +292,19 @@ impl Log {
             return; // without an answer: the generation is over
         }
         if push.batch.previous != self.version {
+            assert!(push.batch.previous > self.version, "a batch is pushed once");
             self.early.insert(push.batch.previous, (push, reply));
             return;
         }
         let mut next = Some((push, reply));
         while let Some((push, reply)) = next {
+            assert!(push.batch.version > self.version, "versions grow");
             self.version = push.batch.version;
             let mut disk = self.disk.borrow_mut();
+            assert!(
+                push.known_committed <= disk.durable,
+                "what is on all logs is on this one"
+            );
             disk.known_committed = push.known_committed.max(disk.known_committed);
             disk.note_servers(&push.batch);
             self.unsynced_bytes += push.batch.bytes;
@@ -314,6 +332,7 @@ impl Log {
             return reply.send(Removed);
         }
         let subscriber = Subscriber {
+            tag,
             sink,
             sent: after,
             held: false,
@@ -361,7 +380,7 @@ impl Log {
         self.early.clear();
         self.unsynced.clear();
         self.subscribers.clear();
-        Some(LockedLog {
+        let locked = LockedLog {
             id: disk.id,
             durable: disk.durable,
             known_committed: disk.known_committed,
@@ -369,7 +388,9 @@ impl Log {
             discarded: disk.discarded,
             metadata: disk.metadata.clone(),
             popped: disk.popped.clone(),
-        })
+        };
+        locked.assert_whole();
+        Some(locked)
     }
 }
 
@@ -398,7 +419,8 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
         if log.locked {
             return;
         }
-        log.disk.borrow_mut().durable = version;
+        let before = std::mem::replace(&mut log.disk.borrow_mut().durable, version);
+        assert!(before < version, "a sync makes something durable");
         for reply in replies.drain(..) {
             reply.send(());
         }

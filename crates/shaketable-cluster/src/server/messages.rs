@@ -147,6 +147,7 @@ pub struct LogBatch {
 impl LogBatch {
     /// A version, and what happened at it.
     pub fn new(previous: Version, version: Version, entries: Vec<LogEntry>) -> LogBatch {
+        assert!(previous < version, "version {version} follows {previous}");
         let mut bytes = 32 * entries.len();
         let mut touches = false;
         for entry in &entries {
@@ -163,6 +164,18 @@ impl LogBatch {
             touches_metadata: touches,
         }
     }
+}
+
+/// Asserts that batches follow one another, the first of them a given version; returns the version
+/// of the last.
+pub fn assert_unbroken<'a>(
+    after: Version,
+    batches: impl IntoIterator<Item = &'a Rc<LogBatch>>,
+) -> Version {
+    batches.into_iter().fold(after, |version, batch| {
+        assert_eq!(batch.previous, version, "a batch is missing");
+        batch.version
+    })
 }
 
 /// One change and the storage servers that must receive it.
@@ -290,6 +303,21 @@ pub struct LockedLog {
     /// How far each storage server has its data on disk.
     pub popped: BTreeMap<Tag, Version>,
 }
+
+impl LockedLog {
+    /// Asserts what the log promises and the recovery relies on: everything up to `durable` is in
+    /// it or no longer needed, and what is known to be committed is durable.
+    pub fn assert_whole(&self) {
+        let newest = assert_unbroken(self.discarded, &self.batches);
+        assert_eq!(newest, self.durable, "a log ends with what is on its disk");
+        let (durable, known) = (self.durable, self.known_committed);
+        assert!(
+            known <= durable,
+            "{known} is on all logs, and {durable} here"
+        );
+    }
+}
+
 impl Request for LockLog {
     /// Not answered if there is no such log (any more), or if a later generation has locked it.
     type Reply = LockedLog;

@@ -81,6 +81,13 @@ pub async fn recover(around: &Surroundings, ballot: &mut u64) -> Result<Generati
     };
     let locked_at = here.now();
     let recovery_version = left.durable;
+    if let Some(last) = old.beginnings.last() {
+        assert!(last.epoch < epoch, "generations are counted up");
+        assert!(
+            last.version <= recovery_version,
+            "a generation ends with a version of its own"
+        );
+    }
     let metadata = metadata_at(&left);
     let configuration = Configuration::read(&metadata);
     left.popped
@@ -210,6 +217,7 @@ impl Recovery<'_> {
                 None => break,
             }
         }
+        locked.iter().for_each(LockedLog::assert_whole);
         let durable = locked
             .iter()
             .map(|log| log.durable)
@@ -226,11 +234,13 @@ impl Recovery<'_> {
         );
         let mut left = locked.swap_remove(0);
         left.batches.retain(|batch| batch.version <= durable);
-        LockedLog {
+        let left = LockedLog {
             durable,
             known_committed: durable,
             ..left
-        }
+        };
+        left.assert_whole();
+        left
     }
 
     /// What a new database begins with: storage servers, and the metadata that describes them.
@@ -309,6 +319,14 @@ impl Recovery<'_> {
             roles.push(("tlog", *place));
         }
         let logs: Rc<[LogInterface]> = logs.into();
+        let zones: BTreeSet<String> = logs
+            .iter()
+            .map(|log| here.describe(log.process).zone.clone())
+            .collect();
+        assert!(
+            zones.len() >= configuration.log_replicas,
+            "each replica of a log is in a zone of its own"
+        );
 
         let places = self.places(Fitness::Stateless, configuration.resolvers, 1);
         let splits = distribution::resolver_splits(places.len());

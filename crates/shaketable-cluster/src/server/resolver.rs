@@ -49,6 +49,10 @@ pub fn start(role: &Role, version: Version, proxies: usize) -> ResolverInterface
     ResolverInterface {
         resolve: role.serve(move |batch: ResolveBatch, reply| {
             if batch.previous != resolver.version {
+                assert!(
+                    batch.previous > resolver.version,
+                    "a batch is resolved once"
+                );
                 resolver.waiting.insert(batch.previous, (batch, reply));
                 return;
             }
@@ -73,10 +77,16 @@ impl Resolver {
             state,
             ..
         } = batch;
+        assert!(version > self.version, "batches are resolved in order");
+        assert_eq!(
+            received, self.received[proxy],
+            "a proxy asks for one batch after the other"
+        );
         self.version = version;
         let verdicts = self
             .conflicts
             .resolve(version, version - life, &transactions);
+        assert_eq!(verdicts.len(), transactions.len());
         let news = self
             .state
             .iter()

@@ -60,6 +60,10 @@ pub fn start(role: &Role, version: Version, state: DatabaseState) -> SequencerIn
         }),
         report_committed: role.serve(move |report: ReportCommitted, reply| {
             let mut sequencer = for_report.borrow_mut();
+            assert!(
+                report.version <= sequencer.batch,
+                "a batch has its version from here"
+            );
             if report.version > sequencer.committed {
                 sequencer.committed = report.version;
                 sequencer.state = report.state;
@@ -88,6 +92,7 @@ impl Sequencer {
         self.assigned += step.max(1);
         self.assigned_at = now;
         let previous = std::mem::replace(&mut self.batch, self.assigned);
+        assert!(previous < self.batch, "versions grow");
         env.note_batches(true);
         CommitVersion {
             previous,
@@ -110,6 +115,7 @@ impl Sequencer {
             self.assigned_at = self.assigned_at.after(passed);
             ahead_of_logs = true;
         }
+        assert!(self.committed <= self.assigned, "what is read was assigned");
         LiveCommitted {
             version: self.committed,
             state: self.state.clone(),

@@ -245,6 +245,10 @@ impl StorageDisk {
     /// Stores the rows of a fetch as of `version`, a version that cannot be undone. Returns whether
     /// that attempt still counts.
     pub fn finish_fetch(&mut self, fetch: u64, version: Version, rows: &[(Key, Bytes)]) -> bool {
+        assert!(
+            version <= self.known_committed,
+            "fetched rows are never undone"
+        );
         let found = self
             .shards
             .iter_mut()
@@ -351,6 +355,11 @@ impl StorageDisk {
     pub fn lose_memory(&mut self) {
         self.rollback(self.rows.oldest());
         self.restart_fetches();
+        assert_eq!(
+            self.version,
+            self.rows.oldest(),
+            "only what is on disk is left"
+        );
     }
 
     /// The range of keys around `key` that this server answers for, and the first version it can

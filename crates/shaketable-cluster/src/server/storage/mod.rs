@@ -26,6 +26,7 @@ use crate::proto::{
 };
 use crate::server::messages::{
     Epoch, LogUpdate, Payload, PopLog, Removed, ServerDbInfo, SubscribeLog, Tag, WaitShardsHeld,
+    assert_unbroken,
 };
 use crate::server::role::Role;
 use crate::stress;
@@ -312,6 +313,7 @@ impl Storage {
         key: &[u8],
         version: Version,
     ) -> Result<KeyRange, StorageError> {
+        assert!(version <= disk.version, "a version is read once it is here");
         if version < self.oldest_readable(disk) {
             return Err(StorageError::Code(Error::TRANSACTION_TOO_OLD));
         }
@@ -510,6 +512,11 @@ impl Storage {
         self.epoch.set(info.epoch);
         disk.epoch = info.epoch;
         if let Some(kept) = kept.filter(|kept| *kept < disk.version) {
+            assert!(
+                kept >= disk.known_committed,
+                "a recovery at {kept} undoes {}, which was on all logs",
+                disk.known_committed
+            );
             disk.rollback(kept);
             drop(disk);
             // A watch may have been compared with a value that is now undone: it asks again.
@@ -523,6 +530,9 @@ impl Storage {
     fn update(self: &Rc<Self>, update: LogUpdate) {
         if update.epoch != self.epoch.get() {
             return;
+        }
+        if let Some(first) = update.batches.first() {
+            assert_unbroken(first.previous, &update.batches);
         }
         let version = {
             let mut disk = self.disk.borrow_mut();
@@ -612,6 +622,10 @@ impl Storage {
             return;
         }
         disk.forget_before(oldest);
+        assert!(
+            disk.rows.oldest() <= disk.known_committed,
+            "what is on disk is never undone"
+        );
         let Some(info) = self.info.get() else { return };
         for log in info.logs.iter() {
             let pop = PopLog {
