@@ -163,6 +163,7 @@ struct Log {
 }
 
 struct Subscriber {
+    tag: Tag,
     sink: Endpoint<LogUpdate>,
     sent: Version,
     /// Whether it could not ask at the last check.
@@ -189,10 +190,11 @@ impl Subscriber {
             .cloned()
             .collect();
         if let [first, .., last] | [first @ last] = &batches[..] {
-            // A new server has missed nothing, whatever was discarded.
+            // One that is new, or was taken off the list, has no claim to what it has not got.
+            let popped = || disk.popped.get(&self.tag);
             assert!(
-                first.previous <= self.sent || self.sent == 0,
-                "a subscriber is sent everything after what it has"
+                first.previous <= self.sent || popped().is_none_or(|popped| self.sent < *popped),
+                "a log keeps what a storage server has not popped"
             );
             assert!(last.version <= disk.durable, "only what is durable is sent");
             self.sent = last.version;
@@ -330,6 +332,7 @@ impl Log {
             return reply.send(Removed);
         }
         let subscriber = Subscriber {
+            tag,
             sink,
             sent: after,
             held: false,
