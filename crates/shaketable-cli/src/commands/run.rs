@@ -390,12 +390,12 @@ struct Watcher<'a> {
     cut_short: Vec<Response>,
 }
 
-/// A run that was interrupted after this long may have been what the user was waiting for.
+/// A run of a sweep that was interrupted after this long may have been what the user was waiting for.
 const LONG_RUN_SECONDS: f64 = 1.0;
 
 impl Observer for Watcher<'_> {
     fn interrupted(&mut self, response: Response) {
-        if response.real_seconds >= LONG_RUN_SECONDS {
+        if self.campaign.is_single() || response.real_seconds >= LONG_RUN_SECONDS {
             self.cut_short.push(response);
         }
     }

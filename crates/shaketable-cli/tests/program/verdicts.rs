@@ -169,9 +169,9 @@ fn a_run_that_hangs_or_is_interrupted_says_who_waits_for_what() {
     assert!(report.contains(wait), "{report}");
 
     let child = program("--hang-limit 600s").spawn().unwrap();
-    // A run is only worth a word about when it had gone on for a while.
-    let interrupt = Command::new("sh")
-        .args(["-c", &format!("sleep 3; kill -INT {}", child.id())])
+    await_simulation(child.id());
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
         .status();
     assert!(interrupt.unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -182,6 +182,33 @@ fn a_run_that_hangs_or_is_interrupted_says_who_waits_for_what() {
         report.contains(wait) && report.contains("probe/src/lib.rs:"),
         "{report}"
     );
+}
+
+/// Waits until a seed's process, the program's grandchild, has used a second of processor time: on a
+/// busy machine that may take a while.
+fn await_simulation(program: u32) {
+    let children = |process: &str| {
+        let path = format!("/proc/{process}/task/{process}/children");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let children: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        children
+    };
+    let ticks = |process: &str| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let fields = stat.rsplit(") ").next().unwrap_or_default();
+        let used = fields.split(' ').nth(11).and_then(|text| text.parse().ok());
+        used.unwrap_or(0_u64)
+    };
+    const TICKS_PER_SECOND: u64 = 100;
+    loop {
+        let workers = children(&program.to_string());
+        let mut seeds = workers.iter().flat_map(|worker| children(worker));
+        if seeds.any(|seed| ticks(&seed) >= TICKS_PER_SECOND) {
+            return;
+        }
+        let paused = Command::new("sleep").arg("0.05").status();
+        assert!(paused.unwrap().success());
+    }
 }
 
 #[test]
