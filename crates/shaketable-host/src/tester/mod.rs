@@ -118,6 +118,10 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         // Mostly a message arrives at a server and no task runs: then nothing has changed for
         // workloads.
         let tasks_ran = kernel.events() != before;
+        if let Some(notes) = &run.notes {
+            let cluster = testbed.cluster.as_ref();
+            notes.look_at_roles(kernel, cluster.map(|(cluster, _)| cluster));
+        }
         if tasks_ran {
             run.collect_misuse();
             if tests.is_finished() || run.is_over() {
