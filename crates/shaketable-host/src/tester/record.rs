@@ -254,12 +254,12 @@ fn verdict(failures: &[Failure]) -> Verdict {
     }
 }
 
-/// The lines of addresses, each line once, and for each address the number of its line.
-fn places(addresses: &[usize]) -> (Vec<Place>, Vec<Option<PlaceId>>) {
+/// The lines of calls, each line once, and for each call the number of its line.
+fn places(calls: &[usize]) -> (Vec<Place>, Vec<Option<PlaceId>>) {
     let mut places = Vec::new();
     let mut known: BTreeMap<(String, u32, String), PlaceId> = BTreeMap::new();
-    let ids = addresses.iter().map(|address| {
-        let place = call_site::author_place(*address)?;
+    let ids = calls.iter().map(|call| {
+        let place = call_site::author_place(*call)?;
         let key = (place.file.clone(), place.line, place.function.clone());
         Some(*known.entry(key).or_insert_with(|| {
             places.push(place);
