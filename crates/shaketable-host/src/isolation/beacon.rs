@@ -6,13 +6,13 @@
 //! the process leaves the reason here.
 
 use crate::shared_text::SharedText;
-use crate::verdict::{Failure, FailureKind, Phase};
+use crate::verdict::{Failure, Phase};
 use shaketable_kernel::Time;
 use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{
-    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 
 /// Where a simulation is. Written by the process that simulates, read by its parent.
@@ -23,6 +23,7 @@ pub(crate) struct Beacon {
     client: AtomicI32,
     phase: AtomicU8,
     time_nanos: AtomicU64,
+    reporting: AtomicBool,
     message: SharedText<MESSAGE_BYTES>,
     frames: [AtomicUsize; FRAMES_MAX],
     failures: SharedText<FAILURES_BYTES>,
@@ -65,6 +66,7 @@ impl Beacon {
             client: AtomicI32::new(-1),
             phase: AtomicU8::new(0),
             time_nanos: AtomicU64::new(0),
+            reporting: AtomicBool::new(false),
             message: SharedText::empty(),
             frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
             failures: SharedText::empty(),
@@ -102,6 +104,16 @@ impl Beacon {
         unsafe { page.as_ptr().write(Beacon::dark()) };
         SHARED.store(page.as_ptr(), Ordering::Release);
         Ok(())
+    }
+
+    /// The simulation is over, and a report is being made of it.
+    pub(crate) fn note_end() {
+        Beacon::current().reporting.store(true, Ordering::Release);
+    }
+
+    /// Whether the simulation is over.
+    pub(super) fn is_reporting() -> bool {
+        Beacon::current().reporting.load(Ordering::Acquire)
     }
 
     /// The simulated time that was recorded last.
@@ -147,9 +159,11 @@ impl Beacon {
     pub(super) fn reset() {
         Beacon::enter(0, 0, None, Phase::Boot);
         Beacon::set_time(Time::ZERO);
-        Beacon::current().message.clear();
-        Beacon::current().leave_frames(&[]);
-        Beacon::current().failures.clear();
+        let beacon = Beacon::current();
+        beacon.reporting.store(false, Ordering::Relaxed);
+        beacon.message.clear();
+        beacon.leave_frames(&[]);
+        beacon.failures.clear();
     }
 
     /// Leaves the addresses on the stack.
@@ -189,12 +203,6 @@ impl Beacon {
             line.push(b'\n');
             Beacon::current().failures.append(&line);
         }
-    }
-
-    /// Whether the process has noticed that it was asked to end, and is about to report.
-    pub(super) fn has_reacted() -> bool {
-        let mut failures = Beacon::failures().into_iter();
-        failures.any(|failure| failure.kind == FailureKind::Interrupted)
     }
 
     /// What had failed.

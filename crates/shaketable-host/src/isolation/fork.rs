@@ -51,7 +51,7 @@ pub(super) struct Child {
 const PROCESSOR_TIME_TO_REACT: Duration = Duration::from_secs(1);
 /// How long it may take altogether: a child that sleeps uses no processor time.
 const TIME_TO_REACT: Duration = Duration::from_secs(4);
-/// How long it may then take to report: a record takes a while to write.
+/// How long it may then take to report: lines must be found, and a record written.
 const TIME_TO_REPORT: Duration = Duration::from_secs(60);
 /// How often that is looked at.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -157,7 +157,7 @@ impl Child {
                 return collected;
             }
             let waited = asked.elapsed();
-            let enough = if Beacon::has_reacted() {
+            let enough = if Beacon::is_reporting() {
                 waited >= TIME_TO_REPORT
             } else {
                 waited >= TIME_TO_REACT
