@@ -89,6 +89,7 @@ scroller.addEventListener("wheel", (e) => {
   else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan((e.deltaX || e.deltaY) * unit);
   // A pinch on a touchpad comes as a wheel with Ctrl, in small steps.
   else zoom(Math.exp(-e.deltaY * unit * (e.ctrlKey ? .01 : .0016)), e.offsetX);
+  state.hover = null;
   showTip(null);
 }, { passive: false });
 scroller.addEventListener("scroll", redraw);
