@@ -415,13 +415,22 @@ const tests = {
   },
 };
 
-/** The time of a frame with 50,000 transactions: a figure to read, not a test. */
+/**
+ * The time of a frame with 50,000 transactions: a figure to read, not a test. Processor time of the
+ * page's thread, which a busy machine does not change much, and the time that passed.
+ */
 async function measure() {
+  const begun = performance.now();
   const page = await open("large");
+  console.log(`  opening            ${(performance.now() - begun).toFixed(0)} ms`);
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const used = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value * 1000;
   const gestures = {
     "moving, whole run": { deltaX: 20 }, "zooming in": { deltaY: -60 }, "moving, zoomed in": { deltaX: 20 }, "zooming out": { deltaY: 60 }, hovering: null,
   };
   for (const [name, wheel] of Object.entries(gestures)) {
+    const before = await used();
     const times = await page.evaluate(async (turn) => {
       const canvas = document.getElementById("canvas");
       const box = canvas.getBoundingClientRect();
@@ -440,7 +449,8 @@ async function measure() {
       }
       return found.sort((a, b) => a - b);
     }, wheel);
-    console.log(`  ${name.padEnd(18)} fastest ${times[0].toFixed(1)} ms, median ${times[60].toFixed(1)} ms, 95 of 100 below ${times[114].toFixed(1)} ms`);
+    const processor = (await used() - before) / times.length;
+    console.log(`  ${name.padEnd(18)} ${processor.toFixed(1)} ms of processor time a frame; it took ${times[60].toFixed(1)} ms (median), ${times[114].toFixed(1)} ms (95 of 100)`);
   }
   await page.context().close();
 }
@@ -460,6 +470,8 @@ async function pictures(kind) {
 let failed = 0;
 if (flags.includes("--pictures")) {
   await pictures(flags[flags.indexOf("--pictures") + 1] ?? "story");
+} else if (flags.includes("--measure")) {
+  await measure();
 } else {
   for (const [name, test] of Object.entries(tests)) {
     try {
@@ -473,7 +485,6 @@ if (flags.includes("--pictures")) {
     }
   }
   console.log(`page: ${Object.keys(tests).length - failed} passed, ${failed} failed`);
-  if (flags.includes("--measure")) await measure();
 }
 await browser.close();
 process.exit(failed === 0 ? 0 : 1);

@@ -56,7 +56,12 @@ function spread() {
 
 function hover(e) {
   const what = at(e.offsetX, e.offsetY);
+  const same = ["kind", "lane", "transaction", "attempt", "event", "phase"].every((key) => what?.[key] === state.hover?.[key]);
   state.hover = what;
+  if (same) {
+    placeTip(e.clientX, e.clientY);
+    return;
+  }
   canvas.classList.toggle("pointing", what !== null && what.kind !== "lane" && what.kind !== "phase");
   showTip(what, e.clientX, e.clientY);
   redraw();
@@ -84,6 +89,7 @@ scroller.addEventListener("wheel", (e) => {
   else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan((e.deltaX || e.deltaY) * unit);
   // A pinch on a touchpad comes as a wheel with Ctrl, in small steps.
   else zoom(Math.exp(-e.deltaY * unit * (e.ctrlKey ? .01 : .0016)), e.offsetX);
+  state.hover = null;
   showTip(null);
 }, { passive: false });
 scroller.addEventListener("scroll", redraw);

@@ -190,6 +190,11 @@ function showTip(what, x, y) {
   }
   tip.replaceChildren(...content);
   tip.hidden = false;
+  placeTip(x, y);
+}
+
+function placeTip(x, y) {
+  if (tip.hidden) return;
   const box = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - box.width - 8))}px`;
   tip.style.top = `${y + 18 + box.height > window.innerHeight - 8 ? Math.max(4, y - box.height - 12) : y + 18}px`;

@@ -10,7 +10,8 @@ const LANE_GAP = 8;
 const SPAN_MIN = 20;
 
 const runSpan = Math.max(run.end, SPAN_MIN);
-const view = { t0: 0, t1: runSpan, width: 0, height: 0, dpr: 1, total: 0, rowHeight: 22 };
+/** `scale` is pixels for each microsecond: what every frame multiplies by, kept up to date by `show` and `layOut`. */
+const view = { t0: 0, t1: runSpan, scale: 1, width: 0, height: 0, dpr: 1, total: 0, rowHeight: 22 };
 const state = {
   theme: null,
   /** What the pointer is on, and what is chosen: {kind, …} or null. */
@@ -36,7 +37,7 @@ function redraw() {
 }
 
 const plotWidth = () => Math.max(view.width - GUTTER, 1);
-const xOf = (time) => GUTTER + (time - view.t0) / (view.t1 - view.t0) * plotWidth();
+const xOf = (time) => GUTTER + (time - view.t0) * view.scale;
 const timeOf = (x) => view.t0 + (x - GUTTER) / plotWidth() * (view.t1 - view.t0);
 /** Where a lane's top is on the canvas. */
 const yOf = (lane) => lane.y - scroller.scrollTop;
@@ -48,6 +49,7 @@ function show(t0, t1) {
   const middle = (t0 + t1) / 2;
   view.t0 = Math.min(Math.max(middle - span / 2, -margin), runSpan + margin - span);
   view.t1 = view.t0 + span;
+  view.scale = plotWidth() / span;
   redraw();
 }
 
@@ -99,6 +101,7 @@ function layOut() {
   view.dpr = window.devicePixelRatio || 1;
   view.width = scroller.clientWidth;
   view.height = scroller.clientHeight;
+  view.scale = plotWidth() / (view.t1 - view.t0);
   let rows = 0;
   let fixed = AXIS + LANE_GAP;
   for (const lane of lanes) {
