@@ -134,6 +134,10 @@ fn is_authors(file: &Path) -> bool {
     ]
     .iter()
     .any(|part| text.contains(part));
+    // Where glibc was built with debug information, a thread begins in one of its files.
+    let is_libc = ["./csu/", "./nptl/", "../sysdeps/"]
+        .iter()
+        .any(|folder| text.starts_with(folder));
     // What cargo builds of a workspace is named from the folder of the workspace, else in full.
     let rooms = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     let own = file
@@ -148,9 +152,7 @@ fn is_authors(file: &Path) -> bool {
             .is_some_and(|name| name.to_string_lossy().starts_with("shaketable"))
             && parts.next().is_some_and(|folder| folder == "src")
     });
-    // The C library, where its debug information is installed, names its sources so.
-    let is_c_library = file.starts_with("./") && !file.exists();
-    !is_elsewhere && !is_own && !is_c_library
+    !is_elsewhere && !is_libc && !is_own
 }
 
 /// A path as it is seen from here.
@@ -200,6 +202,7 @@ mod tests {
         assert!(!is_authors(Path::new("crates/shaketable/src/phase.rs")));
         let dependency = "/home/someone/.cargo/registry/src/index/foundationdb-0.11.0/src/lib.rs";
         assert!(!is_authors(Path::new(dependency)));
+        assert!(!is_authors(Path::new("./nptl/pthread_create.c")));
         assert!(!is_authors(Path::new(
             "/rustc/59807/library/core/src/future/mod.rs"
         )));

@@ -21,7 +21,7 @@ mod program {
         assert!(text.len() >= 2);
         assert_eq!(text.clone(), text);
         assert_ne!(text, "");
-        debug_assert!(matches!(Some(number), Some(_)), concat!("a", stringify!(b)));
+        debug_assert!(matches!(number, 1..), concat!("a", stringify!(b)));
         let _lines = (file!(), line!(), column!(), module_path!(), cfg!(test));
         let _formats = (format_args!("{}", 1).to_string(), option_env!("HOME"));
         match number {

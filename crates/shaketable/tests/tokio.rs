@@ -282,3 +282,20 @@ fn a_real_runtime_on_another_thread_keeps_the_machines_time() {
         "{took:?}"
     );
 }
+
+#[test]
+fn a_task_that_waits_for_the_database_is_found_by_its_line() {
+    let simulation = quiet().seeds(1).stalled_after(seconds(120));
+    let failed = simulation.try_test(async |db: SimDatabase, _context| {
+        let waits = tokio::spawn(async move {
+            let trx = db.create_trx().expect("a transaction");
+            let changed = trx.watch(b"a key that stays as it is");
+            trx.commit().await.expect("it has written nothing");
+            changed.await.expect("a watch waits");
+        });
+        let _ = waits.await;
+    });
+    let report = failed.expect_err("nothing ever changes").to_string();
+    assert!(report.contains("a watch"), "{report}");
+    assert!(report.contains("tests/tokio.rs:"), "{report}");
+}

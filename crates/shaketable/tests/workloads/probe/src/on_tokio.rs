@@ -130,8 +130,9 @@ pub async fn start(name: &str, db: SimDatabase, context: &WorkloadContext) -> Ph
 
 /// The phase `check`.
 pub async fn check(name: &str, context: &WorkloadContext) -> PhaseResult {
+    let leaked = LEAKED.lock().expect("a lock").take();
     if name == "TokioLeak"
-        && let Some(handle) = LEAKED.lock().expect("a lock").take()
+        && let Some(handle) = leaked
     {
         let task = handle.spawn(async {});
         let cancelled = task.await.is_err_and(|error| error.is_cancelled());
@@ -146,6 +147,10 @@ fn recurse(depth: u64) -> u64 {
 }
 
 /// What tokio offers.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is simulated, and that is what is tested"
+)]
 async fn walk(context: &WorkloadContext) -> PhaseResult {
     let begin = (context.now(), Instant::now(), SystemTime::now());
     sleep(seconds(3600)).await;
