@@ -233,6 +233,33 @@ static void errors_of_calls_that_return_nothing_are_deferred(void) {
     fdb_transaction_destroy(transaction);
 }
 
+/* The stamp of each commit is there when the commit's callback runs, and so it is for a program that waits. */
+static int stamps_not_ready;
+
+static void look_at_stamp(FDBFuture *commit, void *stamp) {
+    (void)commit;
+    stamps_not_ready += !fdb_future_is_ready(stamp);
+}
+
+static void a_versionstamp_is_ready_when_its_commit_is(void) {
+    for (int round = 0; round < 300; round++) {
+        FDBTransaction *transaction = begin(database);
+        if (round % 3) fdb_transaction_set(transaction, BYTES("futures/stamped"), BYTES("1"));
+        FDBFuture *stamp = fdb_transaction_get_versionstamp(transaction);
+        FDBFuture *commit = fdb_transaction_commit(transaction);
+        EXPECT(0, fdb_future_set_callback(commit, look_at_stamp, stamp));
+        EXPECT(0, wait_for(commit));
+        EXPECT(1, fdb_future_is_ready(stamp));
+        EXPECT(round % 3 ? 0 : 2021, fdb_future_get_error(stamp));
+        /* The waiting thread may be ahead of the callback, which still looks at the stamp. */
+        fdb_future_destroy(commit);
+        finish(fdb_transaction_get_read_version(transaction));
+        fdb_future_destroy(stamp);
+        fdb_transaction_destroy(transaction);
+    }
+    EXPECT(0, stamps_not_ready);
+}
+
 static void versions_and_other_answers(void) {
     FDBTransaction *transaction = begin(database);
     int64_t version = 0;
@@ -334,6 +361,7 @@ int main(void) {
     several_callbacks_run_the_last_registered_first();
     destroying_a_transaction_ends_its_pending_operations();
     errors_of_calls_that_return_nothing_are_deferred();
+    a_versionstamp_is_ready_when_its_commit_is();
     versions_and_other_answers();
     without_tenants_everything_inside_one_fails();
     the_network_has_worked_after_a_while();

@@ -7,6 +7,8 @@ use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector};
 use bytes::Bytes;
 use stage::{Stage, Trouble};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 fn key(text: &str) -> Key {
     Bytes::copy_from_slice(text.as_bytes())
@@ -325,4 +327,70 @@ fn a_hundred_thousand_writes_and_reads_over_them_take_no_quadratic_time() {
         .run(transaction.get_range(at(""), at("\x40"), limits, true, false))
         .unwrap();
     assert!(all.rows.len() > 45_000);
+}
+
+#[test]
+fn a_versionstamp_is_there_when_its_commit_is() {
+    type Prepare = fn(&Stage, &super::Transaction);
+    let write: Prepare = |_, transaction| transaction.set(key("a"), key("1"));
+    let lost: Prepare = |stage, transaction| {
+        transaction.set(key("a"), key("1"));
+        stage
+            .server
+            .troubles
+            .borrow_mut()
+            .push_back(Trouble::LoseReply);
+    };
+    let too_large: Prepare = |_, transaction| {
+        transaction.set_option(503, Some(&32_i64.to_le_bytes()));
+        transaction.set(key("a"), Bytes::from(vec![0; 100]));
+    };
+    let timed_out: Prepare = |stage, transaction| {
+        // The commit takes the place that this read leaves, before the stamp's.
+        stage.get(transaction, "b").unwrap();
+        transaction.set_option(500, Some(&3_000_i64.to_le_bytes()));
+        transaction.set(key("a"), key("1"));
+        let losses = std::iter::repeat_n(Trouble::LoseRequest, 10_000);
+        stage.server.troubles.borrow_mut().extend(losses);
+    };
+    let reading: Prepare = |_, transaction| {
+        drop(transaction.get(key("b"), false));
+        transaction.set(key("a"), key("1"));
+    };
+    // What happens before the commit, what becomes of the commit, and of the stamp.
+    let cases: [(&str, Prepare, i32, i32); 6] = [
+        ("a write", write, 0, 0),
+        ("a write after a read that is under way", reading, 0, 0),
+        ("nothing to commit", |_, _| {}, 0, 2021),
+        ("a lost reply", lost, 1021, 2020),
+        ("a transaction that is too large", too_large, 2101, 2020),
+        ("a timeout", timed_out, 1031, 1031),
+    ];
+    for api_version in [740, 630] {
+        for (name, prepare, commit_code, stamp_code) in cases {
+            let stage = Stage::new(api_version);
+            let transaction = stage.transaction();
+            prepare(&stage, &transaction);
+            let stamp = Rc::new(RefCell::new(None));
+            let seen = stamp.clone();
+            let _stamp = transaction
+                .get_versionstamp()
+                .then(move |result| *seen.borrow_mut() = Some(result));
+            let at_commit = Rc::new(RefCell::new(None));
+            let target = at_commit.clone();
+            let commit = transaction.commit();
+            let _commit = commit.then(move |result| {
+                *target.borrow_mut() = Some((result, *stamp.borrow()));
+            });
+            stage.run(stage.kernel.sleep(10.0));
+            let code = |result: Result<(), Error>| result.err().map_or(0, |error| error.0);
+            let (commit, stamp) = at_commit.borrow().expect("the commit ends");
+            let stamp = stamp.expect("a stamp is ready before its commit");
+            assert_eq!(
+                (code(commit), code(stamp.map(drop))),
+                (commit_code, stamp_code),
+                "{name} at {api_version}"
+            );
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod options;
 mod reads;
 mod retry;
 mod special;
+mod stamp;
 mod state;
 mod writes;
 
@@ -121,14 +122,14 @@ impl Transaction {
         self.inner().state().committed_version
     }
 
-    /// The stamp of the next commit.
+    /// The stamp of the next commit. It is there when the commit is.
     pub fn get_versionstamp(&self) -> Pending<Versionstamp> {
         let inner = self.inner();
         inner.operation(|| {
             inner.check_used_during_commit()?;
             inner.check_broken()?;
-            let stamp = inner.state().native.versionstamp.clone();
-            Ok(inner.start(move || async move { stamp.wait().await }))
+            let state = inner.state();
+            Ok(state.native.versionstamp.wait(&state.attempt))
         })
     }
 
