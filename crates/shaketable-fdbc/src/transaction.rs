@@ -11,7 +11,6 @@ use crate::outstanding::{Ask, Outstanding};
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use shaketable_cluster::client::{Pending, Transaction};
-use shaketable_cluster::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -22,28 +21,15 @@ pub struct FDBTransaction {
     /// What `fdb_transaction_get_committed_version` returns without waiting: the version of the
     /// last commit that wrote something, or -1. Stored before the commit's future becomes ready.
     committed_version: AtomicI64,
-    /// Why the transaction never gets an object: every operation that returns a future fails with
-    /// this.
-    refusal: Option<Error>,
 }
 
 impl FDBTransaction {
     /// A handle whose object is still to come; see [`FDBTransaction::put`].
     pub(crate) fn new(universe: Arc<Universe>) -> Arc<FDBTransaction> {
-        FDBTransaction::with(universe, None)
-    }
-
-    /// A transaction that can do nothing but fail.
-    pub(crate) fn refused(universe: Arc<Universe>, refusal: Error) -> Arc<FDBTransaction> {
-        FDBTransaction::with(universe, Some(refusal))
-    }
-
-    fn with(universe: Arc<Universe>, refusal: Option<Error>) -> Arc<FDBTransaction> {
         Arc::new(FDBTransaction {
             universe,
             slot: Slot::empty(),
             committed_version: AtomicI64::new(-1),
-            refusal,
         })
     }
 
@@ -85,8 +71,6 @@ impl FDBTransaction {
                     stack,
                 };
                 operation::follow(promise, outstanding, call(&object), wrap);
-            } else if let Some(refusal) = handle.refusal {
-                operation::finish(&promise, Err(refusal));
             }
         });
         future

@@ -394,3 +394,104 @@ fn a_versionstamp_is_there_when_its_commit_is() {
         }
     }
 }
+
+#[test]
+fn what_a_transaction_in_a_tenant_does_without_its_tenant() {
+    let stage = stage();
+    let begin = || stage.database.create_tenant_transaction();
+    let code = |result: Result<(), Error>| result.err().map_or(0, |error| error.0);
+    let get =
+        |transaction: &super::Transaction, text: &str| code(stage.get(transaction, text).map(drop));
+
+    let reads = begin();
+    let whole = range("a", "z");
+    let limits = RangeLimits::rows(10);
+    assert_eq!(get(&reads, "a"), 2131);
+    assert_eq!(code(stage.run(reads.get(key("a"), true)).map(drop)), 2131);
+    assert_eq!(
+        code(stage.run(reads.get_key(at("a"), false)).map(drop)),
+        2131
+    );
+    let rows = reads.get_range(at("a"), at("z"), limits, false, false);
+    assert_eq!(code(stage.run(rows).map(drop)), 2131);
+    assert_eq!(code(stage.run(reads.watch(key("a")))), 2131);
+    let size = reads.get_estimated_range_size_bytes(whole.clone());
+    assert_eq!(code(stage.run(size).map(drop)), 2131);
+    let points = reads.get_range_split_points(whole, 1000);
+    assert_eq!(code(stage.run(points).map(drop)), 2131);
+    assert_eq!(
+        code(stage.run(reads.get_addresses_for_key(key("a"))).map(drop)),
+        2131
+    );
+    assert_eq!(code(stage.run(reads.get_read_version()).map(drop)), 0);
+    assert_eq!(code(stage.run(reads.commit())), 2131, "after a failed read");
+
+    let writes = begin();
+    writes.set(key("a"), key("1"));
+    assert_eq!(stage.get(&writes, "a"), Ok(Some(key("1"))));
+    assert_eq!(stage.run(writes.get_approximate_size()), Ok(73));
+    assert_eq!(code(stage.run(writes.commit())), 2131);
+    assert_eq!(writes.get_committed_version(), -1);
+    assert_eq!(code(stage.run(writes.on_error(Error(2131)))), 2131);
+
+    assert_eq!(code(stage.run(begin().commit())), 0);
+    let depends = begin();
+    depends.add_conflict_range(range("a", "b"), ConflictRangeKind::Read);
+    assert_eq!(code(stage.run(depends.commit())), 0);
+
+    let system = begin();
+    assert_eq!(
+        code(
+            stage
+                .run(system.get(Bytes::from_static(b"\xff/x"), false))
+                .map(drop)
+        ),
+        2004
+    );
+    for option in [301, 302, 303] {
+        let raw = begin();
+        raw.set_option(option, None);
+        assert_eq!(get(&raw, "a"), 2007, "option {option}");
+    }
+    let cancelled = begin();
+    cancelled.cancel();
+    assert_eq!(get(&cancelled, "a"), 1025);
+}
+
+#[test]
+fn what_api_versions_before_510_did_otherwise() {
+    let outside = || KeyRange {
+        begin: Bytes::from_static(b"\xff/a"),
+        end: Bytes::from_static(b"\xff/b"),
+    };
+    for api_version in [13, 100, 299, 300, 409, 410, 509] {
+        let stage = Stage::new(api_version);
+        let transaction = stage.transaction();
+        transaction.set(key("a"), key("1"));
+        assert_eq!(stage.run(transaction.commit()), Ok(()), "{api_version}");
+        assert!(transaction.get_committed_version() > 0);
+        let again = stage.get(&transaction, "a");
+        if api_version < 410 {
+            assert_eq!(again, Ok(Some(key("1"))), "{api_version}: as good as new");
+        } else {
+            assert_eq!(again, Err(Error::USED_DURING_COMMIT), "{api_version}");
+        }
+
+        let transaction = stage.transaction();
+        transaction.add_conflict_range(outside(), ConflictRangeKind::Read);
+        let read = stage.get(&transaction, "a");
+        assert_eq!(read.is_ok(), api_version < 300, "{api_version}");
+
+        // A limit that mutations alone keep and conflict ranges do not.
+        let transaction = stage.transaction();
+        transaction.set_option(503, Some(&60_i64.to_le_bytes()));
+        transaction.set(key("a"), key("1"));
+        let committed = stage.run(transaction.commit());
+        assert_eq!(committed.is_ok(), api_version < 300, "{api_version}");
+
+        let transaction = stage.transaction();
+        transaction.cancel();
+        let version = stage.run(transaction.get_read_version());
+        assert_eq!(version.is_ok(), api_version < 101, "{api_version}");
+    }
+}

@@ -116,6 +116,7 @@ fn open(
     let connection = Connection {
         api_version,
         knobs: LiveKnobs::default(),
+        has_shared_state: false,
         is_instant: false,
         buggify: None,
         leader: leader.clone(),
@@ -205,6 +206,8 @@ impl Server {
             generation: 1,
             grv_proxies: Rc::new([grv]),
             commit_proxies: Rc::new([commit]),
+            roles: Rc::new([("storage", home)]),
+            configuration: Rc::new([("logs", 1)]),
         };
         let (endpoint, mut requests) = kernel.listen::<OpenDatabase>(home);
         let controller = async move {
