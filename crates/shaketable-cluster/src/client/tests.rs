@@ -495,3 +495,34 @@ fn what_api_versions_before_510_did_otherwise() {
         assert_eq!(version.is_ok(), api_version < 101, "{api_version}");
     }
 }
+
+#[test]
+fn after_1031_or_1039_a_commit_may_still_be_in_flight_and_land() {
+    for error in [Error::TRANSACTION_TIMED_OUT, Error::CLUSTER_VERSION_CHANGED] {
+        let stage = stage();
+        let transaction = stage.transaction();
+        if error == Error::TRANSACTION_TIMED_OUT {
+            transaction.set_option(500, Some(&1_000_i64.to_le_bytes()));
+        } else {
+            // What a client of several versions does when the cluster changes its protocol.
+            let attempt = transaction.inner().state().attempt.clone();
+            stage
+                .kernel
+                .call_at(stage.kernel.now().after(1.0), move |_| attempt.end(error));
+        }
+        transaction.set(key("a"), key("1"));
+        stage.server.troubles.borrow_mut().push_back(Trouble::Hold);
+        assert_eq!(stage.run(transaction.commit()), Err(error));
+        assert_eq!(transaction.get_committed_version(), -1);
+        assert_eq!(stage.get(&stage.transaction(), "a"), Ok(None), "{error:?}");
+        // Nothing that the program does with its transaction calls it back.
+        transaction.reset();
+        drop(transaction);
+        stage.server.let_go();
+        assert_eq!(
+            stage.get(&stage.transaction(), "a"),
+            Ok(Some(key("1"))),
+            "{error:?}"
+        );
+    }
+}
