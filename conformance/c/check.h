@@ -2,7 +2,11 @@
 #ifndef CONFORMANCE_CHECK_H
 #define CONFORMANCE_CHECK_H
 
-#include "fdb_c.h"
+/* The newest version, unless the program has chosen one. */
+#ifndef FDB_API_VERSION
+#define FDB_API_VERSION 740
+#endif
+#include <foundationdb/fdb_c.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -233,6 +233,33 @@ static void errors_of_calls_that_return_nothing_are_deferred(void) {
     fdb_transaction_destroy(transaction);
 }
 
+/* The stamp of each commit is there when the commit's callback runs, and so it is for a program that waits. */
+static int stamps_not_ready;
+
+static void look_at_stamp(FDBFuture *commit, void *stamp) {
+    (void)commit;
+    stamps_not_ready += !fdb_future_is_ready(stamp);
+}
+
+static void a_versionstamp_is_ready_when_its_commit_is(void) {
+    for (int round = 0; round < 300; round++) {
+        FDBTransaction *transaction = begin(database);
+        if (round % 3) fdb_transaction_set(transaction, BYTES("futures/stamped"), BYTES("1"));
+        FDBFuture *stamp = fdb_transaction_get_versionstamp(transaction);
+        FDBFuture *commit = fdb_transaction_commit(transaction);
+        EXPECT(0, fdb_future_set_callback(commit, look_at_stamp, stamp));
+        EXPECT(0, wait_for(commit));
+        EXPECT(1, fdb_future_is_ready(stamp));
+        EXPECT(round % 3 ? 0 : 2021, fdb_future_get_error(stamp));
+        /* The waiting thread may be ahead of the callback, which still looks at the stamp. */
+        fdb_future_destroy(commit);
+        finish(fdb_transaction_get_read_version(transaction));
+        fdb_future_destroy(stamp);
+        fdb_transaction_destroy(transaction);
+    }
+    EXPECT(0, stamps_not_ready);
+}
+
 static void versions_and_other_answers(void) {
     FDBTransaction *transaction = begin(database);
     int64_t version = 0;
@@ -289,18 +316,52 @@ static void versions_and_other_answers(void) {
     fdb_future_destroy(future);
 }
 
-static void without_tenants_everything_inside_one_fails(void) {
+/* The error of a future that is no longer needed. */
+static int end_of(FDBFuture *future) {
+    int error = wait_for(future);
+    fdb_future_destroy(future);
+    return error;
+}
+
+static void what_a_transaction_in_a_tenant_does_without_its_tenant(void) {
     FDBTenant *tenant;
     FDBTransaction *transaction;
     EXPECT(0, fdb_database_open_tenant(database, BYTES("tenant"), &tenant));
+    EXPECT(2131, end_of(fdb_tenant_get_id(tenant)));
     EXPECT(0, fdb_tenant_create_transaction(tenant, &transaction));
     fdb_tenant_destroy(tenant);
-    fdb_transaction_set(transaction, BYTES("key"), BYTES("value"));
-    FDBFuture *future = fdb_transaction_get(transaction, BYTES("other"), 0);
-    EXPECT(2136, wait_for(future));
-    fdb_future_destroy(future);
-    future = fdb_transaction_commit(transaction);
-    EXPECT(2136, wait_for(future));
+    EXPECT(0, end_of(fdb_transaction_get_read_version(transaction)));
+    EXPECT(0, end_of(fdb_transaction_commit(transaction)));
+    fdb_transaction_reset(transaction);
+    fdb_transaction_set(transaction, BYTES("a"), BYTES("1"));
+    EXPECT(0, end_of(fdb_transaction_get(transaction, BYTES("a"), 0)));
+    EXPECT(0, end_of(fdb_transaction_get(transaction, BYTES("\xff\xff/status/json"), 0)));
+    FDBFuture *size = fdb_transaction_get_approximate_size(transaction);
+    int64_t bytes;
+    EXPECT(0, wait_for(size));
+    EXPECT(0, fdb_future_get_int64(size, &bytes));
+    EXPECT(73, bytes);
+    fdb_future_destroy(size);
+    EXPECT(2131, end_of(fdb_transaction_commit(transaction)));
+    EXPECT(2131, end_of(fdb_transaction_on_error(transaction, 2131)));
+    fdb_transaction_reset(transaction);
+    EXPECT(2131, end_of(fdb_transaction_get(transaction, BYTES("other"), 0)));
+    EXPECT(2131, end_of(fdb_transaction_commit(transaction)));
+    fdb_transaction_reset(transaction);
+    EXPECT(0, fdb_transaction_set_option(transaction, FDB_TR_OPTION_RAW_ACCESS, NULL, 0));
+    EXPECT(2007, end_of(fdb_transaction_get(transaction, BYTES("other"), 0)));
+    fdb_transaction_destroy(transaction);
+}
+
+static void a_key_may_be_read_as_a_value(void) {
+    FDBTransaction *transaction = begin(database);
+    FDBFuture *future = fdb_transaction_get_key(transaction, FDB_KEYSEL_LAST_LESS_THAN((const uint8_t *)"", 0), 0);
+    int present, length;
+    const uint8_t *value;
+    EXPECT(0, wait_for(future));
+    EXPECT(0, fdb_future_get_value(future, &present, &value, &length));
+    EXPECT(1, present);
+    EXPECT(0, length);
     fdb_future_destroy(future);
     fdb_transaction_destroy(transaction);
 }
@@ -334,8 +395,10 @@ int main(void) {
     several_callbacks_run_the_last_registered_first();
     destroying_a_transaction_ends_its_pending_operations();
     errors_of_calls_that_return_nothing_are_deferred();
+    a_versionstamp_is_ready_when_its_commit_is();
     versions_and_other_answers();
-    without_tenants_everything_inside_one_fails();
+    what_a_transaction_in_a_tenant_does_without_its_tenant();
+    a_key_may_be_read_as_a_value();
     the_network_has_worked_after_a_while();
 
     fdb_database_destroy(database);

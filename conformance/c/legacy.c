@@ -1,4 +1,5 @@
 /* A program compiled with a header before 610: it opens a cluster first, and reads versions with another function. */
+#define FDB_API_VERSION 510
 #include "check.h"
 
 int main(void) {

@@ -12,6 +12,7 @@ use crate::server::coordinator::{self, Coordinators};
 use crate::server::distribution::BeginDistribution;
 use crate::server::election;
 use crate::server::env::{Env, Instruments};
+pub use crate::server::layout::EMBEDDED_CONNECTION_STRING;
 use crate::server::layout::{Configuration, Layout, LayoutOptions};
 use crate::server::worker;
 use shaketable_kernel::{Boot, Endpoint, Kernel, NetworkConfig, ProcessId};
@@ -268,6 +269,7 @@ impl Clients {
         let connection = Connection {
             api_version,
             knobs: self.instruments.live_knobs().clone(),
+            has_shared_state: false,
             is_instant: self.instruments.is_instant(),
             buggify: Some(Rc::new(move |site| instruments.buggify(&here, site))),
             leader: self.leader.clone(),

@@ -7,7 +7,7 @@
 
 use crate::error::Error;
 use bytes::Bytes;
-use shaketable_kernel::{Endpoint, Request};
+use shaketable_kernel::{Endpoint, ProcessId, Request};
 use std::rc::Rc;
 
 /// A key of the ordered map.
@@ -109,6 +109,10 @@ pub struct ClientDbInfo {
     pub grv_proxies: Rc<[GrvProxyInterface]>,
     /// Where commits and location requests go.
     pub commit_proxies: Rc<[CommitProxyInterface]>,
+    /// Which process plays which role since the recovery, for the status.
+    pub roles: Rc<[(&'static str, ProcessId)]>,
+    /// How many there are to be of each role and of each piece of data, for the status.
+    pub configuration: Rc<[(&'static str, usize)]>,
 }
 
 /// Asks the cluster controller for proxies other than those of `known_generation`; answered when

@@ -5,9 +5,10 @@
 //! lends them too and owns them itself. There, destroying one leads to a crash sooner or later, and
 //! so does using one that was taken back; here a [`Lease`] records it.
 
+use crate::network::ClusterName;
 use crate::transaction::{FDBTransaction, Lent};
 use crate::universe::{Slot, Universe};
-use shaketable_cluster::client::Database;
+use shaketable_cluster::client::{Database, Transaction};
 use shaketable_kernel::Kernel;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct FDBDatabase {
     pub(crate) universe: Arc<Universe>,
     slot: Slot,
+    /// Which cluster of the program it belongs to; a host's database belongs to none.
+    pub(crate) cluster: Option<ClusterName>,
     lease: Option<Lease>,
 }
 
@@ -53,14 +56,16 @@ impl Lease {
 }
 
 impl FDBDatabase {
-    /// A handle whose object `open` makes, on the kernel's thread.
+    /// A handle of a cluster of the program, whose object `open` makes, on the kernel's thread.
     pub(crate) fn open(
         universe: Arc<Universe>,
+        cluster: ClusterName,
         open: impl FnOnce(&Universe, &Kernel) -> Database + Send + 'static,
     ) -> Arc<FDBDatabase> {
         let database = Arc::new(FDBDatabase {
             universe,
             slot: Slot::empty(),
+            cluster: Some(cluster),
             lease: None,
         });
         let handle = database.clone();
@@ -75,9 +80,23 @@ impl FDBDatabase {
         let database = Arc::new(FDBDatabase {
             universe,
             slot: Slot::empty(),
+            cluster: None,
             lease: Some(Lease::default()),
         });
         database.put(object);
+        database
+    }
+
+    /// Another handle of the same database.
+    pub(crate) fn share(self: &Arc<FDBDatabase>) -> Arc<FDBDatabase> {
+        let database = Arc::new(FDBDatabase {
+            universe: self.universe.clone(),
+            slot: Slot::empty(),
+            cluster: self.cluster.clone(),
+            lease: None,
+        });
+        let handle = database.clone();
+        self.apply(move |object| handle.put(object.clone()));
         database
     }
 
@@ -114,6 +133,15 @@ impl FDBDatabase {
 
     /// A transaction of this database.
     pub(crate) fn create_transaction(self: &Arc<FDBDatabase>) -> Arc<FDBTransaction> {
+        self.begin(Database::create_transaction)
+    }
+
+    /// A transaction inside a tenant of this database.
+    pub(crate) fn create_tenant_transaction(self: &Arc<FDBDatabase>) -> Arc<FDBTransaction> {
+        self.begin(Database::create_tenant_transaction)
+    }
+
+    fn begin(self: &Arc<FDBDatabase>, create: fn(&Database) -> Transaction) -> Arc<FDBTransaction> {
         if let Some(lease) = &self.lease
             && lease.over.load(Ordering::Relaxed)
         {
@@ -122,7 +150,7 @@ impl FDBDatabase {
         let lent = self.lease.as_ref().map(|_| Arc::as_ptr(self).addr());
         let transaction = FDBTransaction::new(self.universe.clone(), Lent(lent));
         let handle = transaction.clone();
-        self.apply(move |object| handle.put(object.create_transaction()));
+        self.apply(move |object| handle.put(create(object)));
         transaction
     }
 

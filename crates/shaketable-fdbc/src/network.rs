@@ -12,7 +12,7 @@
 
 use crate::database::FDBDatabase;
 use crate::options;
-use crate::program_clusters;
+use crate::program_clusters::{self, Opening};
 use crate::universe::Universe;
 use crate::version;
 use parking_lot::Mutex;
@@ -76,6 +76,8 @@ struct Shared {
     inbox: Inbox,
     universe: Arc<Universe>,
     stop: AtomicBool,
+    /// Whether databases share state as those of several clients do.
+    has_shared_state: bool,
     /// Bits of an `f64`; see `program_clusters`.
     busyness: AtomicU64,
 }
@@ -95,6 +97,7 @@ pub(crate) fn setup() -> Result<(), Error> {
         universe: Arc::new(Universe::new(inbox.clone())),
         inbox,
         stop: AtomicBool::new(false),
+        has_shared_state: options::is_client_bypass_disabled(),
         busyness: AtomicU64::new(0),
     }));
     Ok(())
@@ -157,10 +160,17 @@ pub(crate) fn is_set_up() -> bool {
 pub(crate) fn open_database(cluster: ClusterName) -> Result<Arc<FDBDatabase>, Error> {
     let shared = shared()?;
     let api_version = version::selected().ok_or(Error::API_VERSION_UNSET)?;
+    let has_shared_state = shared.has_shared_state;
+    let name = cluster.clone();
     Ok(FDBDatabase::open(
         shared.universe.clone(),
+        cluster,
         move |universe, kernel| {
-            program_clusters::open_database(universe, kernel, cluster, api_version)
+            let opening = Opening {
+                api_version,
+                has_shared_state,
+            };
+            program_clusters::open_database(universe, kernel, name, opening)
         },
     ))
 }

@@ -1,18 +1,32 @@
 //! Options of the network, set by calls or by the environment.
 //!
-//! They are fully checked at once; nothing in this library is tuned by them, so a valid one is then
-//! forgotten. When the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as
+//! They are fully checked at once; a valid one is then forgotten, because nothing in this library is
+//! tuned by it, with one exception: a program that disables the bypass of the multi-version client
+//! gets databases with shared state, without which the read version cache is refused. When the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as
 //! calls with its values, which are separated by colons; a backslash stands before a colon or a
 //! backslash that belongs to a value. If one is refused, setting up the network fails.
 
 use bytes::Bytes;
 use shaketable_cluster::client::options::{OptionInfo, Parameter, Scope, check_network_option};
 use shaketable_cluster::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sets an option of the network.
 pub(crate) fn set(code: i32, value: Option<Bytes>) -> Result<(), Error> {
-    check_network_option(code, &value)
+    check_network_option(code, &value)?;
+    if code == DISABLE_CLIENT_BYPASS {
+        CLIENT_BYPASS_DISABLED.store(true, Ordering::Release);
+    }
+    Ok(())
 }
+
+/// Whether the program has disabled the bypass of the multi-version client.
+pub(crate) fn is_client_bypass_disabled() -> bool {
+    CLIENT_BYPASS_DISABLED.load(Ordering::Acquire)
+}
+
+const DISABLE_CLIENT_BYPASS: i32 = 72;
+static CLIENT_BYPASS_DISABLED: AtomicBool = AtomicBool::new(false);
 
 /// Sets the options that the environment names.
 pub(crate) fn load_environment() -> Result<(), Error> {

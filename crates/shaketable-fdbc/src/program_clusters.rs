@@ -8,13 +8,16 @@
 use crate::network::ClusterName;
 use crate::universe::Universe;
 use crate::version::API_VERSION_MAX;
+use bytes::Bytes;
 use nix::time::{ClockId, clock_gettime};
 use shaketable_cluster::client::{Connection, Database};
-use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_cluster::cluster::{
+    Cluster, ClusterConfig, EMBEDDED_CONNECTION_STRING as CONNECTION_STRING,
+};
 use shaketable_cluster::knobs::{Knobs, LiveKnobs};
 use shaketable_cluster::process::Process;
 use shaketable_cluster::time_keeper;
-use shaketable_kernel::{Address, Kernel, ProcessId, ProcessSpec, Time};
+use shaketable_kernel::{Address, Kernel, Priority, ProcessId, ProcessSpec, Time};
 use std::time::Duration;
 
 /// A cluster and the process on which its clients run.
@@ -24,12 +27,18 @@ pub(crate) struct ProgramCluster {
     client: ProcessId,
 }
 
+/// What a program has chosen before it opens a database.
+pub(crate) struct Opening {
+    pub(crate) api_version: i32,
+    pub(crate) has_shared_state: bool,
+}
+
 /// The database that `name` stands for. Runs on the kernel's thread.
 pub(crate) fn open_database(
     universe: &Universe,
     kernel: &Kernel,
     name: ClusterName,
-    api_version: i32,
+    opening: Opening,
 ) -> Database {
     let known = universe
         .objects(|objects| objects.clusters.get(&name).cloned())
@@ -52,7 +61,8 @@ pub(crate) fn open_database(
     Database::open(
         Process::new(kernel, embedded.client),
         Connection {
-            api_version,
+            api_version: opening.api_version,
+            has_shared_state: opening.has_shared_state,
             knobs: LiveKnobs::new(Knobs::clone(&embedded.cluster.knobs())),
             is_instant: true,
             buggify: None,
@@ -64,11 +74,33 @@ pub(crate) fn open_database(
     )
 }
 
-/// What the cluster file would contain if there were one.
-const CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
+/// How often to look whether a recovery has ended.
+const RECOVERY_POLL_SECONDS: f64 = 0.001;
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 
 impl ProgramCluster {
+    /// Ends the current generation, as the reboot of a process does in a cluster that has no other,
+    /// if there is a process at that address. `done` hears whether there was, when the cluster has
+    /// recovered.
+    pub(crate) fn reboot(self, kernel: &Kernel, address: Bytes, done: impl FnOnce(bool) + 'static) {
+        let mut servers = self.cluster.servers().iter();
+        if !servers.any(|id| kernel.process(*id).address.to_string().as_bytes() == address) {
+            return done(false);
+        }
+        let before = self.cluster.epoch();
+        self.cluster.trigger_recovery();
+        let (client, clock) = (self.client, kernel.clone());
+        let recovery = async move {
+            while self.cluster.epoch().is_none() || self.cluster.epoch() == before {
+                clock.sleep(RECOVERY_POLL_SECONDS).await;
+            }
+            done(true);
+        };
+        kernel
+            .spawn(client, Priority::DefaultDelay, recovery)
+            .detach();
+    }
+
     fn start(kernel: &Kernel) -> ProgramCluster {
         let name = || "program".to_owned();
         let cluster = Cluster::start(kernel, ClusterConfig::single_process(true));

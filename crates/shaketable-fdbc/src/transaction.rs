@@ -12,7 +12,6 @@ use crate::recorder::{Asked, Keep, Noted, Origin, Recorder};
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use shaketable_cluster::client::{Pending, Transaction};
-use shaketable_cluster::error::Error;
 use shaketable_record::Call;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -31,29 +30,16 @@ pub struct FDBTransaction {
     committed_version: AtomicI64,
     /// The database that a host has lent and that began it, for the record.
     lent: Lent,
-    /// Why the transaction never gets an object: every operation that returns a future fails with
-    /// this.
-    refusal: Option<Error>,
 }
 
 impl FDBTransaction {
     /// A handle whose object is still to come; see [`FDBTransaction::put`].
     pub(crate) fn new(universe: Arc<Universe>, lent: Lent) -> Arc<FDBTransaction> {
-        FDBTransaction::with(universe, lent, None)
-    }
-
-    /// A transaction that can do nothing but fail.
-    pub(crate) fn refused(universe: Arc<Universe>, refusal: Error) -> Arc<FDBTransaction> {
-        FDBTransaction::with(universe, Lent::default(), Some(refusal))
-    }
-
-    fn with(universe: Arc<Universe>, lent: Lent, refusal: Option<Error>) -> Arc<FDBTransaction> {
         Arc::new(FDBTransaction {
             universe,
             slot: Slot::empty(),
             lent,
             committed_version: AtomicI64::new(-1),
-            refusal,
         })
     }
 
@@ -109,8 +95,6 @@ impl FDBTransaction {
                 };
                 let asked = noted.and_then(|noted| handle.record(&object, *noted));
                 operation::follow(promise, outstanding, asked, call(&object), wrap);
-            } else if let Some(refusal) = handle.refusal {
-                operation::finish(&promise, Err(refusal));
             }
         });
         future

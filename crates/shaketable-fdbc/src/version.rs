@@ -2,9 +2,10 @@
 //!
 //! `fdb_select_api_version_impl` gets two numbers: how the library should behave, and which header
 //! the program was compiled with. FoundationDB checks them in a fixed order, and so does
-//! [`select`]. Behaviour is modelled from version 510 on; earlier ones are refused. A header newer
-//! than the newest version reported is accepted up to 800, because the Python package 8.0.0 brings
-//! that header and needs nothing of it that is not here.
+//! [`select`]. Any behaviour from version 13 on can be selected, as there. A header must be of
+//! version 23 at least: before that, functions of the same names had other parameters. A header
+//! newer than the newest version reported is accepted up to 800, because the Python package 8.0.0
+//! brings that header and needs nothing of it that is not here.
 
 use shaketable_cluster::error::Error;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,7 +13,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// What `fdb_get_max_api_version` reports.
 pub const API_VERSION_MAX: i32 = 740;
 /// The oldest behaviour that can be selected.
-const API_VERSION_MIN: i32 = 510;
+const API_VERSION_MIN: i32 = 13;
+/// The oldest header that is accepted.
+const HEADER_VERSION_MIN: i32 = 23;
 /// The newest header that is accepted.
 const HEADER_VERSION_MAX: i32 = 800;
 
@@ -28,7 +31,8 @@ pub(crate) fn select(runtime: i32, header: i32) -> Result<(), Error> {
     if runtime > header {
         return Err(Error::API_VERSION_INVALID);
     }
-    if header > HEADER_VERSION_MAX || runtime < API_VERSION_MIN {
+    let headers = HEADER_VERSION_MIN..=HEADER_VERSION_MAX;
+    if !headers.contains(&header) || runtime < API_VERSION_MIN {
         return Err(Error::API_VERSION_NOT_SUPPORTED);
     }
     HEADER.store(header, Ordering::Release);
@@ -66,11 +70,15 @@ mod tests {
         assert_eq!(selected(), None);
         assert_eq!(select(740, 730), Err(Error::API_VERSION_INVALID));
         assert_eq!(select(801, 801), Err(Error::API_VERSION_NOT_SUPPORTED));
-        assert_eq!(select(509, 740), Err(Error::API_VERSION_NOT_SUPPORTED));
+        assert_eq!(select(12, 740), Err(Error::API_VERSION_NOT_SUPPORTED));
+        assert_eq!(select(22, 22), Err(Error::API_VERSION_NOT_SUPPORTED));
         assert_eq!(select(520, 600), Ok(()));
         assert_eq!(select(520, 600), Err(Error::API_VERSION_ALREADY_SET));
         assert_eq!(selected(), Some(520));
         assert!(header_is_before(610) && !header_is_before(600));
+        reset();
+        assert_eq!(select(13, 740), Ok(()));
+        assert_eq!(selected(), Some(13));
         reset();
         assert_eq!(select(740, 800), Ok(()));
         assert!(!header_is_before(610));

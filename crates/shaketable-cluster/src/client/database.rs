@@ -11,7 +11,7 @@ use super::load_balance::{LoadBalance, Question};
 use super::locations::LocationCache;
 use super::options::{DatabaseOption, OptionValue};
 use super::snapshot_cache::SnapshotCache;
-use super::special_keys::ClusterDescription;
+use super::special_keys::{ClusterDescription, GenerationDescription, ProcessDescription};
 use super::transaction::Transaction;
 use super::watches::WatchRegistry;
 use super::write_map::WriteMap;
@@ -22,10 +22,10 @@ use crate::process::exceptions::Announced;
 use crate::proto::{ClientDbInfo, OpenDatabase, Value, Version};
 use bytes::Bytes;
 use shaketable_kernel::{
-    AsyncVar, Disconnected, Endpoint, First, Priority, Stream, Task, first_of,
+    AsyncVar, Disconnected, Endpoint, First, Priority, ProcessId, Stream, Task, first_of,
 };
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 
@@ -40,6 +40,9 @@ pub struct Connection {
     pub api_version: i32,
     /// The knobs of the run.
     pub knobs: LiveKnobs,
+    /// Whether the handle shares state with clients of other versions, as it does in a program that
+    /// uses them. A cached read version needs that.
+    pub has_shared_state: bool,
     /// Whether all deliberate waits are skipped: for a database that is part of an ordinary
     /// program.
     pub is_instant: bool,
@@ -62,6 +65,7 @@ pub type Buggify = Rc<dyn Fn(&'static str) -> bool>;
 pub(crate) struct Context {
     pub(crate) process: Process,
     pub(crate) api_version: i32,
+    pub(crate) has_shared_state: bool,
     knobs: LiveKnobs,
     pub(crate) is_instant: bool,
     buggify: Option<Buggify>,
@@ -94,6 +98,7 @@ impl Database {
     pub fn open(process: Process, connection: Connection) -> Database {
         let Connection {
             api_version,
+            has_shared_state,
             knobs,
             is_instant,
             leader,
@@ -106,6 +111,7 @@ impl Database {
         );
         Database(Rc::new(Context {
             api_version,
+            has_shared_state,
             knobs,
             is_instant,
             buggify: connection.buggify,
@@ -170,7 +176,12 @@ impl Database {
 
     /// Creates a transaction with this handle's defaults.
     pub fn create_transaction(&self) -> Transaction {
-        Transaction::new(self.0.clone())
+        Transaction::new(self.0.clone(), false)
+    }
+
+    /// Creates a transaction inside a tenant, whatever its name: no tenant exists.
+    pub fn create_tenant_transaction(&self) -> Transaction {
+        Transaction::new(self.0.clone(), true)
     }
 
     /// Whether proxies are known, so that a transaction could start now.
@@ -257,8 +268,31 @@ impl Context {
             connection_string,
             cluster_file_path,
             cluster_id,
-            is_available: self.is_connected(),
+            generation: self.info.get().map(|info| self.describe_generation(&info)),
             now: self.process.now().as_secs(),
+        }
+    }
+
+    fn describe_generation(&self, info: &ClientDbInfo) -> GenerationDescription {
+        let mut processes: BTreeMap<ProcessId, ProcessDescription> = BTreeMap::new();
+        for (role, id) in info.roles.iter() {
+            let process = processes.entry(*id).or_insert_with(|| {
+                let spec = self.process.describe(*id);
+                ProcessDescription {
+                    address: spec.address.to_string(),
+                    class: spec.class.clone(),
+                    machine: spec.machine.clone(),
+                    zone: spec.zone.clone(),
+                    datacenter: spec.datacenter.clone(),
+                    roles: Vec::new(),
+                }
+            });
+            process.roles.push(role);
+        }
+        GenerationDescription {
+            number: info.generation,
+            configuration: info.configuration.to_vec(),
+            processes: processes.into_values().collect(),
         }
     }
 

@@ -17,7 +17,7 @@
 mod modules;
 mod status;
 
-pub use status::ClusterDescription;
+pub use status::{ClusterDescription, GenerationDescription, ProcessDescription};
 
 use super::RangeLimits;
 use crate::data::key::KeyBound;

@@ -7,6 +7,8 @@ use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector};
 use bytes::Bytes;
 use stage::{Stage, Trouble};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 fn key(text: &str) -> Key {
     Bytes::copy_from_slice(text.as_bytes())
@@ -325,4 +327,202 @@ fn a_hundred_thousand_writes_and_reads_over_them_take_no_quadratic_time() {
         .run(transaction.get_range(at(""), at("\x40"), limits, true, false))
         .unwrap();
     assert!(all.rows.len() > 45_000);
+}
+
+#[test]
+fn a_versionstamp_is_there_when_its_commit_is() {
+    type Prepare = fn(&Stage, &super::Transaction);
+    let write: Prepare = |_, transaction| transaction.set(key("a"), key("1"));
+    let lost: Prepare = |stage, transaction| {
+        transaction.set(key("a"), key("1"));
+        stage
+            .server
+            .troubles
+            .borrow_mut()
+            .push_back(Trouble::LoseReply);
+    };
+    let too_large: Prepare = |_, transaction| {
+        transaction.set_option(503, Some(&32_i64.to_le_bytes()));
+        transaction.set(key("a"), Bytes::from(vec![0; 100]));
+    };
+    let timed_out: Prepare = |stage, transaction| {
+        // The commit takes the place that this read leaves, before the stamp's.
+        stage.get(transaction, "b").unwrap();
+        transaction.set_option(500, Some(&3_000_i64.to_le_bytes()));
+        transaction.set(key("a"), key("1"));
+        let losses = std::iter::repeat_n(Trouble::LoseRequest, 10_000);
+        stage.server.troubles.borrow_mut().extend(losses);
+    };
+    let reading: Prepare = |_, transaction| {
+        drop(transaction.get(key("b"), false));
+        transaction.set(key("a"), key("1"));
+    };
+    // What happens before the commit, what becomes of the commit, and of the stamp.
+    let cases: [(&str, Prepare, i32, i32); 6] = [
+        ("a write", write, 0, 0),
+        ("a write after a read that is under way", reading, 0, 0),
+        ("nothing to commit", |_, _| {}, 0, 2021),
+        ("a lost reply", lost, 1021, 2020),
+        ("a transaction that is too large", too_large, 2101, 2020),
+        ("a timeout", timed_out, 1031, 1031),
+    ];
+    for api_version in [740, 630] {
+        for (name, prepare, commit_code, stamp_code) in cases {
+            let stage = Stage::new(api_version);
+            let transaction = stage.transaction();
+            prepare(&stage, &transaction);
+            let stamp = Rc::new(RefCell::new(None));
+            let seen = stamp.clone();
+            let _stamp = transaction
+                .get_versionstamp()
+                .then(move |result| *seen.borrow_mut() = Some(result));
+            let at_commit = Rc::new(RefCell::new(None));
+            let target = at_commit.clone();
+            let commit = transaction.commit();
+            let _commit = commit.then(move |result| {
+                *target.borrow_mut() = Some((result, *stamp.borrow()));
+            });
+            stage.run(stage.kernel.sleep(10.0));
+            let code = |result: Result<(), Error>| result.err().map_or(0, |error| error.0);
+            let (commit, stamp) = at_commit.borrow().expect("the commit ends");
+            let stamp = stamp.expect("a stamp is ready before its commit");
+            assert_eq!(
+                (code(commit), code(stamp.map(drop))),
+                (commit_code, stamp_code),
+                "{name} at {api_version}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_transaction_in_a_tenant_does_without_its_tenant() {
+    let stage = stage();
+    let begin = || stage.database.create_tenant_transaction();
+    let code = |result: Result<(), Error>| result.err().map_or(0, |error| error.0);
+    let get =
+        |transaction: &super::Transaction, text: &str| code(stage.get(transaction, text).map(drop));
+
+    let reads = begin();
+    let whole = range("a", "z");
+    let limits = RangeLimits::rows(10);
+    assert_eq!(get(&reads, "a"), 2131);
+    assert_eq!(code(stage.run(reads.get(key("a"), true)).map(drop)), 2131);
+    assert_eq!(
+        code(stage.run(reads.get_key(at("a"), false)).map(drop)),
+        2131
+    );
+    let rows = reads.get_range(at("a"), at("z"), limits, false, false);
+    assert_eq!(code(stage.run(rows).map(drop)), 2131);
+    assert_eq!(code(stage.run(reads.watch(key("a")))), 2131);
+    let size = reads.get_estimated_range_size_bytes(whole.clone());
+    assert_eq!(code(stage.run(size).map(drop)), 2131);
+    let points = reads.get_range_split_points(whole, 1000);
+    assert_eq!(code(stage.run(points).map(drop)), 2131);
+    assert_eq!(
+        code(stage.run(reads.get_addresses_for_key(key("a"))).map(drop)),
+        2131
+    );
+    assert_eq!(code(stage.run(reads.get_read_version()).map(drop)), 0);
+    assert_eq!(code(stage.run(reads.commit())), 2131, "after a failed read");
+
+    let writes = begin();
+    writes.set(key("a"), key("1"));
+    assert_eq!(stage.get(&writes, "a"), Ok(Some(key("1"))));
+    assert_eq!(stage.run(writes.get_approximate_size()), Ok(73));
+    assert_eq!(code(stage.run(writes.commit())), 2131);
+    assert_eq!(writes.get_committed_version(), -1);
+    assert_eq!(code(stage.run(writes.on_error(Error(2131)))), 2131);
+
+    assert_eq!(code(stage.run(begin().commit())), 0);
+    let depends = begin();
+    depends.add_conflict_range(range("a", "b"), ConflictRangeKind::Read);
+    assert_eq!(code(stage.run(depends.commit())), 0);
+
+    let system = begin();
+    assert_eq!(
+        code(
+            stage
+                .run(system.get(Bytes::from_static(b"\xff/x"), false))
+                .map(drop)
+        ),
+        2004
+    );
+    for option in [301, 302, 303] {
+        let raw = begin();
+        raw.set_option(option, None);
+        assert_eq!(get(&raw, "a"), 2007, "option {option}");
+    }
+    let cancelled = begin();
+    cancelled.cancel();
+    assert_eq!(get(&cancelled, "a"), 1025);
+}
+
+#[test]
+fn what_api_versions_before_510_did_otherwise() {
+    let outside = || KeyRange {
+        begin: Bytes::from_static(b"\xff/a"),
+        end: Bytes::from_static(b"\xff/b"),
+    };
+    for api_version in [13, 100, 299, 300, 409, 410, 509] {
+        let stage = Stage::new(api_version);
+        let transaction = stage.transaction();
+        transaction.set(key("a"), key("1"));
+        assert_eq!(stage.run(transaction.commit()), Ok(()), "{api_version}");
+        assert!(transaction.get_committed_version() > 0);
+        let again = stage.get(&transaction, "a");
+        if api_version < 410 {
+            assert_eq!(again, Ok(Some(key("1"))), "{api_version}: as good as new");
+        } else {
+            assert_eq!(again, Err(Error::USED_DURING_COMMIT), "{api_version}");
+        }
+
+        let transaction = stage.transaction();
+        transaction.add_conflict_range(outside(), ConflictRangeKind::Read);
+        let read = stage.get(&transaction, "a");
+        assert_eq!(read.is_ok(), api_version < 300, "{api_version}");
+
+        // A limit that mutations alone keep and conflict ranges do not.
+        let transaction = stage.transaction();
+        transaction.set_option(503, Some(&60_i64.to_le_bytes()));
+        transaction.set(key("a"), key("1"));
+        let committed = stage.run(transaction.commit());
+        assert_eq!(committed.is_ok(), api_version < 300, "{api_version}");
+
+        let transaction = stage.transaction();
+        transaction.cancel();
+        let version = stage.run(transaction.get_read_version());
+        assert_eq!(version.is_ok(), api_version < 101, "{api_version}");
+    }
+}
+
+#[test]
+fn after_1031_or_1039_a_commit_may_still_be_in_flight_and_land() {
+    for error in [Error::TRANSACTION_TIMED_OUT, Error::CLUSTER_VERSION_CHANGED] {
+        let stage = stage();
+        let transaction = stage.transaction();
+        if error == Error::TRANSACTION_TIMED_OUT {
+            transaction.set_option(500, Some(&1_000_i64.to_le_bytes()));
+        } else {
+            // What a client of several versions does when the cluster changes its protocol.
+            let attempt = transaction.inner().state().attempt.clone();
+            stage
+                .kernel
+                .call_at(stage.kernel.now().after(1.0), move |_| attempt.end(error));
+        }
+        transaction.set(key("a"), key("1"));
+        stage.server.troubles.borrow_mut().push_back(Trouble::Hold);
+        assert_eq!(stage.run(transaction.commit()), Err(error));
+        assert_eq!(transaction.get_committed_version(), -1);
+        assert_eq!(stage.get(&stage.transaction(), "a"), Ok(None), "{error:?}");
+        // Nothing that the program does with its transaction calls it back.
+        transaction.reset();
+        drop(transaction);
+        stage.server.let_go();
+        assert_eq!(
+            stage.get(&stage.transaction(), "a"),
+            Ok(Some(key("1"))),
+            "{error:?}"
+        );
+    }
 }

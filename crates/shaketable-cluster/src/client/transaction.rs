@@ -14,6 +14,7 @@ mod options;
 mod reads;
 mod retry;
 mod special;
+mod stamp;
 mod state;
 mod writes;
 
@@ -53,16 +54,20 @@ struct Handle(Rc<Inner>);
 /// The transaction itself. Tasks hold it too.
 pub(crate) struct Inner {
     pub(crate) context: Rc<Context>,
+    /// Whether it belongs to a tenant. Tenants are disabled in this cluster, so that there is none:
+    /// what asks for the tenant fails, what the transaction knows by itself does not.
+    is_in_tenant: bool,
     state: RefCell<State>,
     special: RefCell<special_keys::State>,
 }
 
 impl Transaction {
-    pub(crate) fn new(context: Rc<Context>) -> Transaction {
+    pub(crate) fn new(context: Rc<Context>, is_in_tenant: bool) -> Transaction {
         let random = context.random.clone();
         let inner = Rc::new(Inner {
             state: RefCell::new(State::new(&context)),
             special: RefCell::new(special_keys::State::new(move || random.next_u64())),
+            is_in_tenant,
             context,
         });
         inner.apply_persistent_options();
@@ -109,7 +114,9 @@ impl Transaction {
     pub fn get_read_version(&self) -> Pending<Version> {
         let inner = self.inner();
         inner.operation(|| {
-            inner.check_broken()?;
+            if inner.context.api_version_at_least(101) {
+                inner.check_broken()?;
+            }
             let version = inner.request_read_version(false);
             Ok(match version.peek() {
                 Some(result) => Pending::ready(result.and_then(|v| inner.check_locked(v))),
@@ -126,14 +133,14 @@ impl Transaction {
         self.inner().state().committed_version
     }
 
-    /// The stamp of the next commit.
+    /// The stamp of the next commit. It is there when the commit is.
     pub fn get_versionstamp(&self) -> Pending<Versionstamp> {
         let inner = self.inner();
         inner.operation(|| {
             inner.check_used_during_commit()?;
             inner.check_broken()?;
-            let stamp = inner.state().native.versionstamp.clone();
-            Ok(inner.start(move || async move { stamp.wait().await }))
+            let state = inner.state();
+            Ok(state.native.versionstamp.wait(&state.attempt))
         })
     }
 
@@ -294,12 +301,23 @@ impl Inner {
         version
     }
 
+    /// The version at which to read from the database.
     pub(crate) async fn read_version(&self) -> Result<Version, Error> {
         let version = self.request_read_version(false);
-        match version.peek() {
-            Some(result) => self.check_locked(result?),
-            None => self.check_locked(version.wait().await?),
+        let version = match version.peek() {
+            Some(result) => self.check_locked(result?)?,
+            None => self.check_locked(version.wait().await?)?,
+        };
+        self.check_tenant()?;
+        Ok(version)
+    }
+
+    /// Refuses what needs the tenant that the transaction belongs to.
+    fn check_tenant(&self) -> Result<(), Error> {
+        if self.is_in_tenant {
+            return Err(Error::TENANT_NOT_FOUND);
         }
+        Ok(())
     }
 
     /// The read version if it is known.

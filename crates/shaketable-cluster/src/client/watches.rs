@@ -76,7 +76,9 @@ impl Transaction {
                 if state.options.read_your_writes_disabled {
                     return Err(Error::WATCHES_DISABLED);
                 }
-                let is_readable = key < state.max_read_key() || key == METADATA_VERSION;
+                let is_readable = key < state.max_read_key()
+                    || key == METADATA_VERSION
+                    || !inner.context.api_version_at_least(300);
                 if key >= ALL_END || !is_readable {
                     return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
                 }

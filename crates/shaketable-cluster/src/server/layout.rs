@@ -127,14 +127,19 @@ impl Configuration {
         configuration
     }
 
+    /// Returns each number under the name that FoundationDB has for it.
+    pub fn numbers(mut self) -> [(&'static str, usize); 6] {
+        self.fields().map(|(name, field)| (name, *field))
+    }
+
     /// Returns the mutations that write it to the database.
-    pub fn write(mut self) -> Vec<Mutation> {
-        self.fields()
+    pub fn write(self) -> Vec<Mutation> {
+        self.numbers()
             .into_iter()
-            .map(|(name, field)| Mutation {
+            .map(|(name, number)| Mutation {
                 kind: MutationKind::SetValue,
                 param1: [b"\xff/conf/", name.as_bytes()].concat().into(),
-                param2: Value::from(field.to_string()),
+                param2: Value::from(number.to_string()),
             })
             .collect()
     }
@@ -214,11 +219,15 @@ const NO_DIFFERENCE: &[&str] = &[
     "blob_granules_enabled",
 ];
 
+/// What the cluster file of a database inside an ordinary program would contain if there were one.
+pub const EMBEDDED_CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500";
+
 /// The first rows after the user's keys in a real database of one process: a GRV proxy notes that
 /// the old client settings have been migrated, and the storage server's arrival leaves a random id.
 /// A selector that runs past the user's keys runs over them, and a storage server counts their
 /// bytes, so they decide how many of the user's rows fit into the reply.
 const FIRST_ROWS: &[(&[u8], &[u8])] = &[
+    (b"\xff/coordinators", EMBEDDED_CONNECTION_STRING.as_bytes()),
     (b"\xff\x02/fdbClientInfo/migrated/", b"1"),
     (
         b"\xff\x02/serverMetadataChanges",

@@ -385,6 +385,12 @@ impl Recovery<'_> {
             grv_proxies.push(proxy);
         }
 
+        let storages = old
+            .storages
+            .iter()
+            .map(|(_, process)| ("storage", *process));
+        let controller = [("clustercontroller", self.here().id())];
+        let client_roles = controller.into_iter().chain(roles.iter().copied());
         let log_ids = logs.iter().map(|log| (log.id, log.process)).collect();
         let core = CoreState {
             logs: log_ids,
@@ -402,6 +408,8 @@ impl Recovery<'_> {
                     .iter()
                     .map(|proxy| proxy.interface.clone())
                     .collect(),
+                roles: client_roles.chain(storages).collect(),
+                configuration: Rc::new(configuration.numbers()),
             },
             logs,
             commit_proxies,

@@ -1,45 +1,60 @@
-//! Administration of a cluster, and the state that clients of several versions share: none of it
-//! makes sense for a cluster inside the process, so it fails with 2108.
+//! Administration of a cluster, and the state that clients of several versions share.
 
-use super::failed;
+use super::{borrow, bytes, failed, slice};
+use crate::admin;
 use crate::database::FDBDatabase;
 use crate::future::FDBFuture;
 use crate::types::fdb_bool_t;
 use shaketable_cluster::error::Error;
 use std::ffi::{c_int, c_void};
 
-/// Would reboot the process at an address.
+/// Reboots the process at an address, at once: there is nothing to check first.
+///
+/// # Safety
+/// The contract of the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn fdb_database_reboot_worker(
-    _database: *mut FDBDatabase,
-    _address: *const u8,
-    _address_length: c_int,
+pub unsafe extern "C" fn fdb_database_reboot_worker(
+    database: *mut FDBDatabase,
+    address: *const u8,
+    address_length: c_int,
     _check: fdb_bool_t,
     _duration: c_int,
 ) -> *mut FDBFuture {
-    failed(Error::UNSUPPORTED_OPERATION)
+    // SAFETY: the contract of the header.
+    let (database, address) = unsafe { (borrow(database), bytes(address, address_length)) };
+    admin::reboot_worker(&database, address).into_raw()
 }
 
 /// Would recover in another datacenter.
+///
+/// # Safety
+/// The contract of the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn fdb_database_force_recovery_with_data_loss(
-    _database: *mut FDBDatabase,
+pub unsafe extern "C" fn fdb_database_force_recovery_with_data_loss(
+    database: *mut FDBDatabase,
     _dcid: *const u8,
     _dcid_length: c_int,
 ) -> *mut FDBFuture {
-    failed(Error::UNSUPPORTED_OPERATION)
+    // SAFETY: the contract of the header.
+    let database = unsafe { borrow(database) };
+    admin::force_recovery_with_data_loss(&database).into_raw()
 }
 
 /// Would take a snapshot of the disks of the cluster.
+///
+/// # Safety
+/// The contract of the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn fdb_database_create_snapshot(
-    _database: *mut FDBDatabase,
-    _uid: *const u8,
-    _uid_length: c_int,
+pub unsafe extern "C" fn fdb_database_create_snapshot(
+    database: *mut FDBDatabase,
+    uid: *const u8,
+    uid_length: c_int,
     _snap_command: *const u8,
     _snap_command_length: c_int,
 ) -> *mut FDBFuture {
-    failed(Error::UNSUPPORTED_OPERATION)
+    // SAFETY: the contract of the header.
+    let (database, uid) = unsafe { (borrow(database), slice(uid, uid_length)) };
+    admin::create_snapshot(&database, uid).into_raw()
 }
 
 /// Would create the state that clients of several versions share.

@@ -9,6 +9,7 @@ use crate::types::{
     FDBCallback, FDBKey, FDBKeyRange, FDBKeyValue, FDBMappedKeyValue, fdb_bool_t, fdb_error_t,
 };
 use crate::value::Value;
+use bytes::Bytes;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -231,12 +232,11 @@ pub unsafe extern "C" fn fdb_future_get_value(
     out_value: *mut *const u8,
     out_value_length: *mut c_int,
 ) -> fdb_error_t {
+    let place = |bytes: &Bytes| (bytes.as_ptr(), bytes.len() as c_int);
     let pick = |value: &Value| match value {
-        Value::Optional(value) => Some(
-            value
-                .as_ref()
-                .map(|bytes| (bytes.as_ptr(), bytes.len() as c_int)),
-        ),
+        Value::Optional(value) => Some(value.as_ref().map(place)),
+        // Programs read the result of `fdb_transaction_get_key` this way, because it works.
+        Value::Key(key) => Some(Some(place(key))),
         _ => None,
     };
     let put = |value: Option<(*const u8, c_int)>| {

@@ -1,22 +1,24 @@
 //! The functions of tenants. The cluster's tenant mode is `disabled`, as FoundationDB's is unless
-//! it is configured otherwise: a tenant can be opened, and everything inside it fails with 2136.
+//! it is configured otherwise, so that no tenant exists: one can be opened and transactions begun in
+//! it, and what needs the tenant itself fails with 2131.
 
-use super::{borrow, failed, take, write};
+use super::{borrow, take, write};
+use crate::admin;
 use crate::database::FDBDatabase;
 use crate::future::FDBFuture;
 use crate::transaction::FDBTransaction;
 use crate::types::fdb_error_t;
-use crate::universe::Universe;
 use shaketable_cluster::error::Error;
 use std::ffi::c_int;
 use std::sync::Arc;
 
 /// What `FDBTenant*` points to.
 pub struct FDBTenant {
-    universe: Arc<Universe>,
+    /// A handle of its own: the program may destroy the one that it opened the tenant with.
+    database: Arc<FDBDatabase>,
 }
 
-/// Opens a tenant by name; if there is none, using it fails.
+/// Opens a tenant by name; there is none of any name.
 ///
 /// # Safety
 /// The contract of the header.
@@ -28,8 +30,8 @@ pub unsafe extern "C" fn fdb_database_open_tenant(
     out_tenant: *mut *mut FDBTenant,
 ) -> fdb_error_t {
     // SAFETY: the contract of the header.
-    let universe = unsafe { borrow(database) }.universe.clone();
-    let tenant = Arc::new(FDBTenant { universe });
+    let database = unsafe { borrow(database) }.share();
+    let tenant = Arc::new(FDBTenant { database });
     // SAFETY: the contract of the header.
     unsafe { write(out_tenant, Arc::into_raw(tenant).cast_mut()) }
     0
@@ -45,17 +47,22 @@ pub unsafe extern "C" fn fdb_tenant_create_transaction(
     out_transaction: *mut *mut FDBTransaction,
 ) -> fdb_error_t {
     // SAFETY: the contract of the header.
-    let universe = unsafe { borrow(tenant) }.universe.clone();
-    let transaction = FDBTransaction::refused(universe, Error::TENANTS_DISABLED);
+    let tenant = unsafe { borrow(tenant) };
+    let transaction = tenant.database.create_tenant_transaction();
     // SAFETY: the contract of the header.
     unsafe { write(out_transaction, Arc::into_raw(transaction).cast_mut()) }
     0
 }
 
 /// The number of the tenant.
+///
+/// # Safety
+/// The contract of the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn fdb_tenant_get_id(_tenant: *mut FDBTenant) -> *mut FDBFuture {
-    failed(Error::TENANTS_DISABLED)
+pub unsafe extern "C" fn fdb_tenant_get_id(tenant: *mut FDBTenant) -> *mut FDBFuture {
+    // SAFETY: the contract of the header.
+    let tenant = unsafe { borrow(tenant) };
+    admin::answer(&tenant.database, Err(Error::TENANT_NOT_FOUND)).into_raw()
 }
 
 /// Gives the tenant back; its transactions live on.
@@ -65,5 +72,7 @@ pub extern "C" fn fdb_tenant_get_id(_tenant: *mut FDBTenant) -> *mut FDBFuture {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdb_tenant_destroy(tenant: *mut FDBTenant) {
     // SAFETY: the contract of the header.
-    drop(unsafe { take(tenant) });
+    if let Some(tenant) = unsafe { take(tenant) } {
+        tenant.database.clone().destroy();
+    }
 }

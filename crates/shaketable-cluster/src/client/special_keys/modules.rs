@@ -206,7 +206,9 @@ pub(super) async fn rows(
         }
         Kind::Options | Kind::Tenants | Kind::Nothing(_) => Vec::new(),
     };
-    if host.is_read_your_writes() || range.kind == Kind::Options {
+    // The identity of the transaction takes effect at once or never.
+    let is_overlaid = range.kind != Kind::Tracing;
+    if is_overlaid && (host.is_read_your_writes() || range.kind == Kind::Options) {
         overlay(&mut rows, &host.special().borrow(), &part);
     }
     rows.retain(|row| contains(&part, &row.key));
@@ -222,6 +224,9 @@ pub(super) fn set(host: &impl Host, kind: Kind, key: Key, value: Value) -> Resul
                 "configure trace",
                 "tracing must be configured before anything else is done",
             );
+            // What was written is not kept; that something was makes the commit fail.
+            host.special().borrow_mut().writes.insert(key, None);
+            return Ok(());
         }
         Kind::Tracing => return set_tracing(host, &key, &value),
         Kind::Options if !is_option(&key) => return Ok(()),

@@ -64,7 +64,18 @@ impl Host for Fake {
             connection_string: "test:id@1.2.3.4:4500,1.2.3.5:4500".into(),
             cluster_file_path: "fdb.cluster".into(),
             cluster_id: 0x1234,
-            is_available: true,
+            generation: Some(GenerationDescription {
+                number: 5,
+                configuration: vec![("storage_replicas", 2), ("logs", 3)],
+                processes: vec![ProcessDescription {
+                    address: "1.2.3.4:4500".into(),
+                    class: "storage".into(),
+                    machine: "m".into(),
+                    zone: "z".into(),
+                    datacenter: "d".into(),
+                    roles: vec!["sequencer", "storage"],
+                }],
+            }),
             now: 7.0,
         }
     }
@@ -295,6 +306,17 @@ fn what_the_client_knows_of_the_cluster_can_be_read() {
     let status: serde_json::Value =
         serde_json::from_str(&read(&fake, "status/json").unwrap().unwrap()).unwrap();
     assert_eq!(status["client"]["database_status"]["available"], true);
+    let cluster = &status["cluster"];
+    assert_eq!(cluster["generation"], 5);
+    assert_eq!(cluster["configuration"]["redundancy_mode"], "double");
+    assert_eq!(cluster["configuration"]["coordinators_count"], 2);
+    let process = &cluster["processes"]["00000000000000000000000000001235"];
+    assert_eq!(process["address"], "1.2.3.4:4500");
+    let roles: Vec<_> = process["roles"].as_array().unwrap().iter().collect();
+    let names: Vec<_> = roles.iter().map(|role| role["role"].as_str()).collect();
+    let expected = [Some("coordinator"), Some("master"), Some("storage")];
+    assert_eq!(names, expected);
+    assert_eq!(cluster["machines"]["m"]["address"], "1.2.3.4");
     assert_eq!(read(&fake, "error_message"), Ok(None));
     assert_eq!(read(&fake, "worker_interfaces/x"), Ok(None));
     assert_eq!(
@@ -387,6 +409,11 @@ fn tracing_must_be_configured_first_and_with_good_values() {
         set(&late, key("tracing/token"), "true".into()),
         Ok(()),
         "refused by the commit, not here"
+    );
+    assert_eq!(
+        read(&late, "tracing/token").unwrap().unwrap(),
+        late.special().borrow().trace_token.to_string(),
+        "and not seen"
     );
     assert_eq!(now(commit(&late)), Err(Error::SPECIAL_KEYS_API_FAILURE));
 }

@@ -21,6 +21,8 @@ pub(super) enum Trouble {
     LoseReply,
     /// It is lost before anything happens.
     LoseRequest,
+    /// It is on its way until [`Server::let_go`].
+    Hold,
 }
 
 /// The stage: a kernel, the one server, and a client.
@@ -43,6 +45,7 @@ pub(super) struct Server {
     version: Cell<Version>,
     pub(super) locked: Cell<bool>,
     pub(super) troubles: RefCell<VecDeque<Trouble>>,
+    held: RefCell<Vec<(Commit, Reply<<Commit as Request>::Reply>)>>,
     /// How many requests of each kind were served.
     pub(super) reads: Cell<usize>,
     pub(super) read_versions: Cell<usize>,
@@ -116,6 +119,7 @@ fn open(
     let connection = Connection {
         api_version,
         knobs: LiveKnobs::default(),
+        has_shared_state: false,
         is_instant: false,
         buggify: None,
         leader: leader.clone(),
@@ -175,6 +179,7 @@ impl Server {
                 match server.troubles.borrow_mut().pop_front() {
                     Some(Trouble::LoseRequest) => {}
                     Some(Trouble::LoseReply) => drop(server.commit(q)),
+                    Some(Trouble::Hold) => server.held.borrow_mut().push((q, reply)),
                     None => reply.send(Ok(server.commit(q))),
                 }
             }),
@@ -205,6 +210,8 @@ impl Server {
             generation: 1,
             grv_proxies: Rc::new([grv]),
             commit_proxies: Rc::new([commit]),
+            roles: Rc::new([("storage", home)]),
+            configuration: Rc::new([("logs", 1)]),
         };
         let (endpoint, mut requests) = kernel.listen::<OpenDatabase>(home);
         let controller = async move {
@@ -348,6 +355,13 @@ impl Server {
             reply.rows.push(row);
         }
         Ok(reply)
+    }
+
+    /// Commits what was held.
+    pub(super) fn let_go(&self) {
+        for (commit, reply) in self.held.take() {
+            reply.send(Ok(self.commit(commit)));
+        }
     }
 
     fn commit(&self, commit: Commit) -> CommitOutcome {

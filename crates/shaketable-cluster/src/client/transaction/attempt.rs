@@ -17,6 +17,8 @@ use std::rc::Rc;
 pub(crate) struct Attempt {
     broken: Cell<Option<Error>>,
     operations: RefCell<Operations>,
+    /// Operations that wait for the stamp of the commit. They end before the commit does.
+    stamps: RefCell<Vec<Rc<dyn Fail>>>,
     reading: RefCell<Reading>,
     /// Tasks that wait for the end of the attempt, or of its reads.
     waiters: Waiters,
@@ -54,8 +56,12 @@ impl Attempt {
             return;
         }
         self.broken.set(Some(error));
-        let operations = std::mem::take(&mut *self.operations.borrow_mut());
+        let stamps = self.stamps.take();
+        let operations = self.operations.take();
         self.waiters.wake_all();
+        for stamp in stamps {
+            stamp.fail(error);
+        }
         for operation in operations.slots.into_iter().flatten() {
             drop(operation.task);
             operation.fail.fail(error);
@@ -65,6 +71,12 @@ impl Attempt {
     /// Waits until the attempt ends and returns its error.
     pub(crate) async fn ended(&self) -> Error {
         self.waiters.until(|| self.broken.get()).await
+    }
+
+    /// Remembers an operation that waits for the stamp of the commit. Needs no place of its own: to
+    /// fail one that has its result does nothing.
+    pub(super) fn add_stamp(&self, fail: Rc<dyn Fail>) {
+        self.stamps.borrow_mut().push(fail);
     }
 
     /// Reserves a place for an operation.

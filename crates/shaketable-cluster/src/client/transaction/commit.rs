@@ -25,8 +25,8 @@ use crate::data::idempotency;
 use crate::data::key::{ALL_END, key_after};
 use crate::error::Error;
 use crate::proto::{
-    Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, TransactionPriority,
-    Version, Versionstamp,
+    Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, ReadVersion,
+    TransactionPriority, Version, Versionstamp,
 };
 use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
@@ -35,8 +35,24 @@ use std::rc::Rc;
 const SELF_CONFLICT_PREFIX: &[u8] = b"\xff/SC/";
 
 impl Transaction {
-    /// Commits the transaction.
+    /// Commits the transaction. Before API version 410 a transaction was as good as new afterwards.
     pub fn commit(&self) -> Pending<()> {
+        let pending = self.commit_once();
+        if self.inner().context.api_version_at_least(410) {
+            return pending;
+        }
+        let inner = Rc::downgrade(self.inner());
+        let (promise, reset) = Pending::new();
+        let subscription = pending.then(move |outcome| {
+            if let Some(inner) = inner.upgrade() {
+                inner.reset_after_commit(outcome);
+            }
+            promise.send(outcome);
+        });
+        reset.guarded_by(subscription)
+    }
+
+    fn commit_once(&self) -> Pending<()> {
         let inner = self.inner();
         inner.operation(|| {
             inner.check_used_during_commit()?;
@@ -122,7 +138,7 @@ impl Inner {
                         .process
                         .spawn(Priority::DefaultPromiseEndpoint, async move {
                             let outcome = match version.wait().await {
-                                Ok(version) => match this.check_locked(version) {
+                                Ok(version) => match this.may_send(version) {
                                     Ok(version) => this.send_commit(version).await,
                                     Err(error) => Err(error),
                                 },
@@ -138,6 +154,13 @@ impl Inner {
         }
     }
 
+    /// Whether a commit with this read version may be sent.
+    fn may_send(&self, version: ReadVersion) -> Result<Version, Error> {
+        let version = self.check_locked(version)?;
+        self.check_tenant()?;
+        Ok(version)
+    }
+
     /// Whether there is anything to send, and whether it may be sent.
     fn check_commit(&self) -> Result<bool, Error> {
         let state = self.state();
@@ -148,7 +171,13 @@ impl Inner {
         if state.options.read_only {
             return Err(Error::TRANSACTION_READ_ONLY);
         }
-        if size_of(commit) > state.options.size_limit {
+        // Conflict ranges count since API version 300.
+        let conflicts = if self.context.api_version_at_least(300) {
+            conflict_bytes(commit)
+        } else {
+            0
+        };
+        if mutation_bytes(commit) + conflicts > state.options.size_limit {
             return Err(Error::TRANSACTION_TOO_LARGE);
         }
         Ok(true)
@@ -477,18 +506,19 @@ impl CommitTransaction {
     }
 }
 
-/// The size that counts against the limit.
-fn size_of(commit: &CommitTransaction) -> i64 {
+fn conflict_bytes(commit: &CommitTransaction) -> i64 {
     let ranges = commit
         .read_conflict_ranges
         .iter()
         .chain(&commit.write_conflict_ranges);
-    let ranges: i64 = ranges
+    ranges
         .map(|range| (range.begin.len() + range.end.len()) as i64 + RANGE_BYTES)
-        .sum();
+        .sum()
+}
+
+fn mutation_bytes(commit: &CommitTransaction) -> i64 {
     let mutations = commit.mutations.iter();
-    let mutations: i64 = mutations
+    mutations
         .map(|m| (m.param1.len() + m.param2.len()) as i64 + MUTATION_BYTES)
-        .sum();
-    ranges + mutations
+        .sum()
 }

@@ -48,6 +48,14 @@ impl Inner {
             self.restart_timeout();
             return Ok(());
         }
+        if self.is_in_tenant
+            && matches!(
+                option,
+                T::AccessSystemKeys | T::ReadSystemKeys | T::RawAccess
+            )
+        {
+            return Err(Error::INVALID_OPTION);
+        }
         let mut state = self.state_mut();
         let state = &mut *state;
         let options = &mut state.options;
@@ -139,8 +147,9 @@ impl Inner {
             }
             T::BypassUnreadable => options.bypass_unreadable = true,
             T::UseGrvCache => {
-                // It needs state shared with an external client library, and there is none.
-                if self.context.api_version_at_least(720) {
+                // Where it is accepted, each read version is still asked for: a fresh one is as good
+                // as a cached one.
+                if self.context.api_version_at_least(720) && !self.context.has_shared_state {
                     return Err(Error::INVALID_OPTION);
                 }
             }

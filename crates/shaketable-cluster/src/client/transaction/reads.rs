@@ -219,8 +219,11 @@ impl Transaction {
         inner.operation(|| {
             inner.check_used_during_commit()?;
             inner.check_broken()?;
-            let context = inner.context.clone();
-            Ok(inner.start(move || async move { context.estimate_bytes(range).await }))
+            let this = inner.clone();
+            Ok(inner.start(move || async move {
+                this.check_tenant()?;
+                this.context.estimate_bytes(range).await
+            }))
         })
     }
 
@@ -235,8 +238,11 @@ impl Transaction {
             if range.begin > max_key || range.end > max_key {
                 return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
             }
-            let context = inner.context.clone();
-            Ok(inner.start(move || async move { context.split_points(range, chunk_bytes).await }))
+            let this = inner.clone();
+            Ok(inner.start(move || async move {
+                this.check_tenant()?;
+                this.context.split_points(range, chunk_bytes).await
+            }))
         })
     }
 }

@@ -65,23 +65,40 @@ impl Transaction {
 
     /// Resets the transaction as if it were new.
     pub fn reset(&self) {
-        let inner = self.inner();
-        {
-            let mut state = inner.state_mut();
-            state.retries = 0;
-            state.created = inner.context.process.now();
-            state.backoff = inner.context.knobs().default_backoff;
-            state.persistent_options = inner.context.defaults.borrow().clone();
-        }
-        let random = inner.context.random.clone();
-        *inner.special.borrow_mut() = special_keys::State::new(move || random.next_u64());
-        let native = inner.drop_native();
-        native.end(Error::TRANSACTION_CANCELLED);
-        inner.soft_reset();
+        self.inner().reset();
     }
 }
 
 impl Inner {
+    fn reset(&self) {
+        {
+            let mut state = self.state_mut();
+            state.retries = 0;
+            state.created = self.context.process.now();
+            state.backoff = self.context.knobs().default_backoff;
+            state.persistent_options = self.context.defaults.borrow().clone();
+        }
+        let random = self.context.random.clone();
+        *self.special.borrow_mut() = special_keys::State::new(move || random.next_u64());
+        let native = self.drop_native();
+        native.end(Error::TRANSACTION_CANCELLED);
+        self.soft_reset();
+    }
+
+    /// What a commit did to its transaction before API version 410: after success it is as good as
+    /// new, after an error it is ready for another attempt, unless it was cancelled or timed out.
+    pub(super) fn reset_after_commit(&self, outcome: Result<(), Error>) {
+        match outcome {
+            Ok(()) => self.reset(),
+            Err(_) if self.check_broken().is_ok() => {
+                let native = self.drop_native();
+                native.end(Error::TRANSACTION_CANCELLED);
+                self.soft_reset();
+            }
+            Err(_) => self.state_mut().commit_started = false,
+        }
+    }
+
     /// How long to wait before the next attempt, or the error if there is to be no other attempt.
     fn retry_delay(&self, state: &mut State, error: Error) -> Result<f64, Error> {
         let knobs = self.context.knobs();
@@ -142,14 +159,19 @@ impl Inner {
             state.write_bytes = 0;
             state.commit_started = false;
             state.deferred_error = None;
-            state.options = Options::new(context);
+            if context.api_version_at_least(16) {
+                state.options = Options::new(context);
+            }
             state.watches.clear();
             state.stamped_keys.clear();
             state.committed_ranges = Default::default();
             std::mem::take(&mut state.attempt)
         };
         self.special.borrow_mut().soft_reset();
-        self.apply_persistent_options();
+        // Before API version 16 a reset left all options as they were.
+        if self.context.api_version_at_least(16) {
+            self.apply_persistent_options();
+        }
         attempt.end(Error::TRANSACTION_CANCELLED);
     }
 }

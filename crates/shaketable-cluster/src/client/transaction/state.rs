@@ -6,6 +6,7 @@
 //! `reset` too.
 
 use super::attempt::Attempt;
+use super::stamp::Stamp;
 use crate::client::conflicts::ReadConflicts;
 use crate::client::database::Context;
 use crate::client::options::OptionValue;
@@ -16,9 +17,7 @@ use crate::client::watches::Watch;
 use crate::client::write_map::WriteMap;
 use crate::data::key::{ALL_END, NORMAL_END};
 use crate::error::Error;
-use crate::proto::{
-    CommitTransaction, Key, KeyRange, ReadVersion, TransactionPriority, Version, Versionstamp,
-};
+use crate::proto::{CommitTransaction, Key, KeyRange, ReadVersion, TransactionPriority, Version};
 use bytes::Bytes;
 use shaketable_kernel::{Task, Time};
 use std::collections::BTreeMap;
@@ -68,7 +67,7 @@ pub(crate) struct Native {
     /// the size.
     pub(crate) late_read_ranges: Vec<KeyRange>,
     pub(crate) idempotency_id: Option<Bytes>,
-    pub(crate) versionstamp: Shared<Versionstamp>,
+    pub(crate) versionstamp: Stamp,
     /// Watches that begin when the commit succeeds.
     pub(crate) watches: Vec<Rc<Watch>>,
     pub(crate) committing: Option<Task<()>>,
@@ -173,7 +172,7 @@ impl Native {
             commit: CommitTransaction::default(),
             late_read_ranges: Vec::new(),
             idempotency_id: None,
-            versionstamp: Shared::new(),
+            versionstamp: Stamp::default(),
             watches: Vec::new(),
             committing: None,
             total_cost: 0,

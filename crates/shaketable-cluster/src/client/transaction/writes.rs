@@ -10,7 +10,7 @@ use crate::client::conflicts::RANGE_BYTES;
 use crate::client::operations::Operation;
 use crate::client::special_keys;
 use crate::data::key::{
-    KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, cut_to_limit, key_after, max_key_bytes,
+    ALL_END, KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, cut_to_limit, key_after, max_key_bytes,
     max_write_key_bytes,
 };
 use crate::data::{atomic, versionstamp};
@@ -208,9 +208,9 @@ impl Inner {
         let KeyRange { begin, end } = range;
         let is_metadata_version = begin == METADATA_VERSION && end == key_after(&METADATA_VERSION);
         if (begin > max_key || end > max_key) && !is_metadata_version {
-            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+            self.refuse_conflict_range()?;
         }
-        let (begin, end) = (cut_to_limit(begin), cut_to_limit(end));
+        let (begin, end) = (cut_to_limit(begin), cut_to_limit(end).min(ALL_END));
         if begin >= end {
             return Ok(());
         }
@@ -232,9 +232,9 @@ impl Inner {
         let max_key = state.max_write_key();
         let KeyRange { begin, end } = range;
         if begin > max_key || end > max_key {
-            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
+            self.refuse_conflict_range()?;
         }
-        let (begin, end) = (cut_to_limit(begin), cut_to_limit(end));
+        let (begin, end) = (cut_to_limit(begin), cut_to_limit(end).min(ALL_END));
         if begin >= end {
             return Ok(());
         }
@@ -247,6 +247,15 @@ impl Inner {
                 .push(KeyRange { begin, end });
         } else {
             state.writes.add_conflict_range(begin, end);
+        }
+        Ok(())
+    }
+
+    /// Refuses a conflict range that lies outside the keys of this transaction: since API version
+    /// 300.
+    fn refuse_conflict_range(&self) -> Result<(), Error> {
+        if self.context.api_version_at_least(300) {
+            return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
         }
         Ok(())
     }
