@@ -6,13 +6,17 @@
 //! interrupted move.
 //!
 //! When a storage server has been away for a while, or has come back without its disk, its shards
-//! move to others, and it is taken off the list.
+//! move to others, and it is taken off the list. Nothing may give it a shard meanwhile, or that shard
+//! would be lost. So there is one move at a time, whose servers are picked when its turn has come,
+//! and a removal is such a turn too. A distributor that was deposed and does not know it yet may
+//! have a move under way: each distributor writes its name into the database when it begins, and
+//! every transaction of a move fails unless it finds the name of its own distributor there.
 
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::data::key::{ALL_END, KeyBound};
 use crate::error::Error;
 use crate::process::Process;
-use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Version};
+use crate::proto::{Key, KeyRange, KeySelector, KeyValue, Value, Version};
 use crate::server::controller::Controller;
 use crate::server::coordinator::CoreState;
 use crate::server::distribution::DataDistributor;
@@ -43,6 +47,9 @@ pub(crate) const API_VERSION: i32 = 740;
 /// How many shards are read at once.
 const ROWS_AT_ONCE: i32 = 10_000;
 
+/// Where the distributor that may move shards has written its name.
+const MOVE_KEYS_LOCK_OWNER: Key = Bytes::from_static(b"\xff/moveKeysLock/Owner");
+
 const ACCESS_SYSTEM_KEYS: i32 = 301;
 const PRIORITY_SYSTEM_IMMEDIATE: i32 = 200;
 const LOCK_AWARE: i32 = 700;
@@ -65,6 +72,8 @@ pub(crate) struct Distributor {
     random: Stream,
     /// One move at a time.
     busy: AsyncVar<bool>,
+    /// What it has written into the database to be the only one that moves shards.
+    name: RefCell<Option<Value>>,
     changed: Notify,
     /// Whether all shards have been checked since this distributor began.
     checked: Cell<bool>,
@@ -103,6 +112,7 @@ impl Distributor {
             here,
             database,
             busy: AsyncVar::new(false),
+            name: RefCell::default(),
             changed: Notify::new(),
             checked: Cell::new(false),
             failed_since: RefCell::default(),
@@ -110,6 +120,7 @@ impl Distributor {
     }
 
     async fn move_to_random_team(&self, range: &KeyRange) -> Result<(), Interrupted> {
+        let _turn = self.turn().await;
         let replicas = self.replicas()?;
         let mut servers = self.healthy();
         self.random.shuffle(&mut servers);
@@ -120,9 +131,32 @@ impl Distributor {
         self.move_range(range, &team).await
     }
 
+    /// Waits for the exclusive right to move shards. It is released however the move ends: the
+    /// caller may stop waiting for it.
+    async fn turn(&self) -> Turn {
+        while self.busy.get() {
+            self.busy.on_change().await;
+        }
+        Turn::take(&self.busy)
+    }
+
+    /// Makes this distributor the only one whose transactions commit.
+    async fn take_over(&self) -> Result<(), Interrupted> {
+        let address = self.here.describe(self.here.id()).address;
+        let name = Value::from(format!("{address} {}", self.here.now().as_secs()));
+        self.commit(async |transaction| {
+            transaction.set(MOVE_KEYS_LOCK_OWNER, name.clone());
+            Ok(())
+        })
+        .await?;
+        self.name.replace(Some(name));
+        Ok(())
+    }
+
     /// Begins by checking every shard: the configuration may have changed.
     async fn watch_storages(self: Rc<Self>) {
         self.checked.set(false);
+        self.name.replace(None);
         let mut pause = RETRY;
         let mut watched: BTreeSet<Tag> = BTreeSet::new();
         loop {
@@ -173,6 +207,9 @@ impl Distributor {
             return Ok(next);
         }
         self.controller.set_replicated(false);
+        if self.name.borrow().is_none() {
+            self.take_over().await?;
+        }
         let replicas = self.replicas()?;
         for shard in self.shards().await? {
             let stays = |tag: &&Tag| !gone.contains(tag);
@@ -195,9 +232,12 @@ impl Distributor {
             if team.len() < replicas {
                 return Err(Interrupted);
             }
+            let _turn = self.turn().await;
             self.move_range(&shard.range, &team).await?;
         }
-        self.remove_storages(&gone).await?;
+        if !self.remove_storages(&gone).await? {
+            return Ok(Some(self.here.now()));
+        }
         self.checked.set(true);
         self.controller.set_replicated(true);
         Ok(next)
@@ -325,8 +365,15 @@ impl Distributor {
         .await
     }
 
-    /// Removes storage servers that no longer hold anything from the cluster.
-    async fn remove_storages(&self, gone: &BTreeSet<Tag>) -> Result<(), Interrupted> {
+    /// Removes storage servers from the cluster, unless one of them was given a shard while others
+    /// were moved away from them: it may have come back in the meantime. Returns whether it did.
+    async fn remove_storages(&self, gone: &BTreeSet<Tag>) -> Result<bool, Interrupted> {
+        let _turn = self.turn().await;
+        let shards = self.shards().await?;
+        let mut tags = shards.iter().flat_map(|shard| shard.team.all.iter());
+        if tags.any(|tag| gone.contains(tag)) {
+            return Ok(false);
+        }
         self.write_core(|core| core.storages.retain(|(tag, _)| !gone.contains(tag)))
             .await?;
         let core = self.controller.core();
@@ -340,8 +387,8 @@ impl Distributor {
             }
             Ok(())
         })
-        .await
-        .map(drop)
+        .await?;
+        Ok(true)
     }
 
     async fn write_core(&self, change: impl FnOnce(&mut CoreState)) -> Result<(), Interrupted> {
@@ -351,17 +398,8 @@ impl Distributor {
         written.map_err(|_| Interrupted)
     }
 
-    /// Moves a range to a team. Does nothing if it is already there.
+    /// Moves a range to a team. Does nothing if it is already there. The caller has the turn.
     async fn move_range(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
-        while self.busy.get() {
-            self.busy.on_change().await;
-        }
-        // Released however this ends: the caller may stop waiting.
-        let _turn = Turn::take(&self.busy);
-        self.move_range_alone(range, team).await
-    }
-
-    async fn move_range_alone(&self, range: &KeyRange, team: &[Tag]) -> Result<(), Interrupted> {
         self.assert_in_distinct_zones(team);
         let joined = self
             .transact(async |transaction| {
@@ -461,9 +499,28 @@ impl Distributor {
         Ok(found.into_inner())
     }
 
+    /// Runs a transaction as [`Distributor::commit`] does, and fails if another distributor has taken
+    /// over.
+    async fn transact(
+        &self,
+        body: impl AsyncFn(&Transaction) -> Result<(), Error>,
+    ) -> Result<Version, Interrupted> {
+        let name = self.name.borrow().clone();
+        let name = name.ok_or(Interrupted)?;
+        self.commit(async |transaction| {
+            let owner = transaction.get(MOVE_KEYS_LOCK_OWNER, false).await?;
+            if owner.as_ref() != Some(&name) {
+                self.name.replace(None); // the next repair takes over again
+                return Err(Error::OPERATION_FAILED);
+            }
+            body(transaction).await
+        })
+        .await
+    }
+
     /// Runs a transaction on system keys until it commits, or fails for good. Returns the version
     /// of the commit.
-    async fn transact(
+    async fn commit(
         &self,
         body: impl AsyncFn(&Transaction) -> Result<(), Error>,
     ) -> Result<Version, Interrupted> {

@@ -482,6 +482,50 @@ fn a_storage_server_that_was_replaced_while_it_was_away_ends_when_it_comes_back(
     assert_eq!(answer, Err(Disconnected::Refused));
 }
 
+/// A server that is away long enough loses its shards and is removed. If it comes back before that
+/// is done, a move may pick it, and what it is given must not be lost with it.
+#[test]
+fn a_server_that_is_about_to_be_removed_is_given_no_shard() {
+    for seed in 0..12 {
+        let world = World::new(seed, "single");
+        let mut knobs = (*world.cluster.knobs()).clone();
+        knobs.data_distribution_failure_reaction_time = 0.2;
+        world.cluster.set_knobs(knobs);
+        let names: Vec<String> = (b'a'..=b'z')
+            .map(|letter| char::from(letter).into())
+            .collect();
+        for name in &names {
+            world.run(write(&world.database, name, name));
+        }
+        let (cluster, letters) = (world.cluster.clone(), names.clone());
+        let moving = world.spawn(async move {
+            loop {
+                for pair in letters.windows(2) {
+                    let range = KeyRange {
+                        begin: key(&pair[0]),
+                        end: key(&pair[1]),
+                    };
+                    cluster.move_keys(range).await;
+                }
+            }
+        });
+        let coordinator = world.cluster.servers()[world.cluster.layout().coordinators[0]];
+        for round in 0..10 {
+            let holders = world.playing("storage");
+            let holder = holders[round % holders.len()];
+            if holder != coordinator && world.kernel.is_alive(holder) {
+                world.kernel.reboot(holder, KillKind::RebootProcess, 0.6);
+            }
+            world.sleep(3.0);
+        }
+        drop(moving);
+        for name in &names {
+            let value = world.run(read(&world.database, name));
+            assert_eq!(value, Some(key(name)), "seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn a_watch_whose_version_is_late_is_asked_for_elsewhere() {
     let world = World::with_replica_apart("late");

@@ -23,7 +23,6 @@ pub mod heap;
 pub mod hermetic;
 #[allow(unsafe_code, reason = "fork, signals and memory that processes share")]
 pub mod isolation;
-mod key_text;
 #[allow(unsafe_code, reason = "calls into code under test; see the module")]
 pub mod library;
 pub mod options;

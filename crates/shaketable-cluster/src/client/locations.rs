@@ -134,12 +134,15 @@ impl Context {
             .remove(&shard.range.begin, &shard.range.end);
     }
 
+    /// Asks commit proxies. One that has no memory left is asked again later: that error never
+    /// reaches an application from here, which matters most to a watch, because nothing retries it.
     async fn ask_for_locations(
         &self,
         range: KeyRange,
         reverse: bool,
     ) -> Result<Vec<ShardLocation>, Error> {
         let mut backoff = self.outage_backoff();
+        let mut pause = self.knobs().default_backoff;
         loop {
             let info = self.proxies().await;
             let proxy = self.pick(&info.commit_proxies);
@@ -150,10 +153,16 @@ impl Context {
             };
             let changed = self.proxies_change(info.generation);
             let reply = proxy.get_key_locations.request(self.process.id(), question);
-            if let First::Left(Ok(reply)) = first_of(reply, changed).await {
-                return reply;
+            match first_of(reply, changed).await {
+                First::Left(Ok(Err(Error::COMMIT_PROXY_MEMORY_LIMIT_EXCEEDED))) => {
+                    self.process.sleep(pause).await;
+                    let knobs = self.knobs();
+                    pause = (pause * knobs.backoff_growth_rate)
+                        .min(knobs.resource_constrained_max_backoff);
+                }
+                First::Left(Ok(reply)) => return reply,
+                First::Left(Err(_)) | First::Right(_) => backoff.wait().await,
             }
-            backoff.wait().await;
         }
     }
 }

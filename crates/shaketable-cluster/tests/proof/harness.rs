@@ -196,6 +196,7 @@ fn run<W: Workload>(seed: u64) -> (Tally, u64) {
     let history = History::default();
     let mut config = trouble::cluster(&kernel, &random);
     config.history = Some(history.clone());
+    let knobs = config.knobs.changed();
     let cluster = Cluster::start(&kernel, config);
     let notebook = Notebook::default();
     let count = random.range(3, 6_usize);
@@ -253,9 +254,10 @@ fn run<W: Workload>(seed: u64) -> (Tally, u64) {
         .unwrap_or_else(|deadlock| panic!("{} {seed}: {deadlock:?}", W::NAME))
         .unwrap_or_else(|| {
             panic!(
-                "{} {seed} ({}; {}): faults have stopped, but {PATIENCE_SECONDS} simulated seconds later somebody still waits",
+                "{} {seed} ({}; {}; {}): faults have stopped, but {PATIENCE_SECONDS} simulated seconds later a client still waits",
                 W::NAME,
                 cluster.layout(),
+                knobs.join(" "),
                 made.take().join(", ")
             )
         });

@@ -14,10 +14,10 @@ use super::progress::{Pending, WaitsFor};
 use super::run::Run;
 use super::testbed::{Client, Testbed};
 use crate::call_site;
-use crate::key_text::key_text;
 use crate::verdict::{FailureKind, Wait};
 use shaketable_fdbc::{Ask, Outstanding};
 use shaketable_kernel::Time;
+use shaketable_record::text::key_text;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

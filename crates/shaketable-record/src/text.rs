@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 /// The text of a key.
-pub(crate) fn key_text(key: &[u8]) -> String {
+pub fn key_text(key: &[u8]) -> String {
     tuple_text(key).unwrap_or_else(|| format!("{}", BytesText(key)))
 }
 
