@@ -13,21 +13,22 @@
 //! The recorder only looks: it draws nothing, posts nothing and wakes nothing, so a run with it is
 //! the same run. It keeps a bounded amount: when there is more, the oldest attempts go, whole.
 
+mod commit;
+mod keep;
+
+pub(crate) use keep::{Keep, atomic_name};
+
 use crate::database::FDBDatabase;
 use crate::universe::Universe;
 use crate::value::Value;
+use commit::{KeptCommit, Sent, conflicts_with_itself};
+use keep::{answer_bytes, call_bytes, commit_bytes};
 use shaketable_cluster::checker::History;
 use shaketable_cluster::client::Transaction;
 use shaketable_cluster::error::Error;
-use shaketable_cluster::proto::{
-    CommitTransaction, KeyRange, KeySelector, Mutation as Change, MutationKind, Version,
-    Versionstamp,
-};
+use shaketable_cluster::proto::{CommitTransaction, Version, Versionstamp};
 use shaketable_kernel::{Kernel, ProcessId};
-use shaketable_record::{
-    Answer, Attempt, Bytes, Call, Commit, Committed, Conflict, End, Fate, LeftOut, Mutation,
-    Operation, Range, Retry, Selector,
-};
+use shaketable_record::{Answer, Attempt, Call, Committed, End, LeftOut, Operation, Retry};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -56,7 +57,7 @@ pub struct Recorded {
     pub operations: Vec<Operation>,
     /// In commit order.
     pub committed: Vec<Committed>,
-    /// The addresses from which calls were made.
+    /// The places from which calls were made, as the host's numbers for them.
     pub places: Vec<usize>,
     /// What was not kept.
     pub left_out: LeftOut,
@@ -69,142 +70,6 @@ pub struct Origin {
     pub process: ProcessId,
     /// The database.
     pub lent: Option<*const FDBDatabase>,
-}
-
-/// Keys are kept whole up to FoundationDB's own limit.
-const KEY_BYTES_MAX: usize = 10_000;
-/// How many rows of an answer are kept.
-const ROWS_MAX: usize = 1000;
-/// How many ranges or changes of a commit are kept, each.
-const COMMIT_PARTS_MAX: usize = 5000;
-/// The prefix of keys that make a transaction conflict with itself. They say nothing.
-const SELF_CONFLICT_PREFIX: &[u8] = b"\xff/SC/";
-/// Within how many versions after its read version a transaction must commit.
-const LIFE_VERSIONS: Version = 5_000_000;
-
-/// How keys and values become parts of a record.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Keep {
-    value_bytes_max: usize,
-}
-
-impl Keep {
-    pub(crate) fn new(settings: &RecordSettings) -> Keep {
-        Keep {
-            value_bytes_max: settings.value_bytes_max,
-        }
-    }
-
-    pub(crate) fn key(self, key: &[u8]) -> Bytes {
-        Bytes::shortened(key, KEY_BYTES_MAX)
-    }
-
-    pub(crate) fn value(self, value: &[u8]) -> Bytes {
-        Bytes::shortened(value, self.value_bytes_max)
-    }
-
-    pub(crate) fn range(self, begin: &[u8], end: &[u8]) -> Range {
-        Range {
-            begin: self.key(begin),
-            end: self.key(end),
-        }
-    }
-
-    pub(crate) fn selector(self, selector: &KeySelector) -> Selector {
-        Selector {
-            key: self.key(&selector.key),
-            or_equal: selector.or_equal,
-            offset: selector.offset,
-        }
-    }
-
-    fn ranges(self, ranges: &[KeyRange]) -> Vec<Range> {
-        let told = ranges
-            .iter()
-            .filter(|range| !range.begin.starts_with(SELF_CONFLICT_PREFIX));
-        told.take(COMMIT_PARTS_MAX)
-            .map(|range| self.range(&range.begin, &range.end))
-            .collect()
-    }
-
-    fn mutations(self, changes: &[Change]) -> Vec<Mutation> {
-        let changes = changes.iter().take(COMMIT_PARTS_MAX);
-        changes.map(|change| self.mutation(change)).collect()
-    }
-
-    fn mutation(self, change: &Change) -> Mutation {
-        match change.kind {
-            MutationKind::SetValue => Mutation::Set {
-                key: self.key(&change.param1),
-                value: self.value(&change.param2),
-            },
-            MutationKind::ClearRange => Mutation::Clear {
-                range: self.range(&change.param1, &change.param2),
-            },
-            kind => Mutation::Atomic {
-                key: self.key(&change.param1),
-                operand: self.value(&change.param2),
-                name: atomic_name(kind as i32),
-            },
-        }
-    }
-
-    fn answer(self, outcome: &Result<Value, Error>) -> Answer {
-        let value = match outcome {
-            Ok(value) => value,
-            Err(error) => return Answer::Error(error.0),
-        };
-        match value {
-            Value::Int64(number) => Answer::Version(*number),
-            Value::Key(key) => Answer::Key(self.key(key)),
-            Value::Optional(value) => Answer::Value(value.as_ref().map(|value| self.value(value))),
-            Value::Rows(rows) => self.rows(
-                rows.owners().iter().map(|row| (&row.key, &row.value)),
-                rows.more,
-            ),
-            Value::MappedRows(rows) => {
-                let owners = rows.owners().iter();
-                self.rows(owners.map(|one| (&one.row.key, &one.row.value)), rows.more)
-            }
-            _ => Answer::Nothing,
-        }
-    }
-
-    fn rows<'a>(
-        self,
-        rows: impl ExactSizeIterator<Item = (&'a bytes::Bytes, &'a bytes::Bytes)>,
-        more: bool,
-    ) -> Answer {
-        let count = rows.len() as u32;
-        let rows = rows.take(ROWS_MAX);
-        Answer::Rows {
-            rows: rows
-                .map(|(key, value)| (self.key(key), self.value(value)))
-                .collect(),
-            count,
-            more,
-        }
-    }
-}
-
-/// The name of an atomic operation, as in FoundationDB's list of options.
-pub(crate) fn atomic_name(code: i32) -> String {
-    let name = match code {
-        2 => "add",
-        6 | 19 => "bit_and",
-        7 => "bit_or",
-        8 => "bit_xor",
-        9 => "append_if_fits",
-        12 => "max",
-        13 | 18 => "min",
-        14 => "set_versionstamped_key",
-        15 => "set_versionstamped_value",
-        16 => "byte_min",
-        17 => "byte_max",
-        20 => "compare_and_clear",
-        _ => return format!("operation {code}"),
-    };
-    name.to_owned()
 }
 
 /// A call, as it was made.
@@ -300,25 +165,6 @@ struct KeptOperation {
     operation: Operation,
 }
 
-struct KeptCommit {
-    operation: u32,
-    sent: Option<Sent>,
-    /// Its own part of the record.
-    commit: Commit,
-    winner: Option<Versionstamp>,
-    is_answered: bool,
-    /// Whether the answer says that it can no longer land.
-    is_settled: bool,
-}
-
-/// What a commit has sent.
-struct Sent {
-    read_version: Version,
-    reads: Vec<KeyRange>,
-    /// Whether 1021 is answered only when it can no longer land.
-    settles: bool,
-}
-
 impl Recorder {
     pub(crate) fn new(kernel: &Kernel, settings: RecordSettings) -> Recorder {
         Recorder {
@@ -373,7 +219,7 @@ impl Recorder {
             Some(number) => number,
             None => self.begin(slot, origin, now),
         };
-        let place = place.map(|address| self.place(address));
+        let place = place.map(|number| self.place(number));
         let sequence = self.operations_asked;
         self.operations_asked += 1;
         let ends = match call {
@@ -603,12 +449,12 @@ impl Recorder {
         self.kernel.now().as_secs()
     }
 
-    fn place(&mut self, address: usize) -> u32 {
+    fn place(&mut self, number: usize) -> u32 {
         let Recorder {
             places, place_ids, ..
         } = self;
-        *place_ids.entry(address).or_insert_with(|| {
-            places.push(address);
+        *place_ids.entry(number).or_insert_with(|| {
+            places.push(number);
             places.len() as u32 - 1
         })
     }
@@ -674,10 +520,12 @@ impl Recorder {
             .filter(|_| self.settings.history.left_out() > 0)
         {
             let oldest = oldest.stamp.version;
-            while self.attempts.front().is_some_and(|kept| {
+            let may_be_older = |kept: &KeptAttempt| {
                 let sent = kept.commit.as_ref().and_then(|commit| commit.sent.as_ref());
                 sent.is_some_and(|sent| sent.read_version < oldest)
-            }) {
+            };
+            let last = self.attempts.iter().rposition(may_be_older);
+            for _ in 0..last.map_or(0, |last| last + 1) {
                 self.evict_attempt();
             }
         }
@@ -762,108 +610,6 @@ impl KeptAttempt {
     }
 }
 
-impl KeptCommit {
-    fn new(operation: u32) -> KeptCommit {
-        KeptCommit {
-            operation,
-            sent: None,
-            commit: Commit {
-                operation: 0,
-                reads: Vec::new(),
-                writes: Vec::new(),
-                mutations: Vec::new(),
-                fate: Fate::Unknown,
-                conflict: None,
-            },
-            winner: None,
-            is_answered: false,
-            is_settled: false,
-        }
-    }
-
-    /// The code under test has got an answer.
-    fn hear(&mut self, answer: &Answer, history: &History) {
-        self.is_answered = true;
-        let Some(sent) = &mut self.sent else {
-            if *answer == Answer::Nothing {
-                self.commit.fate = Fate::ReadOnly;
-            }
-            return;
-        };
-        let error = match answer {
-            Answer::Error(error) => Error(*error),
-            _ => return,
-        };
-        self.is_settled = match error {
-            Error::COMMIT_UNKNOWN_RESULT => sent.settles,
-            // The attempt has ended, but what was sent is still on its way.
-            Error::TRANSACTION_CANCELLED
-            | Error::TRANSACTION_TIMED_OUT
-            | Error::OPERATION_CANCELLED
-            | Error::USED_DURING_COMMIT
-            | Error::CLUSTER_VERSION_CHANGED => false,
-            _ => true,
-        };
-        if error == Error::NOT_COMMITTED
-            && let Some((winner, range)) = history.first_writer(sent.read_version, &sent.reads)
-        {
-            self.winner = Some(winner);
-            self.commit.conflict = Some(Conflict {
-                range: Range {
-                    begin: Bytes::shortened(&range.begin, KEY_BYTES_MAX),
-                    end: Bytes::shortened(&range.end, KEY_BYTES_MAX),
-                },
-                winner: None,
-            });
-        }
-        sent.reads = Vec::new();
-    }
-
-    fn finish(
-        self,
-        landed: Option<u32>,
-        newest: Version,
-        ids: &BTreeMap<Versionstamp, u32>,
-        committed: &[Committed],
-    ) -> Commit {
-        let mut commit = self.commit;
-        if let (Some(conflict), Some(winner)) = (&mut commit.conflict, self.winner) {
-            conflict.winner = ids.get(&winner).copied();
-        }
-        if commit.fate == Fate::ReadOnly {
-            return commit;
-        }
-        let too_late = match &self.sent {
-            Some(sent) => self.is_settled || newest > sent.read_version + LIFE_VERSIONS,
-            None => self.is_answered,
-        };
-        commit.fate = match landed {
-            Some(id) => Fate::Landed(id),
-            None if too_late => Fate::Lost,
-            None => Fate::Unknown,
-        };
-        if let Some(landed) = landed.and_then(|id| committed.get(id as usize)) {
-            commit.mutations = landed.mutations.clone();
-        }
-        commit
-    }
-}
-
-/// Whether a later transaction can make sure that this one no longer lands: it reads something that
-/// it writes. Only an option of the transaction prevents that, so few ranges need a look.
-fn conflicts_with_itself(sent: &CommitTransaction) -> bool {
-    const RANGES_MAX: usize = 200;
-    let mut written = sent.write_conflict_ranges.iter();
-    if written.any(|range| range.begin.starts_with(SELF_CONFLICT_PREFIX)) {
-        return true;
-    }
-    let mut written = sent.write_conflict_ranges.iter().take(RANGES_MAX);
-    written.any(|written| {
-        let mut reads = sent.read_conflict_ranges.iter().take(RANGES_MAX);
-        reads.any(|read| read.begin < written.end && written.begin < read.end)
-    })
-}
-
 /// Calls that return nothing have no answer to wait for.
 fn first_answer(call: &Call) -> Answer {
     match call {
@@ -884,56 +630,5 @@ const OPERATION_BYTES: usize = size_of::<KeptOperation>();
 /// About what an attempt takes beside its operations.
 const ATTEMPT_BYTES: usize = size_of::<KeptAttempt>();
 
-fn call_bytes(call: &Call) -> usize {
-    match call {
-        Call::Get { key, .. } | Call::Watch { key } => key.kept().len(),
-        Call::GetKey { selector, .. } => selector.key.kept().len(),
-        Call::GetRange(range) | Call::GetMappedRange(range) => {
-            range.begin.key.kept().len() + range.end.key.kept().len()
-        }
-        Call::Set { key, value } => key.kept().len() + value.kept().len(),
-        Call::Clear { range } | Call::AddConflictRange { range, .. } => range_bytes(range),
-        Call::Atomic { key, operand, .. } => key.kept().len() + operand.kept().len(),
-        _ => 0,
-    }
-}
-
-fn answer_bytes(answer: &Answer) -> usize {
-    const ROW_BYTES: usize = size_of::<(Bytes, Bytes)>();
-    match answer {
-        Answer::Key(key) | Answer::Value(Some(key)) => key.kept().len(),
-        Answer::Rows { rows, .. } => rows
-            .iter()
-            .map(|(key, value)| ROW_BYTES + key.kept().len() + value.kept().len())
-            .sum(),
-        _ => 0,
-    }
-}
-
-fn range_bytes(range: &Range) -> usize {
-    size_of::<Range>() + range.begin.kept().len() + range.end.kept().len()
-}
-
-fn commit_bytes(commit: &Commit) -> usize {
-    let ranges: usize = commit
-        .reads
-        .iter()
-        .chain(&commit.writes)
-        .map(range_bytes)
-        .sum();
-    let mutations: usize = commit
-        .mutations
-        .iter()
-        .map(|mutation| {
-            size_of::<Mutation>()
-                + match mutation {
-                    Mutation::Set { key, value } => key.kept().len() + value.kept().len(),
-                    Mutation::Clear { range } => range_bytes(range),
-                    Mutation::Atomic { key, operand, .. } => {
-                        key.kept().len() + operand.kept().len()
-                    }
-                }
-        })
-        .sum();
-    ranges + mutations
-}
+#[cfg(test)]
+mod tests;

@@ -256,7 +256,10 @@ impl<'a> Campaign<'a> {
             if let Some(folder) = group.example.folder() {
                 let plain = anstream::adapter::strip_str(&report).to_string();
                 let path = folder.join(failure_folder::REPORT);
-                fs::write(&path, plain).map_err(|error| SessionError::Write(path, error))?;
+                // The verdict is worth more than the file.
+                if let Err(error) = fs::write(&path, plain) {
+                    eprintln!("warning: cannot write {}: {error}", path.display());
+                }
             }
             if self.is_json() {
                 println!("{}", json::failure(group, file, repro).line());

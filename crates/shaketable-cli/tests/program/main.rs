@@ -6,5 +6,6 @@
 mod bench;
 mod hermetic;
 mod libraries;
+mod records;
 mod sweeps;
 mod verdicts;
