@@ -10,7 +10,7 @@
 //! |---|---|
 //! | above 100 | the failed phase itself read wrongly: a part of a range, several moments, the past |
 //! | 90 to 100 | commits that no serial order explains, or an effect that was certainly made twice |
-//! | 60 to 89 | steps that belong together and came apart, with somebody else's commit in between |
+//! | 60 to 89 | steps that belong together and came apart, with another client's commit in between |
 //! | below 60 | true, and a cause only if nothing else is |
 //!
 //! If the failed phase saw exactly what a candidate's commits had written, that adds to its weight.

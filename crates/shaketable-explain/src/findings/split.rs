@@ -1,4 +1,4 @@
-//! Steps that belong together, in transactions of their own, and somebody else in between.
+//! Steps that belong together, in transactions of their own, and another client in between.
 //!
 //! Each transaction is atomic; two of them are not. Three shapes of that:
 //!
@@ -269,7 +269,7 @@ impl Step<'_, '_> {
                 history.author(other.committed),
             );
             if let Some((_, release)) = keys.iter().find(|(key, _)| *key == lock) {
-                // Its own again by now, or of no one: nothing is taken from anybody.
+                // Free, or its own again by now: no other holder loses it.
                 let lost = release.before.is_some() && release.before != taken.after;
                 if release.after.is_some() || !lost {
                     continue;
