@@ -71,6 +71,7 @@ function drawFrame() {
   drawChosen(c);
   drawVerdict(c);
   drawProof(c);
+  if (attempts.count === 0) drawNothing(c);
   c.restore();
   drawGutter(c);
   drawAxis(c, ticks);
@@ -78,6 +79,14 @@ function drawFrame() {
   // What is looked at, for what looks at the page from outside.
   canvas.dataset.from = view.t0.toFixed(0);
   canvas.dataset.to = view.t1.toFixed(0);
+}
+
+function drawNothing(c) {
+  c.font = `14px ${colours.font}`;
+  c.textAlign = "center";
+  c.textBaseline = "middle";
+  c.fillStyle = colours.muted;
+  c.fillText("The record has no transactions.", GUTTER + plotWidth() / 2, view.height / 2);
 }
 
 // The time axis.
