@@ -53,7 +53,7 @@ pub struct Outstanding {
     pub process: ProcessId,
     /// Since when.
     pub since: Time,
-    /// The address in the code under test that made the call, if it was noted.
+    /// Where the call was made, as the host's number for it, if that was noted.
     pub place: Option<usize>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Kept {
     pub(crate) asked: Option<Asked>,
 }
 
-/// Looks at the stack: the address in the code under test that makes a call.
+/// Looks at the stack and returns a number for the place from which a call is made.
 pub type PlaceProbe = fn() -> Option<usize>;
 
 /// How many operations of each process have succeeded. The end of a pause after an error does not

@@ -57,7 +57,7 @@ pub struct Recorded {
     pub operations: Vec<Operation>,
     /// In commit order.
     pub committed: Vec<Committed>,
-    /// The addresses from which calls were made.
+    /// The places from which calls were made, as the host's numbers for them.
     pub places: Vec<usize>,
     /// What was not kept.
     pub left_out: LeftOut,
@@ -219,7 +219,7 @@ impl Recorder {
             Some(number) => number,
             None => self.begin(slot, origin, now),
         };
-        let place = place.map(|address| self.place(address));
+        let place = place.map(|number| self.place(number));
         let sequence = self.operations_asked;
         self.operations_asked += 1;
         let ends = match call {
@@ -449,12 +449,12 @@ impl Recorder {
         self.kernel.now().as_secs()
     }
 
-    fn place(&mut self, address: usize) -> u32 {
+    fn place(&mut self, number: usize) -> u32 {
         let Recorder {
             places, place_ids, ..
         } = self;
-        *place_ids.entry(address).or_insert_with(|| {
-            places.push(address);
+        *place_ids.entry(number).or_insert_with(|| {
+            places.push(number);
             places.len() as u32 - 1
         })
     }

@@ -2,55 +2,102 @@
 //!
 //! The innermost frame that belongs to neither the standard library, nor a package of a registry, nor
 //! this project is the author's line: for `trx.get(…)` the call itself, for what `db.run` does the
-//! place where it is awaited. The stack is walked when the call is made, up to that frame and no
-//! further, and only its address is kept; its name and line are found later, for those that are
-//! shown. Whether an address is the author's is looked up once.
+//! place where it is awaited.
+//!
+//! There are two ways to note a call, and both return a number for it; its line is looked up later,
+//! for the calls that are shown. [`stack`] keeps all addresses on the stack and looks nothing up,
+//! which suits a run that will most likely show nothing. [`place`] walks up to the author's frame and
+//! no further, which suits a run that notes every call; whether an address is the author's is looked
+//! up when it is met first.
 
 use crate::hermetic;
 use shaketable_record::Place;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-thread_local! {
-    /// The addresses that were met, and whether they are the author's.
-    static KNOWN: RefCell<BTreeMap<usize, bool>> = const { RefCell::new(BTreeMap::new()) };
+/// The calls that were noted. One table for all threads: code under test may call from any.
+static CALLS: Mutex<Calls> = Mutex::new(Calls {
+    is_authors: BTreeMap::new(),
+    stacks: Vec::new(),
+    numbers: BTreeMap::new(),
+});
+
+struct Calls {
+    /// The addresses that were looked up, and whether they are the author's.
+    is_authors: BTreeMap<usize, bool>,
+    stacks: Vec<Box<[usize]>>,
+    numbers: BTreeMap<Box<[usize]>, usize>,
 }
 
-/// The address in the author's code from which the caller was called.
-pub(crate) fn place() -> Option<usize> {
-    let mut found = None;
-    let mut depth = 0;
-    KNOWN.with_borrow_mut(|known| {
-        backtrace::trace(|frame| {
-            let address = frame.ip().addr();
-            // Looking up lines opens files, which must not count as done by the code under test.
-            let is_authors = known
-                .entry(address)
-                .or_insert_with(|| hermetic::outside(|| author_place(address).is_some()));
-            if *is_authors {
-                found = Some(address);
-            }
-            depth += 1;
-            found.is_none() && depth < FRAMES_MAX
-        });
-    });
-    found
+impl Calls {
+    fn table() -> MutexGuard<'static, Calls> {
+        // Whatever panicked, the table is whole.
+        CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn number(&mut self, stack: &[usize]) -> usize {
+        if let Some(number) = self.numbers.get(stack) {
+            return *number;
+        }
+        let number = self.stacks.len();
+        self.stacks.push(stack.into());
+        self.numbers.insert(stack.into(), number);
+        number
+    }
 }
 
 /// How deep the author's line is searched for.
 const FRAMES_MAX: usize = 96;
 
-/// The author's line at an address, as `src/queue.rs:88`.
-pub(crate) fn author_line(address: usize) -> Option<String> {
-    let place = author_place(address)?;
+/// The number of the call that is being made, with its whole stack.
+pub(crate) fn stack() -> Option<usize> {
+    let mut addresses = Vec::with_capacity(FRAMES_MAX);
+    backtrace::trace(|frame| {
+        addresses.push(frame.ip().addr());
+        addresses.len() < FRAMES_MAX
+    });
+    Some(Calls::table().number(&addresses))
+}
+
+/// The number of the call that is being made, by the address of the author's frame; none if no frame
+/// is the author's.
+pub(crate) fn place() -> Option<usize> {
+    let mut calls = Calls::table();
+    let mut found = None;
+    let mut depth = 0;
+    backtrace::trace(|frame| {
+        let address = frame.ip().addr();
+        // Looking up lines opens files, which must not count as done by the code under test.
+        let is_authors = calls
+            .is_authors
+            .entry(address)
+            .or_insert_with(|| hermetic::outside(|| place_at(address).is_some()));
+        if *is_authors {
+            found = Some(address);
+        }
+        depth += 1;
+        found.is_none() && depth < FRAMES_MAX
+    });
+    found.map(|address| calls.number(&[address]))
+}
+
+/// The author's line of a call, as `src/queue.rs:88`.
+pub(crate) fn author_line(call: usize) -> Option<String> {
+    let place = author_place(call)?;
     Some(format!("{}:{}", place.file, place.line))
+}
+
+/// The author's line and function of a call.
+pub(crate) fn author_place(call: usize) -> Option<Place> {
+    let stack = Calls::table().stacks.get(call)?.clone();
+    stack.iter().find_map(|address| place_at(*address))
 }
 
 /// The author's line and function at an address. Of calls that were inlined there, the innermost of
 /// the author's counts.
-pub(crate) fn author_place(address: usize) -> Option<Place> {
+fn place_at(address: usize) -> Option<Place> {
     // A return address lies behind the call; the byte before it is inside.
     let inside = std::ptr::without_provenance_mut::<c_void>(address.checked_sub(1)?);
     let mut found = None;
@@ -116,6 +163,25 @@ fn shortened(file: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_call_has_the_same_number() {
+        let calls: Vec<Option<usize>> = (0..3).map(|_| stack()).collect();
+        assert_eq!(calls[1], calls[2]);
+        let noted = Calls::table().stacks[calls[1].unwrap()].clone();
+        // This file is part of the project, so its line does not count as the author's: the test
+        // looks for the frame itself.
+        let mut lines = Vec::new();
+        for address in &noted {
+            // The outermost frame has no caller.
+            let inside = std::ptr::without_provenance_mut::<c_void>(address.saturating_sub(1));
+            backtrace::resolve(inside, |symbol| {
+                lines.extend(symbol.name().map(|n| n.to_string()))
+            });
+        }
+        let own = "the_same_call_has_the_same_number";
+        assert!(lines.iter().any(|name| name.contains(own)), "{lines:?}");
+    }
 
     #[test]
     fn functions_are_named_as_in_the_source() {

@@ -1,7 +1,7 @@
 //! A record as text: a line for each operation, in groups of attempts.
 //!
 //! `shaketable log` prints all of it, a report the last lines of the client that failed. A line has
-//! the time at which the operation was asked for, how long it took, what was asked and answered, and
+//! the simulated second at which the operation was asked for, how long it took, what was asked and answered, and
 //! the line of the code under test. For a commit it also says what the client may not know: whether
 //! it landed, and who won a conflict. Lines are cut to [`COLUMNS`].
 
@@ -104,7 +104,7 @@ impl<'a> Story<'a> {
             .place
             .map(|place| place_text(&self.record.places[place as usize]))
             .unwrap_or_default();
-        let head = format!("{:>13.6} s {took:>9}  ", operation.asked);
+        let head = format!("{:>11.6}  {took:>8}  ", operation.asked);
         let text = self.text(id);
         let room = COLUMNS - head.chars().count();
         if place.is_empty() {
@@ -240,7 +240,7 @@ impl<'a> Story<'a> {
                 let client = attempt
                     .client
                     .map_or("?".to_owned(), |client| client.to_string());
-                format!("transaction {} of client {client}", attempt.transaction)
+                format!("client {client}, transaction {}", attempt.transaction)
             }
             None => format!("the cluster, version {}", committed.version),
         }

@@ -233,6 +233,7 @@ fn attempts_know_what_they_retry_and_whose_they_are() {
         "{places:?}"
     );
     assert!(record.events.iter().any(|event| event.fault));
+    assert!(record.events.iter().any(|event| event.name == "Role"));
     let asked = record.operations.iter().map(|operation| operation.asked);
     assert!(asked.is_sorted());
 }

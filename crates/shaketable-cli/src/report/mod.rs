@@ -201,7 +201,7 @@ pub(crate) mod samples {
             record: Some("target/shaketable/failures/atomic-42/record.jsonl.gz".into()),
             story: vec![
                 "client 2, check of Atomic, transaction 7, attempt 1: dropped".into(),
-                "    97.200000 s    5.0 ms  get (\"sum\",) → 91       src/lib.rs:12".into(),
+                "  97.200000    5.0 ms  get (\"sum\",) → 91       src/lib.rs:12".into(),
             ],
             ..Outcome::default()
         };

@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{
-    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 
 /// Where a simulation is. Written by the process that simulates, read by its parent.
@@ -23,6 +23,7 @@ pub(crate) struct Beacon {
     client: AtomicI32,
     phase: AtomicU8,
     time_nanos: AtomicU64,
+    reporting: AtomicBool,
     message: SharedText<MESSAGE_BYTES>,
     frames: [AtomicUsize; FRAMES_MAX],
     failures: SharedText<FAILURES_BYTES>,
@@ -63,6 +64,7 @@ impl Beacon {
             client: AtomicI32::new(-1),
             phase: AtomicU8::new(0),
             time_nanos: AtomicU64::new(0),
+            reporting: AtomicBool::new(false),
             message: SharedText::empty(),
             frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
             failures: SharedText::empty(),
@@ -100,6 +102,16 @@ impl Beacon {
         unsafe { page.as_ptr().write(Beacon::dark()) };
         SHARED.store(page.as_ptr(), Ordering::Release);
         Ok(())
+    }
+
+    /// The simulation is over, and a report is being made of it.
+    pub(crate) fn note_end() {
+        Beacon::current().reporting.store(true, Ordering::Release);
+    }
+
+    /// Whether the simulation is over.
+    pub(super) fn is_reporting() -> bool {
+        Beacon::current().reporting.load(Ordering::Acquire)
     }
 
     /// The simulated time that was recorded last.
@@ -144,9 +156,11 @@ impl Beacon {
     pub(super) fn reset() {
         Beacon::enter(0, 0, None, Phase::Boot);
         Beacon::set_time(Time::ZERO);
-        Beacon::current().message.clear();
-        Beacon::current().leave_frames(&[]);
-        Beacon::current().failures.clear();
+        let beacon = Beacon::current();
+        beacon.reporting.store(false, Ordering::Relaxed);
+        beacon.message.clear();
+        beacon.leave_frames(&[]);
+        beacon.failures.clear();
     }
 
     /// Leaves the addresses on the stack.

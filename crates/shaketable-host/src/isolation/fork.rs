@@ -41,8 +41,15 @@ enum Collected {
 pub(super) struct Child {
     pid: Pid,
     pipe: File,
+    /// What has come through it.
+    report: Vec<u8>,
     ground: Option<Ground>,
 }
+
+/// How long a child that was asked to end may take until it reports.
+const TIME_TO_END: Duration = Duration::from_secs(1);
+/// How long it may take to report.
+const TIME_TO_REPORT: Duration = Duration::from_secs(60);
 
 /// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
@@ -61,6 +68,7 @@ impl Child {
             ForkResult::Parent { child } => Ok(Child {
                 pid: child,
                 pipe: File::from(reader),
+                report: Vec::new(),
                 ground,
             }),
             ForkResult::Child => {
@@ -78,19 +86,18 @@ impl Child {
         }
     }
 
-    /// Waits for the end, but not longer than `limit` of real time; a child that was asked to end
-    /// then has `time_to_report` more. The child is gone afterwards, even when it is unknown how it
-    /// ended.
-    pub(super) fn wait(
-        mut self,
-        limit: Duration,
-        time_to_report: Duration,
-    ) -> io::Result<ChildEnd> {
+    /// Waits for the end, but not longer than `limit` of real time. The child is gone afterwards,
+    /// even when it is unknown how it ended.
+    pub(super) fn wait(mut self, limit: Duration) -> io::Result<ChildEnd> {
         let mut collected = self.collect(limit);
         let late = matches!(collected, Ok(Collected::TooLate));
         if late {
             let _ = kill(self.pid, last_words::ASK_TO_END);
-            collected = self.collect(time_to_report);
+            collected = self.collect(TIME_TO_END);
+            // One that is looking up lines and writing its record is not stuck.
+            if Beacon::is_reporting() && matches!(collected, Ok(Collected::TooLate)) {
+                collected = self.collect(TIME_TO_REPORT);
+            }
         }
         if !matches!(collected, Ok(Collected::All(_))) {
             self.stop();
@@ -139,7 +146,6 @@ impl Child {
     /// Reads what the child writes, until it hangs up or `limit` has passed.
     fn collect(&mut self, limit: Duration) -> io::Result<Collected> {
         let deadline = Instant::now() + limit;
-        let mut report = Vec::new();
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             let millis = u16::try_from(rest.as_millis()).unwrap_or(u16::MAX);
@@ -158,8 +164,8 @@ impl Child {
                 Ok(_) => {
                     let mut buffer = [0; 16 * 1024];
                     match self.pipe.read(&mut buffer)? {
-                        0 => return Ok(Collected::All(report)),
-                        count => report.extend_from_slice(&buffer[..count]),
+                        0 => return Ok(Collected::All(std::mem::take(&mut self.report))),
+                        count => self.report.extend_from_slice(&buffer[..count]),
                     }
                 }
                 Err(error) => return Err(error.into()),

@@ -32,6 +32,9 @@ use std::time::Duration;
 /// How much memory a seed's process may use; fdbserver's own limit.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
+/// What a seed may take at least if it is recorded.
+const RECORDED_TIME_MIN: Duration = Duration::from_secs(10);
+
 /// A process that is ready to fork for seeds.
 pub struct Isolation {
     time_limit: Duration,
@@ -77,6 +80,14 @@ impl Isolation {
         outcome
     }
 
+    /// How long a seed may take. Looking up lines for a record takes a while by itself.
+    fn limit(&self, recording: &Recording) -> Duration {
+        match recording.record() {
+            Some(_) => self.time_limit.max(RECORDED_TIME_MIN),
+            None => self.time_limit,
+        }
+    }
+
     fn run_once(
         &self,
         plan: &Plan,
@@ -90,7 +101,7 @@ impl Isolation {
             serde_json::to_vec(&outcome).unwrap_or_default()
         });
         let fault = |message: String| Outcome::simulator_fault(seed, message);
-        match child.and_then(|child| child.wait(self.time_limit, time_to_report(recording))) {
+        match child.and_then(|child| child.wait(self.limit(recording))) {
             Ok(ChildEnd::Reported(report)) => {
                 serde_json::from_slice(&report).unwrap_or_else(|error| {
                     fault(format!(
@@ -110,14 +121,6 @@ impl Isolation {
             )),
         }
     }
-}
-
-/// How long a child that was asked to end may take to report. A record takes a while to write.
-fn time_to_report(recording: &Recording) -> Duration {
-    Duration::from_secs(match recording.record() {
-        Some(_) => 30,
-        None => 1,
-    })
 }
 
 /// Leaves it to the parent when to end: an interrupt from the terminal is ignored, the parent's

@@ -65,15 +65,17 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             if matches!(recording, Recording::Trace { .. }) {
                 testbed.observe_errors(&run, &recorder);
             }
-            if matches!(recording, Recording::Trace { .. } | Recording::Places) {
-                testbed.note_call_sites();
-            }
-            if let Some(notes) = &run.notes {
-                testbed.record(notes);
+            match &run.notes {
+                Some(notes) => testbed.record(notes),
+                None if matches!(recording, Recording::Trace { .. } | Recording::Places) => {
+                    testbed.note_call_sites();
+                }
+                None => {}
             }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
             drive(&run, &testbed, &tests);
+            Beacon::note_end();
             testbed.collect_breaches(&run);
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
@@ -118,6 +120,10 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         // Mostly a message arrives at a server and no task runs: then nothing has changed for
         // workloads.
         let tasks_ran = kernel.events() != before;
+        if let Some(notes) = &run.notes {
+            let cluster = testbed.cluster.as_ref();
+            notes.look_at_roles(kernel, cluster.map(|(cluster, _)| cluster));
+        }
         if tasks_ran {
             run.collect_misuse();
             if tests.is_finished() || run.is_over() {

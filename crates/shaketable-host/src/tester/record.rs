@@ -14,10 +14,12 @@ use crate::trace::event::NOWHERE;
 use crate::trace::{Event as TraceEvent, Severity};
 use crate::verdict::{Failure, Outcome, Phase as PhaseOfRun};
 use shaketable_cluster::checker::{Bounds, History};
+use shaketable_cluster::cluster::Cluster;
 use shaketable_fdbc::{RecordSettings, Recorded};
+use shaketable_kernel::{Kernel, ProcessId};
 use shaketable_record::{Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many attempts a record holds.
 const ATTEMPTS_MAX: usize = 200_000;
@@ -38,6 +40,14 @@ const STORY_OPERATIONS: usize = 10;
 /// The events that say what operations say too.
 const TOLD_BY_OPERATIONS: &str = "TransactionError";
 
+/// The events after which roles may be played by others.
+const CHANGE_ROLES: [&str; 4] = [
+    "MasterRecoveryState",
+    "RebootingProcess",
+    "KillProcess",
+    "SimulatedMachineProcess",
+];
+
 /// What is noted of a run beside its transactions.
 pub(super) struct Notes {
     to: RecordTo,
@@ -45,6 +55,9 @@ pub(super) struct Notes {
     phases: RefCell<Vec<Phase>>,
     events: RefCell<VecDeque<Event>>,
     events_left_out: Cell<u64>,
+    /// Who played which role when that was looked at last, and whether it may have changed.
+    roles: RefCell<BTreeSet<(ProcessId, &'static str)>>,
+    roles_changed: Cell<bool>,
 }
 
 impl Notes {
@@ -58,6 +71,8 @@ impl Notes {
             phases: RefCell::default(),
             events: RefCell::default(),
             events_left_out: Cell::new(0),
+            roles: RefCell::default(),
+            roles_changed: Cell::new(true),
         }
     }
 
@@ -111,19 +126,54 @@ impl Notes {
         if event.kind == TOLD_BY_OPERATIONS {
             return;
         }
-        let mut events = self.events.borrow_mut();
-        if events.len() == EVENTS_MAX {
-            events.pop_front();
-            self.events_left_out.set(self.events_left_out.get() + 1);
+        if CHANGE_ROLES.contains(&event.kind.as_str()) {
+            self.roles_changed.set(true);
         }
         let machine = event.machine.as_str();
-        events.push_back(Event {
+        self.push(Event {
             time: event.time,
             name: event.kind.clone(),
             machine: if machine == NOWHERE { "" } else { machine }.to_owned(),
             fault,
             details: event.details.clone(),
         });
+    }
+
+    fn push(&self, event: Event) {
+        let mut events = self.events.borrow_mut();
+        if events.len() == EVENTS_MAX {
+            events.pop_front();
+            self.events_left_out.set(self.events_left_out.get() + 1);
+        }
+        events.push_back(event);
+    }
+
+    /// Notes which roles the processes of the cluster have taken up and given up, if anything has
+    /// happened that may change that. The trace does not have them.
+    pub(super) fn look_at_roles(&self, kernel: &Kernel, cluster: Option<&Cluster>) {
+        let Some(cluster) = cluster.filter(|_| self.roles_changed.replace(false)) else {
+            return;
+        };
+        let now: BTreeSet<(ProcessId, &str)> = cluster
+            .roles()
+            .into_iter()
+            .map(|(role, process)| (process, role))
+            .collect();
+        let before = self.roles.replace(now.clone());
+        let ended = before.difference(&now).map(|role| ("End", role));
+        let begun = now.difference(&before).map(|role| ("Begin", role));
+        for (transition, (process, role)) in ended.chain(begun) {
+            self.push(Event {
+                time: kernel.now().as_secs(),
+                name: "Role".to_owned(),
+                machine: kernel.process(*process).address.to_string(),
+                fault: false,
+                details: vec![
+                    ("As".to_owned(), (*role).to_owned()),
+                    ("Transition".to_owned(), transition.to_owned()),
+                ],
+            });
+        }
     }
 
     /// Writes the record of a run that is over, and takes from it what a report shows. Opens files,
@@ -204,12 +254,12 @@ fn verdict(failures: &[Failure]) -> Verdict {
     }
 }
 
-/// The lines of addresses, each line once, and for each address the number of its line.
-fn places(addresses: &[usize]) -> (Vec<Place>, Vec<Option<PlaceId>>) {
+/// The lines of calls, each line once, and for each call the number of its line.
+fn places(calls: &[usize]) -> (Vec<Place>, Vec<Option<PlaceId>>) {
     let mut places = Vec::new();
     let mut known: BTreeMap<(String, u32, String), PlaceId> = BTreeMap::new();
-    let ids = addresses.iter().map(|address| {
-        let place = call_site::author_place(*address)?;
+    let ids = calls.iter().map(|call| {
+        let place = call_site::author_place(*call)?;
         let key = (place.file.clone(), place.line, place.function.clone());
         Some(*known.entry(key).or_insert_with(|| {
             places.push(place);

@@ -329,16 +329,17 @@ impl Testbed {
             .map_or(0, |c_api| c_api.operations_done(client.process))
     }
 
-    /// From now on it is known where calls of the C API were made.
+    /// From now on it is known where calls of the C API were made, should it be asked.
     pub(super) fn note_call_sites(&self) {
         if let Some(c_api) = self.c_api.borrow().as_ref() {
-            c_api.note_places(call_site::place);
+            c_api.note_places(call_site::stack);
         }
     }
 
     /// From now on every transaction of the workloads is recorded.
     pub(super) fn record(&self, notes: &Notes) {
         if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.note_places(call_site::place);
             c_api.record(notes.settings());
         }
     }
