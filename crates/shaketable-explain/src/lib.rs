@@ -40,6 +40,8 @@ pub struct Finding {
     pub proof: Vec<Proof>,
     /// What to do about it.
     pub advice: String,
+    /// How often the same happened in the run; this is the instance that tells most.
+    pub times: u32,
 }
 
 /// One piece of evidence.
@@ -74,6 +76,8 @@ pub struct Story {
     pub chapters: Vec<Proof>,
     /// How many changes before these are not told.
     pub earlier: u32,
+    /// How many changes after these, and before the read, are not told.
+    pub later: u32,
 }
 
 /// Explains a run. A run that passed needs no explanation.

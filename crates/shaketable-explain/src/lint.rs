@@ -144,6 +144,7 @@ fn applies_twice(
         advice:
             "Let the transaction set a key of its own, and let every attempt look for it first."
                 .to_owned(),
+        times: 1,
     })
 }
 
@@ -164,6 +165,7 @@ fn unread_rest(history: &History<'_>, id: AttemptId) -> Option<Finding> {
             "Ask again from behind the last row until `more` is false: `next_range` in a loop, or \
                  `get_ranges`."
                 .to_owned(),
+        times: 1,
     })
 }
 
@@ -232,7 +234,7 @@ fn guarded_by_snapshot(
         ],
         advice: "Read what decides about a write serializably, or add a read conflict range for the keys \
                  that matter."
-            .to_owned(),
+            .to_owned(), times: 1,
     })
 }
 
@@ -273,6 +275,7 @@ fn thinks_long(history: &History<'_>, id: AttemptId) -> Option<Finding> {
             format!("comes {:.1} s after the call before", longest.0),
         )],
         advice: "Do what takes time before the transaction or after it.".to_owned(),
+        times: 1,
     })
 }
 
@@ -312,6 +315,7 @@ fn large(history: &History<'_>, id: AttemptId) -> Option<Finding> {
         )],
         advice: "Split the work into transactions that each leave the data as it should be."
             .to_owned(),
+        times: 1,
     })
 }
 
@@ -334,7 +338,10 @@ fn no_on_error(history: &History<'_>, id: AttemptId) -> Option<Finding> {
         .iter()
         .find(|other| history.attempt(**other).begun >= ended)?;
     let ((_, line), (operation, next_line)) = (first_place(id)?, first_place(*next)?);
-    if !RETRYABLE.contains(&error) || line != next_line {
+    // It may have been called, and failed itself.
+    let called = |id: &u32| matches!(history.operation(*id).call, Call::OnError(_));
+    let called = history.operations_of(id).iter().any(called);
+    if called || !RETRYABLE.contains(&error) || line != next_line {
         return None;
     }
     Some(Finding {
@@ -350,5 +357,6 @@ fn no_on_error(history: &History<'_>, id: AttemptId) -> Option<Finding> {
             attempt(id, format!("had failed with {}", error_text(error))),
         ],
         advice: "Hand the error to `on_error`: it waits, and resets the transaction.".to_owned(),
+        times: 1,
     })
 }

@@ -8,7 +8,8 @@ use shaketable_record::Bytes;
 
 /// How many keys have their story told.
 const STORIES_MAX: usize = 3;
-/// How many changes of a key are told, the last ones.
+/// How many changes of a key are told: those that the first finding is about with their neighbours,
+/// or the last ones.
 const CHANGES_MAX: usize = 6;
 
 /// The stories of the keys that the failed phase had read: first those that a finding is about.
@@ -38,16 +39,22 @@ pub fn tell(history: &History<'_>, focus: &Focus<'_>, findings: &[Finding]) -> V
     keys.sort_by_key(|(own, mentioned, _)| std::cmp::Reverse((*own, *mentioned)));
     keys.into_iter()
         .take(STORIES_MAX)
-        .map(|(_, _, key)| story(history, focus, key))
+        .map(|(_, _, key)| story(history, focus, key, &commits))
         .collect()
 }
 
-fn story(history: &History<'_>, focus: &Focus<'_>, key: &[u8]) -> Story {
+fn story(history: &History<'_>, focus: &Focus<'_>, key: &[u8], commits: &[u32]) -> Story {
     let read = focus.read_of(key);
     let version = read.map_or(i64::MAX, |read| read.version);
     let changes = history.changes(key);
     let seen = changes.partition_point(|change| history.version_of(change.committed) <= version);
-    let told = &changes[seen.saturating_sub(CHANGES_MAX)..seen];
+    let last = seen.saturating_sub(CHANGES_MAX);
+    let proven = changes[..seen]
+        .iter()
+        .position(|change| commits.contains(&change.committed));
+    let begin = proven.map_or(last, |first| first.saturating_sub(1).min(last));
+    let end = seen.min(begin + CHANGES_MAX);
+    let told = &changes[begin..end];
     let mut chapters: Vec<_> = told
         .iter()
         .map(|change| committed(change.committed, history.change_text(key, change)))
@@ -57,6 +64,7 @@ fn story(history: &History<'_>, focus: &Focus<'_>, key: &[u8]) -> Story {
         key: Bytes::whole(key),
         text: history.key_text(key),
         chapters,
-        earlier: u32::try_from(seen - told.len()).unwrap_or(u32::MAX),
+        earlier: u32::try_from(begin).unwrap_or(u32::MAX),
+        later: u32::try_from(seen - end).unwrap_or(u32::MAX),
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::{Evidence, Explanation, Finding, Proof};
 use anstyle::{AnsiColor, Style};
-use shaketable_record::{AttemptId, End, Record};
+use shaketable_record::{Attempt, AttemptId, Record};
 use std::fmt::Write;
 
 /// Narrower text breaks every line, wider text tires the eye.
@@ -135,8 +135,12 @@ impl Page<'_> {
                 "also"
             };
             let name = finding.name;
+            let times = match finding.times {
+                0 | 1 => String::new(),
+                times => format!("; {times} times in this run"),
+            };
             self.line(&format!(
-                "{number}. {NAME}{name}{NAME:#} {DIM}({likely}){DIM:#}"
+                "{number}. {NAME}{name}{NAME:#} {DIM}({likely}{times}){DIM:#}"
             ));
             self.wrapped("   ", "   ", &finding.sentence);
             // The first one is told in full; the others are there if it was not it.
@@ -170,11 +174,17 @@ impl Page<'_> {
             self.line("");
             let text = &story.text;
             self.line(&format!("The story of {NAME}{text}{NAME:#}"));
+            let plural = |count: u32| if count == 1 { "" } else { "s" };
             if story.earlier > 0 {
-                let plural = if story.earlier == 1 { "" } else { "s" };
+                let plural = plural(story.earlier);
                 self.line(&format!("      … {} change{plural} before", story.earlier));
             }
-            for chapter in &story.chapters {
+            for (index, chapter) in story.chapters.iter().enumerate() {
+                // The last chapter is what the failed phase read.
+                if story.later > 0 && index + 1 == story.chapters.len() {
+                    let plural = plural(story.later);
+                    self.line(&format!("      … {} change{plural} more", story.later));
+                }
                 self.evidence("      ", chapter);
             }
         }
@@ -211,10 +221,10 @@ impl Page<'_> {
         let client = attempt
             .client
             .map_or("outside".to_owned(), |client| format!("client {client}"));
+        let retried = |other: &Attempt| other.retries.is_some_and(|retry| retry.attempt == id);
+        let only = attempt.number == 1 && !self.record.attempts.iter().any(retried);
         match attempt.number {
-            1 if attempt.end != End::Retried(1021) => {
-                format!("{client} txn {}", attempt.transaction)
-            }
+            _ if only => format!("{client} txn {}", attempt.transaction),
             number => format!("{client} txn {}.{number}", attempt.transaction),
         }
     }

@@ -86,6 +86,7 @@ fn kept_state(history: &History<'_>, first: AttemptId, second: AttemptId) -> Opt
                 "The closure of a transaction runs once per attempt: begin each attempt with fresh \
                      variables, and change nothing outside of it before the commit."
                     .to_owned(),
+            times: 1,
         },
         weight: 88,
         keys: vec![key.kept().to_vec()],
@@ -169,6 +170,7 @@ fn other_order(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
                     "Store things in an order of their own (sorted, or a `BTreeMap`). The order of \
                          a hash map is another one in every process and every map."
                         .to_owned(),
+                times: 1,
             },
             weight: 99,
             keys: vec![key.kept().to_vec()],

@@ -64,7 +64,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                     ],
                     advice: "End a prefix with a mark that no longer name can go on with: pack keys as \
                              tuples and clear the range of a subspace, or put a separator at the end."
-                        .to_owned(),
+                        .to_owned(), times: 1,
                 },
                 weight: if read.point { 80 } else { 45 } - own,
                 keys: vec![key.to_vec()],

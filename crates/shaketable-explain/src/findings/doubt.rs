@@ -359,7 +359,7 @@ fn retry_finding(
                     proof,
                     advice: "Keep a receipt until its own client has heard that the transaction is \
                              done; only then clear it, or after a time in which no retry can follow."
-                        .to_owned(),
+                        .to_owned(), times: 1,
                 },
                 weight: again.weight + 2,
                 keys: again.keys.clone(),
@@ -400,6 +400,7 @@ fn retry_finding(
                 advice: "Look for the receipt at every attempt, or remember the doubt over all \
                          attempts that follow: `maybe_committed` speaks of the last one only."
                     .to_owned(),
+                times: 1,
             },
             weight: again.weight + 2,
             keys: again.keys.clone(),
@@ -421,6 +422,7 @@ fn retry_finding(
                 "Make the transaction idempotent: let it write a receipt under a key of its own, \
                      and let every attempt look for that receipt first."
                     .to_owned(),
+            times: 1,
         },
         weight: again.weight,
         keys: again.keys.clone(),
@@ -462,7 +464,7 @@ fn new_finding(
             advice: "A commit without an answer may have happened. Give what is to be done an id \
                      before the first attempt, write the id in the same transaction, and look for it \
                      before doing it again."
-                .to_owned(),
+                .to_owned(), times: 1,
         },
         weight: again.weight - 3 + more,
         keys: again.keys.clone(),

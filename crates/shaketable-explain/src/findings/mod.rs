@@ -62,7 +62,8 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         swallowed::find,
     ];
     let candidates = families.iter().flat_map(|find| find(history, focus));
-    let mut best: BTreeMap<&str, (u32, Candidate)> = BTreeMap::new();
+    let mut best: BTreeMap<&str, (u32, (u32, u32), Candidate)> = BTreeMap::new();
+    let mut instances: BTreeMap<&str, BTreeSet<Vec<CommittedId>>> = BTreeMap::new();
     for candidate in candidates {
         if !focus.reads.is_empty() && !candidate.keys.iter().any(|key| focus.touches(key)) {
             continue;
@@ -75,21 +76,41 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         if candidate.commits.iter().any(later) {
             continue;
         }
-        let weight = candidate.weight + evidence(history, focus, &candidate);
-        match best.get(candidate.finding.name) {
-            Some((known, _)) if *known >= weight => {}
-            _ => {
-                best.insert(candidate.finding.name, (weight, candidate));
+        let name = candidate.finding.name;
+        instances
+            .entry(name)
+            .or_default()
+            .insert(candidate.commits.clone());
+        let (seen, mentioned) = evidence(history, focus, &candidate);
+        let weight = candidate.weight + 4 * seen + mentioned;
+        let tells = (mentioned, weight);
+        match best.get_mut(name) {
+            Some((heaviest, known, shown)) => {
+                *heaviest = weight.max(*heaviest);
+                if tells > *known {
+                    (*known, *shown) = (tells, candidate);
+                }
+            }
+            None => {
+                best.insert(name, (weight, tells, candidate));
             }
         }
     }
-    let mut found: Vec<(u32, Candidate)> = best.into_values().collect();
+    let mut found: Vec<(u32, Candidate)> = best
+        .into_values()
+        .map(|(weight, _, candidate)| (weight, candidate))
+        .collect();
     found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-    found.into_iter().map(|(_, found)| found.finding).collect()
+    let with_count = |(_, candidate): (u32, Candidate)| Finding {
+        times: u32::try_from(instances[candidate.finding.name].len()).unwrap_or(u32::MAX),
+        ..candidate.finding
+    };
+    found.into_iter().map(with_count).collect()
 }
 
-/// What speaks for this instance beside its family.
-fn evidence(history: &History<'_>, focus: &Focus<'_>, candidate: &Candidate) -> u32 {
+/// What speaks for this instance beside its family: how many keys, up to two, the failed phase saw as
+/// its commits left them, and how much the failure's own words speak of them.
+fn evidence(history: &History<'_>, focus: &Focus<'_>, candidate: &Candidate) -> (u32, u32) {
     let keys: BTreeSet<&Vec<u8>> = candidate.keys.iter().collect();
     let seen = keys.iter().filter(|key| {
         let commits = candidate.commits.iter();
@@ -113,5 +134,5 @@ fn evidence(history: &History<'_>, focus: &Focus<'_>, candidate: &Candidate) -> 
                 .mentions(&history.key_text(key))
                 .max(value.unwrap_or(0))
         });
-    4 * seen + mentioned.max().unwrap_or(0)
+    (seen, mentioned.max().unwrap_or(0))
 }

@@ -87,6 +87,7 @@ fn nested(
                 "Do it in the same transaction; or wait for the commit, and do it then, from what \
                      was committed."
                     .to_owned(),
+            times: 1,
         },
         weight: 94,
         keys: keys.iter().map(|(key, _)| key.to_vec()).collect(),

@@ -120,6 +120,7 @@ fn not_continued_finding(
                 "Ask again from behind the last row until `more` is false: `next_range` in a loop, \
                      or `get_ranges`."
                     .to_owned(),
+            times: 1,
         },
         weight: if in_focus { 114 } else { 72 },
         keys,
@@ -228,7 +229,7 @@ fn scan_finding(
             advice: "Read it all in one transaction, and begin again with the next. What is too long \
                      for five seconds can be read in parts only if the parts need not fit together, \
                      and then from the last key on, not by an offset."
-                .to_owned(),
+                .to_owned(), times: 1,
         },
         weight,
         keys: vec![key.to_vec(), last.begin.to_vec(), next.begin.to_vec()],
@@ -350,6 +351,7 @@ fn behind_finding(
                      (`SetVersionstampedKey`) grows with every commit. Read versions, clocks and \
                      counters are chosen earlier."
                 .to_owned(),
+            times: 1,
         },
         weight: 113,
         keys: vec![key.to_vec()],

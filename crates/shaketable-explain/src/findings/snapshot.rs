@@ -171,7 +171,7 @@ fn anomaly(
             advice: "Read what decides about a write serializably (snapshot = false), or add a read \
                      conflict range for exactly the keys that matter; the transaction then conflicts \
                      and looks again."
-                .to_owned(),
+                .to_owned(), times: 1,
         },
         weight,
         commits,

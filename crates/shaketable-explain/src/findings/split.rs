@@ -191,6 +191,7 @@ impl Step<'_, '_> {
                     advice: "Read and write in one transaction, so that a change in between is a \
                              conflict; or read again, and compare, in the transaction that writes."
                         .to_owned(),
+                    times: 1,
                 },
             });
         }
@@ -246,6 +247,7 @@ impl Step<'_, '_> {
                             "Read the lock in the transaction that releases it, and clear it only \
                                  if it is still your own."
                                 .to_owned(),
+                        times: 1,
                     },
                 });
             }
@@ -271,7 +273,7 @@ impl Step<'_, '_> {
                         proof,
                         advice: "Make the lock a fencing token: read it in the transaction that writes, \
                                  and write only if it is still your own. A clock proves nothing."
-                            .to_owned(),
+                            .to_owned(), times: 1,
                     },
                 });
             }
@@ -292,6 +294,7 @@ impl Step<'_, '_> {
                     ),
                     proof,
                     advice: "Write what belongs together in one transaction.".to_owned(),
+                    times: 1,
                 },
             });
         }

@@ -94,6 +94,7 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
                 "Hand every error of a commit to `on_error` and run the transaction again if it \
                      says so, as `Database::run` does; report what it does not accept."
                     .to_owned(),
+            times: 1,
         },
         weight: 76,
         keys: keys.into_iter().map(|(key, ..)| key).collect(),
@@ -168,6 +169,7 @@ fn given_up(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
             advice: "Run transactions in a loop that hands errors to `on_error`; an error that it \
                      does not accept needs a decision of your own."
                 .to_owned(),
+            times: 1,
         },
         weight: 98,
         keys: focus.reads.iter().map(|read| read.begin.to_vec()).collect(),

@@ -62,7 +62,7 @@ fn old(
                 ],
                 advice: "Let every transaction get its own read version. A kept one is right only for \
                          readers that may see the past."
-                    .to_owned(),
+                    .to_owned(), times: 1,
             },
             weight: if focus.attempts.contains(&id) { 111 } else { 77 },
             keys: vec![key.to_vec()],

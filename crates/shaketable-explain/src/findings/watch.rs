@@ -99,6 +99,7 @@ impl Watch<'_, '_> {
                 advice:
                     "Commit the transaction that sets a watch, even if it only reads; then wait."
                         .to_owned(),
+                times: 1,
             },
             weight: 94,
             keys: vec![self.key.to_vec()],
@@ -147,6 +148,7 @@ impl Watch<'_, '_> {
                     "Read the value and set the watch in one transaction, and use the value that \
                          this transaction read."
                         .to_owned(),
+                times: 1,
             },
             weight: 92,
             keys: vec![self.key.to_vec()],
@@ -202,6 +204,7 @@ impl Watch<'_, '_> {
                     "When a watch fires, read the value and go by what was read; never count or \
                          assume."
                         .to_owned(),
+                times: 1,
             },
             weight: 50,
             keys: vec![self.key.to_vec()],
