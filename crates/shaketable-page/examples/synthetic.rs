@@ -200,6 +200,17 @@ impl Run {
             let details = [("Address", address.as_str()), ("BootCount", "1")];
             self.event(0.0, "SimulatedMachineProcess", address, false, &details);
         }
+        let roles = [
+            "clustercontroller",
+            "sequencer",
+            "tlog",
+            "commitproxy",
+            "resolver",
+        ];
+        for (address, role) in processes.iter().zip(roles.iter().chain(&["storage"; 3])) {
+            let details = [("As", *role), ("Transition", "Begin")];
+            self.event(0.006 * self.seconds, "Role", address, false, &details);
+        }
         let recovering = [("StatusCode", "0"), ("Status", "reading_coordinated_state")];
         let recovered = [("StatusCode", "11"), ("Status", "accepting_commits")];
         let s = self.seconds;
@@ -508,6 +519,7 @@ fn story() -> (Record, Explanation) {
         advice: "Write an id of the increment in the same transaction, and look for it before \
                  trying again."
             .into(),
+        times: 3,
     };
     let last = record.committed.len() as u32 - 1;
     let early = Finding {
@@ -519,6 +531,7 @@ fn story() -> (Record, Explanation) {
             proof(Evidence::Committed(last), "and is passed by another client"),
         ],
         advice: "Read the limit without snapshot, or add a read conflict key.".into(),
+        times: 1,
     };
     let key = tuple(&["counters", "7"]);
     let story = Story {
@@ -532,6 +545,7 @@ fn story() -> (Record, Explanation) {
             proof(Evidence::Operation(commit_of(second)), "83, by the retry"),
         ],
         earlier: 12,
+        later: 2,
         key,
     };
     let explanation = Explanation {
@@ -618,12 +632,14 @@ fn hostile() -> (Record, Explanation) {
             proof(Evidence::Committed(4_000_000), nasty[6]),
         ],
         advice: nasty[2].into(),
+        times: 1,
     };
     let story = Story {
         key: Bytes::whole(nasty[0].as_bytes()),
         text: nasty[0].into(),
         chapters: vec![proof(Evidence::Attempt(0), nasty[0])],
         earlier: 0,
+        later: 0,
     };
     let explanation = Explanation {
         findings: vec![finding],

@@ -5,6 +5,7 @@
 //! of the trace. An event of an unknown name is shown as a point on the lane of its machine, so a
 //! record with new events needs no new page.
 
+use crate::words::plain;
 use shaketable_record::{Event, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +31,16 @@ pub(crate) struct Span {
     pub(crate) event: usize,
 }
 
+/// The roles of a process, from a change of them to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RoleSpan {
+    pub(crate) lane: Lane,
+    pub(crate) begun: f64,
+    pub(crate) ended: f64,
+    /// Their names, with commas.
+    pub(crate) roles: String,
+}
+
 /// What a cluster went through.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Cluster {
@@ -37,6 +48,8 @@ pub(crate) struct Cluster {
     pub(crate) processes: Vec<String>,
     /// When processes were down.
     pub(crate) down: Vec<Span>,
+    /// Which roles processes played.
+    pub(crate) roles: Vec<RoleSpan>,
     /// When the network held messages back, for each lane that it concerns.
     pub(crate) clogged: Vec<Span>,
     /// When no commits were accepted, because a recovery was under way.
@@ -64,6 +77,7 @@ impl Cluster {
         let mut down = BTreeMap::<Lane, (f64, usize)>::new();
         let mut recovery = None;
         let mut partitions = BTreeMap::<(String, String), (f64, usize)>::new();
+        let mut roles = BTreeMap::<Lane, Roles>::new();
         for (index, event) in record.events.iter().enumerate() {
             let lanes = finder.lanes(event);
             match event.name.as_str() {
@@ -90,6 +104,12 @@ impl Cluster {
                             recovery = None;
                         }
                         _ => {}
+                    }
+                }
+                "Role" => {
+                    for lane in &lanes {
+                        let span = roles.entry(*lane).or_default().change(*lane, event);
+                        cluster.roles.extend(span);
                     }
                 }
                 "Partitioned" => {
@@ -119,6 +139,9 @@ impl Cluster {
             let span = (Lane::Cluster, begun, end, index);
             cluster.recoveries.push(Span::from(span));
         }
+        for (lane, roles) in roles {
+            cluster.roles.extend(roles.span(lane, end));
+        }
         for (begun, index) in partitions.into_values() {
             let lanes = cluster.lanes[index].clone();
             cluster.clog(&lanes, begun, end, index);
@@ -133,6 +156,50 @@ impl Cluster {
             .iter()
             .map(|lane| Span::from((*lane, begun, ended, event)));
         self.clogged.extend(spans);
+    }
+}
+
+/// The roles that a process plays, and since when.
+#[derive(Default)]
+struct Roles {
+    names: BTreeSet<String>,
+    since: f64,
+}
+
+impl Roles {
+    /// Takes up a role or gives it up. Returns what was until now, if that lasted.
+    fn change(&mut self, lane: Lane, event: &Event) -> Option<RoleSpan> {
+        let name = role_name(detail(event, "As").unwrap_or_default());
+        let span = self.span(lane, event.time);
+        if self.since < event.time {
+            self.since = event.time;
+        }
+        match detail(event, "Transition") {
+            Some("End") => self.names.remove(&name),
+            _ => self.names.insert(name),
+        };
+        span
+    }
+
+    fn span(&self, lane: Lane, ended: f64) -> Option<RoleSpan> {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        (!names.is_empty() && self.since < ended).then(|| RoleSpan {
+            lane,
+            begun: self.since,
+            ended,
+            roles: names.join(", "),
+        })
+    }
+}
+
+/// A role as people call it.
+fn role_name(name: &str) -> String {
+    match name {
+        "clustercontroller" => "cluster controller".into(),
+        "commitproxy" => "commit proxy".into(),
+        "grvproxy" => "GRV proxy".into(),
+        "tlog" => "log".into(),
+        other => plain(other),
     }
 }
 
@@ -390,6 +457,28 @@ mod tests {
             (Lane::Client(0), 19.0, 20.0, 3),
         ];
         assert_eq!(seen.clogged, expected.map(Span::from));
+    }
+
+    #[test]
+    fn a_process_has_its_roles_from_one_change_to_the_next() {
+        let role = |time, name, transition| {
+            let details = [("As", name), ("Transition", transition)];
+            event(time, "Role", "2.0.1.1:1", &details)
+        };
+        let seen = cluster(vec![
+            role(1.0, "tlog", "Begin"),
+            role(1.0, "commitproxy", "Begin"),
+            role(3.0, "tlog", "End"),
+            role(3.0, "commitproxy", "End"),
+            role(5.0, "storage", "Begin"),
+        ]);
+        let spans: Vec<_> = seen
+            .roles
+            .iter()
+            .map(|span| (span.begun, span.ended, span.roles.as_str()))
+            .collect();
+        let expected = [(1.0, 3.0, "commit proxy, log"), (5.0, 20.0, "storage")];
+        assert_eq!(spans, expected);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Document {
     commits: Vec<CommitRow>,
     processes: Vec<String>,
     down: Vec<SpanRow>,
+    /// The lane, begin and end, and the text.
+    roles: Vec<(i64, i64, i64, u32)>,
     clogged: Vec<SpanRow>,
     recoveries: Vec<SpanRow>,
     events: Vec<EventRow>,
@@ -111,6 +113,7 @@ struct FindingRow {
     name: String,
     sentence: String,
     advice: String,
+    times: u32,
     proof: Vec<ProofRow>,
 }
 
@@ -119,6 +122,7 @@ struct StoryRow {
     key: String,
     chapters: Vec<ProofRow>,
     earlier: u32,
+    later: u32,
 }
 
 #[derive(Serialize)]
@@ -174,6 +178,18 @@ impl Document {
             operations: operations(record, &words, &mut texts),
             commits,
             down: spans(&cluster.down),
+            roles: cluster
+                .roles
+                .iter()
+                .map(|span| {
+                    (
+                        lane_number(span.lane),
+                        micros(span.begun),
+                        micros(span.ended),
+                        texts.add(span.roles.clone()),
+                    )
+                })
+                .collect(),
             clogged: spans(&cluster.clogged),
             recoveries: spans(&cluster.recoveries),
             events: record
@@ -198,6 +214,7 @@ impl Document {
                     name: plain(finding.name),
                     sentence: plain(&finding.sentence),
                     advice: plain(&finding.advice),
+                    times: finding.times,
                     proof: proofs(record, &finding.proof),
                 })
                 .collect(),
@@ -208,6 +225,7 @@ impl Document {
                     key: plain(&story.text),
                     chapters: proofs(record, &story.chapters),
                     earlier: story.earlier,
+                    later: story.later,
                 })
                 .collect(),
             strings: texts.list,

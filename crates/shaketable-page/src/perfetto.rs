@@ -408,12 +408,18 @@ impl<'a> Tracer<'a> {
         let whole = [(Lane::Cluster, "events".to_owned())];
         for (lane, name) in whole.into_iter().chain(processes).chain(lanes) {
             let track = self.track(name, Some(root));
+            let roles = cluster.roles.iter().filter(|span| span.lane == lane);
+            let roles = roles.map(|span| {
+                let said = Said::new(span.roles.clone(), "role");
+                (span.begun, span.ended, said)
+            });
+            self.packed("roles", track, roles.collect());
             let down = self.spans(&cluster.down, lane, "down");
             self.packed("down", track, down);
             let clogged = self.spans(&cluster.clogged, lane, "clogged");
             self.packed("clogged", track, clogged);
             for (event, lanes) in record.events.iter().zip(&cluster.lanes) {
-                if lanes.contains(&lane) {
+                if lanes.contains(&lane) && event.name != "Role" {
                     self.instant(track, event.time, event_said(event));
                 }
             }

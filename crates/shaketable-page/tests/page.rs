@@ -89,6 +89,7 @@ fn explanation(text: &str) -> Explanation {
             sentence: text.into(),
             proof: proof.into(),
             advice: text.into(),
+            times: 1,
         }],
         stories: Vec::new(),
     }

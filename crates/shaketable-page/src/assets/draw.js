@@ -8,7 +8,7 @@ let patterns = null;
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   const names = ["ground", "sunken", "raised", "line", "faint", "text", "muted", "accent", "on-accent", "bad",
-    "clog", "recovery", "recovery-line", "down", "process", "event", "fault", "phase-a", "phase-b", "phase-text",
+    "clog", "recovery", "recovery-line", "down", "process", "role", "role-text", "event", "fault", "phase-a", "phase-b", "phase-text",
     "unknown", "arrow", "proof", "mark"];
   colours = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   colours.fill = outcomes.map((_, i) => style.getPropertyValue(`--o${i}`).trim());
@@ -71,6 +71,7 @@ function drawFrame() {
   drawChosen(c);
   drawVerdict(c);
   drawProof(c);
+  if (attempts.count === 0) drawNothing(c);
   c.restore();
   drawGutter(c);
   drawAxis(c, ticks);
@@ -78,6 +79,14 @@ function drawFrame() {
   // What is looked at, for what looks at the page from outside.
   canvas.dataset.from = view.t0.toFixed(0);
   canvas.dataset.to = view.t1.toFixed(0);
+}
+
+function drawNothing(c) {
+  c.font = `14px ${colours.font}`;
+  c.textAlign = "center";
+  c.textBaseline = "middle";
+  c.fillStyle = colours.muted;
+  c.fillText("The record has no transactions.", GUTTER + plotWidth() / 2, view.height / 2);
 }
 
 // The time axis.
@@ -425,28 +434,49 @@ function drawCluster(c, lane) {
 function drawProcess(c, lane) {
   const y = yOf(lane);
   const middle = y + Math.floor(lane.height / 2);
+  const low = y + lane.height - 3;
   const x0 = Math.max(xOf(0), GUTTER);
   const x1 = Math.min(xOf(run.end), view.width);
   c.fillStyle = colours.process;
-  if (x1 > x0) c.fillRect(x0, middle - 2, x1 - x0, 4);
+  if (x1 > x0) c.fillRect(x0, low - 1, x1 - x0, 2);
+  drawRoles(c, lane);
   for (const down of lane.down) {
     if (down.ended < view.t0 || down.begun > view.t1) continue;
     const x = xOf(down.begun);
     const width = Math.max(xOf(down.ended) - x, 3);
     c.fillStyle = colours.ground;
-    c.fillRect(x, middle - 5, width, 11);
+    c.fillRect(x, middle - 6, width, 12);
     c.fillStyle = patterns.down;
-    c.fillRect(x, middle - 5, width, 11);
+    c.fillRect(x, middle - 6, width, 12);
     c.strokeStyle = colours.down;
     c.lineWidth = 1;
-    c.strokeRect(x + .5, middle - 4.5, Math.max(width - 1, 2), 10);
+    c.strokeRect(x + .5, middle - 5.5, Math.max(width - 1, 2), 11);
+  }
+}
+
+/** What a process was, from one change of its roles to the next. */
+function drawRoles(c, lane) {
+  const y = yOf(lane) + 1;
+  const height = lane.height - 5;
+  c.font = `10px ${colours.font}`;
+  c.textBaseline = "middle";
+  c.textAlign = "left";
+  for (const role of lane.roles) {
+    if (role.ended < view.t0 || role.begun > view.t1) continue;
+    const x = Math.max(xOf(role.begun), GUTTER);
+    const width = Math.min(xOf(role.ended), view.width) - x;
+    c.fillStyle = colours.role;
+    c.fillRect(x, y, 1, height);
+    if (width < 24) continue;
+    c.fillStyle = colours["role-text"];
+    c.fillText(clipped(role.text, Math.max(Math.floor((width - 6) / 5.6), 1)), x + 4, y + height / 2 + .5);
   }
 }
 
 /** Events: a diamond each, red ones for faults; one for each pixel. */
 function drawMarks(c, lane) {
   const list = lane.marks;
-  const y = lane.kind === "client" ? yOf(lane) + lane.height - 1 : yOf(lane) + Math.floor(lane.height / 2);
+  const y = yOf(lane) + (lane.kind === "cluster" ? Math.floor(lane.height / 2) : lane.height - (lane.kind === "client" ? 1 : 3));
   const size = 3.5;
   let pixel = -10;
   for (let i = list.first(view.t0); i < list.count && list.begun[i] <= view.t1; i += 1) {

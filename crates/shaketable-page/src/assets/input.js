@@ -56,13 +56,13 @@ function spread() {
 
 function hover(e) {
   const what = at(e.offsetX, e.offsetY);
-  const same = ["kind", "lane", "transaction", "attempt", "event", "phase"].every((key) => what?.[key] === state.hover?.[key]);
+  const same = ["kind", "lane", "transaction", "attempt", "event", "phase", "role"].every((key) => what?.[key] === state.hover?.[key]);
   state.hover = what;
   if (same) {
     placeTip(e.clientX, e.clientY);
     return;
   }
-  canvas.classList.toggle("pointing", what !== null && what.kind !== "lane" && what.kind !== "phase");
+  canvas.classList.toggle("pointing", what !== null && what.kind !== "lane" && what.kind !== "phase" && what.kind !== "role");
   showTip(what, e.clientX, e.clientY);
   redraw();
 }

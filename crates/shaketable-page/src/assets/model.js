@@ -141,7 +141,7 @@ const lanes = [];
 const laneOfNumber = new Map();
 function addLane(lane) {
   laneOfNumber.set(lane.number, lanes.length);
-  lanes.push({ rows: [], phases: [], clogged: [], down: [], marks: null, ...lane });
+  lanes.push({ rows: [], phases: [], roles: [], clogged: [], down: [], marks: null, ...lane });
 }
 {
   const clients = new Set(Array.from({ length: Math.min(run.clients, 250) }, (_, i) => i));
@@ -171,12 +171,13 @@ for (const phase of phases) {
 const span = ([, begun, ended, event]) => ({ begun, ended, event });
 for (const row of data.clogged) lanes[laneOfNumber.get(row[0])]?.clogged.push(span(row));
 for (const row of data.down) lanes[laneOfNumber.get(row[0])]?.down.push(span(row));
+for (const [number, begun, ended, text] of data.roles) lanes[laneOfNumber.get(number)]?.roles.push({ begun, ended, text: strings[text] });
 const recoveries = data.recoveries.map(span);
 {
   const marks = lanes.map(() => []);
   for (const event of events) {
     // What lasts is drawn as long as it lasts.
-    if (event.name.includes("Clog") || event.name.startsWith("Partition")) continue;
+    if (event.name.includes("Clog") || event.name.startsWith("Partition") || event.name === "Role") continue;
     for (const number of event.lanes) {
       const lane = laneOfNumber.get(number);
       if (lane !== undefined) marks[lane].push(event.id);

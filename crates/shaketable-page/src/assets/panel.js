@@ -237,6 +237,12 @@ function tipOf(what) {
       p.error === null ? null : line(p.error),
     ].filter((child) => child !== null);
   }
+  if (what.kind === "role") {
+    return [
+      said(`${what.lane.label}: ${what.role.text}`, "strong"),
+      line(`${seconds(what.role.begun)} to ${seconds(what.role.ended)}`, "muted"),
+    ];
+  }
   if (what.kind === "event") {
     const event = events[what.event];
     return [

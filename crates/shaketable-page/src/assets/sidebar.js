@@ -47,7 +47,7 @@ function noFinding() {
 function findingCard(finding, i) {
   const button = element("button", { type: "button", ariaExpanded: "false", onclick: () => showFinding(i, i === state.finding ? null : -1) },
     element("span", { class: "number" }, `${i + 1}`),
-    element("span", {}, said(finding.name.replaceAll("-", " "), "span", { class: "name" }), said(finding.sentence, "span")));
+    element("span", {}, said(`${finding.name.replaceAll("-", " ")}${finding.times > 1 ? ` · ${finding.times} times in this run` : ""}`, "span", { class: "name" }), said(finding.sentence, "span")));
   const more = element("div", { class: "more", hidden: true },
     element("ol", { class: "steps" }, ...finding.proof.map((step, s) => element("li", {}, stepButton(step, s, () => showFinding(i, s))))),
     finding.advice === "" ? null : said(finding.advice, "p", { class: "advice" }));
@@ -72,10 +72,12 @@ function stepButton(step, s, action) {
 const shortPlace = (text) => (text.length > 34 ? text.split("/").slice(-2).join("/") : text);
 
 function storyCard(story) {
+  const leftOut = (count, which) => (count === 0 ? null : element("p", { class: "facts" }, `${plural(count, `${which} change`)} left out`));
   return element("details", { class: "card story" },
     element("summary", {}, said(story.key), element("span", { class: "where" }, ` · ${plural(story.chapters.length, "step")}`)),
-    story.earlier === 0 ? null : element("p", { class: "facts" }, `${plural(story.earlier, "earlier change")} left out`),
-    element("ol", { class: "steps" }, ...story.chapters.map((step, s) => element("li", {}, stepButton(step, s, () => jump(step))))));
+    leftOut(story.earlier, "earlier"),
+    element("ol", { class: "steps" }, ...story.chapters.map((step, s) => element("li", {}, stepButton(step, s, () => jump(step))))),
+    leftOut(story.later, "later"));
 }
 
 function runCard() {

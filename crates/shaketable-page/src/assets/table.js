@@ -94,7 +94,7 @@ function transactionRow(t) {
     element("td", { class: "number" }, `${list.length}`),
     element("td", {}, element("span", { class: "outcomes", ariaHidden: "true" }, ...list.slice(0, 6).map((a) => outcomeBadge(attempts.outcome[a]))), ending),
     said(`${shown}${calls.length > 3 ? `; and ${calls.length - 3} more` : ""}`, "td", { class: "keys" }),
-    said(line === undefined ? "" : strings[places[line][0]], "td", { class: "keys line" }));
+    said(line === undefined ? "" : strings[places[line][0]], "td", { class: "keys" }));
   row.dataset.transaction = `${t}`;
   return row;
 }

@@ -157,7 +157,9 @@ function at(x, y) {
     if (mark >= 0) return { kind: "event", lane, event: mark };
     const inside = (s) => s.begun <= time && time <= s.ended;
     const event = [...lane.down, ...(lane.kind === "cluster" ? recoveries : []), ...lane.clogged].find(inside);
-    return event ? { kind: "event", lane, event: event.event } : null;
+    if (event) return { kind: "event", lane, event: event.event };
+    const role = lane.roles.find(inside);
+    return role ? { kind: "role", lane, role } : null;
   }
   const inLane = y - yOf(lane);
   if (inLane < lane.top) {
