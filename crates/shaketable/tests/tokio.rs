@@ -299,3 +299,28 @@ fn a_task_that_waits_for_the_database_is_found_by_its_line() {
     assert!(report.contains("a watch"), "{report}");
     assert!(report.contains("tests/tokio.rs:"), "{report}");
 }
+
+/// Only a build with tokio's unstable API can give its draw a seed in a process that runs many.
+#[cfg(tokio_unstable)]
+#[test]
+fn a_seed_decides_at_which_branch_select_looks_first() {
+    let run = |seed: u32| {
+        let order = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+        let seen = order.clone();
+        let simulation = quiet().seeds([seed]);
+        simulation.test(async move |_db, _context| {
+            for _ in 0..50 {
+                let branch = tokio::select! {
+                    () = async {} => 'a',
+                    () = async {} => 'b',
+                };
+                seen.lock().expect("a lock").push(branch);
+                tokio::task::yield_now().await;
+            }
+        });
+        order.lock().expect("a lock").clone()
+    };
+    let first = run(1);
+    assert_ne!(first, run(2));
+    assert_eq!(first, run(1));
+}
