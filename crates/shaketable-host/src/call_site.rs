@@ -150,7 +150,9 @@ fn is_authors(file: &Path) -> bool {
     });
     // The C library, where its debug information is installed, names its sources so.
     let is_c_library = file.starts_with("./") && !file.exists();
-    !is_elsewhere && !is_own && !is_c_library
+    // What a build script has written, such as the options of the crate `foundationdb`.
+    let is_generated = text.contains("/build/") && text.contains("/out/");
+    !is_elsewhere && !is_own && !is_c_library && !is_generated
 }
 
 /// A path as it is seen from here.
@@ -197,6 +199,9 @@ mod tests {
         assert!(is_authors(&own.join("tests/somewhere.rs")));
         assert!(!is_authors(&own.join("src/plan.rs")));
         assert!(!is_authors(Path::new("./nptl/pthread_create.c")));
+        let generated =
+            "/home/someone/layer/target/debug/build/foundationdb-90947a68/out/options.rs";
+        assert!(!is_authors(Path::new(generated)));
         assert!(!is_authors(Path::new("crates/shaketable/src/phase.rs")));
         let dependency = "/home/someone/.cargo/registry/src/index/foundationdb-0.11.0/src/lib.rs";
         assert!(!is_authors(Path::new(dependency)));
