@@ -152,7 +152,9 @@ fn is_authors(file: &Path) -> bool {
             .is_some_and(|name| name.to_string_lossy().starts_with("shaketable"))
             && parts.next().is_some_and(|folder| folder == "src")
     });
-    !is_elsewhere && !is_libc && !is_own
+    // What a build script has written, such as the options of the crate `foundationdb`.
+    let is_generated = text.contains("/build/") && text.contains("/out/");
+    !is_elsewhere && !is_libc && !is_own && !is_generated
 }
 
 /// A path as it is seen from here.
@@ -199,6 +201,9 @@ mod tests {
         assert!(is_authors(&own.join("tests/somewhere.rs")));
         assert!(!is_authors(&own.join("src/plan.rs")));
         assert!(!is_authors(Path::new("./nptl/pthread_create.c")));
+        let generated =
+            "/home/someone/layer/target/debug/build/foundationdb-90947a68/out/options.rs";
+        assert!(!is_authors(Path::new(generated)));
         assert!(!is_authors(Path::new("crates/shaketable/src/phase.rs")));
         let dependency = "/home/someone/.cargo/registry/src/index/foundationdb-0.11.0/src/lib.rs";
         assert!(!is_authors(Path::new(dependency)));

@@ -235,7 +235,7 @@ fn attempts_know_what_they_retry_and_whose_they_are() {
         assert!(phase.begun <= attempt.begun);
     }
     let places: BTreeSet<&str> = record.places.iter().map(|one| one.file.as_str()).collect();
-    // A test program without line tables has no places.
+    // A test program that was built without line tables has no places.
     assert!(
         places.iter().all(|file| file.ends_with("tests/record.rs")),
         "{places:?}"
