@@ -156,7 +156,8 @@ fn undone_finding(
     let text = history.key_text(key);
     let number = |id: AttemptId| history.attempt(id).number;
     let error = history.commit_error(first);
-    let unknown = error.is_some_and(is_unknown);
+    let next = history.later_attempts(first).next() == Some(last);
+    let unknown = next && error.is_some_and(is_unknown);
     let how = match (error, history.attempt(first).end) {
         (Some(error), _) | (None, End::Retried(error) | End::Failed(error)) => error_text(error),
         _ => "no answer".to_owned(),
