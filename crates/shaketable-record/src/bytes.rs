@@ -32,6 +32,14 @@ impl Bytes {
         }
     }
 
+    /// Nothing of it but how many bytes there were.
+    pub fn hidden(&self) -> Bytes {
+        Bytes {
+            kept: Box::default(),
+            length: self.length,
+        }
+    }
+
     /// What was kept: everything if [`Bytes::is_whole`].
     pub fn kept(&self) -> &[u8] {
         &self.kept
@@ -170,6 +178,8 @@ mod tests {
         let back: Bytes = serde_json::from_str(&text).unwrap();
         assert_eq!((back.kept(), back.len()), (&b"aaa"[..], 1000));
         assert!(!back.is_whole());
+        let hidden = back.hidden();
+        assert_eq!((hidden.kept(), hidden.len()), (&b""[..], 1000));
     }
 
     #[test]

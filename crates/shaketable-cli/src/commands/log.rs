@@ -4,7 +4,7 @@
 //! laid out by `shaketable-host`'s `story`; JSON and CSV have a row for each operation, with the same
 //! text beside what it was made of.
 
-use crate::args::{FilterArgs, LogArgs, LogFormat};
+use crate::args::{FilterArgs, LogArgs, LogFormat, ValuesShown};
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Request;
@@ -25,7 +25,10 @@ use std::path::Path;
 
 /// `log`.
 pub fn log(args: &LogArgs) -> Result<u8, SessionError> {
-    let record = find(args)?;
+    let mut record = find(args)?;
+    if args.values == ValuesShown::None {
+        hide_values(&mut record);
+    }
     let shown = select(&record, &args.filter);
     let text = match args.format {
         LogFormat::Text => text(&record, &shown),
@@ -95,6 +98,26 @@ fn run(args: &LogArgs, seed: Seed) -> Result<Record, SessionError> {
     };
     let _ = fs::remove_dir_all(&folder);
     record
+}
+
+/// Takes the contents of values out of a record that was made with them.
+fn hide_values(record: &mut Record) {
+    let hide = |value: &mut Bytes| *value = value.hidden();
+    for operation in &mut record.operations {
+        match &mut operation.call {
+            Call::Set { value, .. }
+            | Call::Atomic { operand: value, .. }
+            | Call::SetOption {
+                value: Some(value), ..
+            } => hide(value),
+            _ => {}
+        }
+        match &mut operation.answer {
+            Answer::Value(Some(value)) => hide(value),
+            Answer::Rows { rows, .. } => rows.iter_mut().for_each(|(_, value)| hide(value)),
+            _ => {}
+        }
+    }
 }
 
 /// The numbers of the operations that a filter lets through.
@@ -409,6 +432,15 @@ mod tests {
         let all = select(&record, &FilterArgs::default());
         let forms = [text(&record, &all), json(&record, &all), csv(&record, &all)];
         insta::assert_snapshot!(forms.join("\n"));
+    }
+
+    #[test]
+    fn values_can_be_hidden() {
+        let mut record = record();
+        hide_values(&mut record);
+        assert_eq!(Story::of(&record).text(0), "get (\"counter\",) → 9 bytes");
+        let forms = [json(&record, &[0]), csv(&record, &[0])].concat();
+        assert!(!forms.contains("7, or"), "{forms}");
     }
 
     #[test]
