@@ -149,7 +149,10 @@ impl Step<'_, '_> {
                 (key, if read.point { 86 } else { 72 } - by_rule)
             } else {
                 // Or what it wrote is what had been read elsewhere.
-                let value = change.after.as_ref().filter(|value| !value.is_empty())?;
+                let content = change.after.as_ref().filter(|value| !value.is_empty());
+                let Some(value) = content else {
+                    continue;
+                };
                 if !read.point || reads_again(read.begin) || wrote(read.begin) {
                     continue;
                 }
