@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 SEED=${SEED:-1}
-BUG_SEEDS=${BUG_SEEDS:-200}
+BUG_SEEDS=${BUG_SEEDS:-60}
 SEEDS_PER_BUG=${SEEDS_PER_BUG:-2}
 LINT_SEEDS=${LINT_SEEDS:-10}
 

@@ -9,9 +9,10 @@ use super::Candidate;
 use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
-use crate::history::History;
-use crate::words::{call, committed, value_text};
-use shaketable_record::{Answer, AttemptId, Bytes, Call, OperationId, PlaceId};
+use crate::history::{History, is_unknown};
+use crate::words::{attempt, call, committed, error_text, value_text};
+use shaketable_record::{Answer, AttemptId, Bytes, Call, End, OperationId, PlaceId};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Shorter values are permutations of each other by accident.
@@ -25,6 +26,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
             earlier.find_map(|first| kept_state(history, first, second))
         })
         .collect();
+    found.extend(left_undone(history, focus));
     found.extend(other_order(history, focus));
     found
 }
@@ -94,6 +96,119 @@ fn kept_state(history: &History<'_>, first: AttemptId, second: AttemptId) -> Opt
     })
 }
 
+/// Transactions that ended well without doing what an attempt that failed had set out to do.
+fn left_undone(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
+    let done = history.attempts().filter(|(_, own)| {
+        own.retries.is_some() && matches!(own.end, End::Committed | End::Dropped)
+    });
+    let mut found = Vec::new();
+    for (last, _) in done {
+        let all: Vec<AttemptId> = history.earlier_attempts(last).collect();
+        if all.iter().any(|id| history.landed(*id).is_some()) {
+            continue;
+        }
+        let wrote = |attempt: AttemptId, key: &[u8]| history.writer(attempt, key).is_some();
+        for first in &all {
+            for operation in history.operations_of(*first) {
+                let missing = match &history.operation(*operation).call {
+                    Call::Set { key, .. } if focus.missed(history, key.kept()) => key.kept(),
+                    Call::Atomic { key, operand, .. } => {
+                        let short = match operand.kept().last() {
+                            Some(byte) if byte & 0x80 != 0 => Ordering::Greater,
+                            _ => Ordering::Less,
+                        };
+                        if focus.compared(history, key.kept()) != Some(short) {
+                            continue;
+                        }
+                        key.kept()
+                    }
+                    _ => continue,
+                };
+                if wrote(last, missing) {
+                    continue;
+                }
+                // If it read something else it may have had a reason; not if the check knows the key
+                // by name, and the line that writes it was never reached again.
+                let place = history.operation(*operation).place;
+                let mut later = history.operations_of(last).iter();
+                let reached = later.any(|id| history.operation(*id).place == place);
+                let by_name = focus.read_of(missing).is_some_and(|read| read.point);
+                if begins_alike(history, (*first, *operation), (last, OperationId::MAX)) {
+                    found.push(undone_finding(history, *first, last, *operation, missing));
+                } else if by_name && !reached {
+                    let mut candidate = undone_finding(history, *first, last, *operation, missing);
+                    candidate.weight = 66;
+                    found.push(candidate);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn undone_finding(
+    history: &History<'_>,
+    first: AttemptId,
+    last: AttemptId,
+    operation: OperationId,
+    key: &[u8],
+) -> Candidate {
+    let text = history.key_text(key);
+    let number = |id: AttemptId| history.attempt(id).number;
+    let error = history.commit_error(first);
+    let next = history.later_attempts(first).next() == Some(last);
+    let unknown = next && error.is_some_and(is_unknown);
+    let how = match (error, history.attempt(first).end) {
+        (Some(error), _) | (None, End::Retried(error) | End::Failed(error)) => error_text(error),
+        _ => "no answer".to_owned(),
+    };
+    let advice = if unknown {
+        "An unknown result means that the commit may have happened or not. Look for a receipt that the \
+         transaction wrote; if there is none, do it again."
+    } else {
+        "The closure of a transaction runs once per attempt: what it takes or uses up must be there \
+         again for the next one."
+    };
+    let mut proof = vec![call(
+        operation,
+        format!("attempt {} writes {text}", number(first)),
+    )];
+    proof.extend(history.commit(first).map(|commit| {
+        call(
+            commit.operation,
+            format!("its commit ends with {how}, and did not take effect"),
+        )
+    }));
+    proof.push(attempt(
+        last,
+        format!("attempt {} ends well without writing it", number(last)),
+    ));
+    Candidate {
+        finding: Finding {
+            name: if unknown {
+                "unknown-result-taken-for-done"
+            } else {
+                "state-kept-across-attempts"
+            },
+            sentence: format!(
+                "{} wrote {text}{} in attempt {} of transaction {}, which ended with {how} and did not \
+                 take effect; attempt {} no longer wrote it, and was taken for success.",
+                capital(&history.who(first)),
+                history.at_place(Some(operation)),
+                number(first),
+                history.attempt(first).transaction,
+                number(last),
+            ),
+            proof,
+            advice: advice.to_owned(),
+            times: 1,
+        },
+        weight: 90,
+        keys: vec![key.to_vec()],
+        commits: Vec::new(),
+    }
+}
+
 /// Whether two values differ in a fraction only: a clock, which may well have moved on.
 fn is_time(was: &Bytes, now: &Bytes) -> bool {
     let parts = |value: &Bytes| -> Vec<String> {
@@ -113,24 +228,46 @@ fn is_time(was: &Bytes, now: &Bytes) -> bool {
 /// Whether both attempts had asked and been told the same up to these calls.
 fn same_reads(
     history: &History<'_>,
-    (first, until): (AttemptId, OperationId),
-    (second, then): (AttemptId, OperationId),
+    first: (AttemptId, OperationId),
+    second: (AttemptId, OperationId),
 ) -> bool {
-    let told = |attempt: AttemptId, until: OperationId| {
-        let ids = history
-            .operations_of(attempt)
-            .iter()
-            .take_while(move |id| **id < until);
-        ids.filter_map(|id| {
+    told(history, first) == told(history, second)
+}
+
+/// Whether all that one attempt was told up to a call is where what the other was told begins, or the
+/// other way round.
+fn begins_alike(
+    history: &History<'_>,
+    first: (AttemptId, OperationId),
+    second: (AttemptId, OperationId),
+) -> bool {
+    let (one, two) = (told(history, first), told(history, second));
+    one.starts_with(&two) || two.starts_with(&one)
+}
+
+/// What an attempt had asked and been told before a call.
+fn told<'a>(
+    history: &History<'a>,
+    (attempt, until): (AttemptId, OperationId),
+) -> Vec<(&'a Call, &'a Answer)> {
+    let ids = history.operations_of(attempt).iter();
+    ids.take_while(|id| **id < until)
+        .filter_map(|id| {
             let operation = history.operation(*id);
-            let read = !matches!(operation.answer, Answer::Nothing)
-                || matches!(operation.call, Call::Get { .. } | Call::GetRange(_));
-            let counts = !matches!(operation.call, Call::Watch { .. } | Call::SetOption { .. });
-            (read && counts).then_some((&operation.call, &operation.answer))
+            let read = match operation.call {
+                Call::Get { .. }
+                | Call::GetKey { .. }
+                | Call::GetRange(_)
+                | Call::GetMappedRange(_)
+                | Call::GetReadVersion => true,
+                Call::Watch { .. } | Call::SetOption { .. } | Call::Commit | Call::OnError(_) => {
+                    false
+                }
+                _ => !matches!(operation.answer, Answer::Nothing),
+            };
+            read.then_some((&operation.call, &operation.answer))
         })
-        .collect::<Vec<_>>()
-    };
-    told(first, until) == told(second, then)
+        .collect()
 }
 
 fn other_order(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {

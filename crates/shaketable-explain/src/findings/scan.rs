@@ -19,6 +19,15 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
         for operation in not_continued(history, id) {
             found.push(not_continued_finding(history, id, operation, in_focus));
         }
+        if in_focus {
+            let limited = limited(history, id).into_iter();
+            found.extend(limited.map(|operation| {
+                let mut candidate = not_continued_finding(history, id, operation, true);
+                // As many as were wanted: whether that was meant, only the author knows.
+                candidate.weight = 59;
+                candidate
+            }));
+        }
     }
     found.extend(continued_in_retry(history, focus));
     found.extend(pages(history, focus));
@@ -27,15 +36,38 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     found
 }
 
-/// The range reads of an attempt that had more rows, which were never asked for.
+/// The range reads of an attempt that had more rows, which were never asked for, although more were
+/// wanted.
 pub fn not_continued(history: &History<'_>, id: AttemptId) -> Vec<OperationId> {
+    let wanted = |operation: &OperationId| {
+        unfinished(history, *operation)
+            .is_some_and(|(call, _, count)| call.limit <= 0 || count < call.limit.unsigned_abs())
+    };
+    let mut found = left_open(history, id);
+    found.retain(wanted);
+    found
+}
+
+/// The range reads of an attempt that returned as many rows as were wanted, more than one, and were
+/// never continued.
+fn limited(history: &History<'_>, id: AttemptId) -> Vec<OperationId> {
+    let wanted = |operation: &OperationId| {
+        unfinished(history, *operation)
+            .is_some_and(|(call, _, count)| call.limit > 1 && count >= call.limit.unsigned_abs())
+    };
+    let mut found = left_open(history, id);
+    found.retain(wanted);
+    found
+}
+
+/// The range reads of an attempt that had more rows, which were never asked for.
+fn left_open(history: &History<'_>, id: AttemptId) -> Vec<OperationId> {
     let ids = history.operations_of(id);
     let open = |operation: &OperationId| {
-        let Some((call, last, count)) = unfinished(history, *operation) else {
+        let Some((call, last, _)) = unfinished(history, *operation) else {
             return false;
         };
-        let enough = call.limit > 0 && count >= call.limit.unsigned_abs();
-        let continued = ids.iter().filter(|other| *other > operation).any(|other| {
+        !ids.iter().filter(|other| *other > operation).any(|other| {
             match &history.operation(*other).call {
                 Call::GetRange(next) | Call::GetMappedRange(next) => {
                     let apart = match call.reverse {
@@ -46,20 +78,13 @@ pub fn not_continued(history: &History<'_>, id: AttemptId) -> Vec<OperationId> {
                 }
                 _ => false,
             }
-        });
-        !enough && !continued
+        })
     };
     // An attempt that met an error may have wanted to go on.
-    let failed = ids
-        .iter()
-        .any(|id| matches!(history.operation(*id).answer, Answer::Error(_)))
-        && history.landed(id).is_none();
-    let unfinished = ids.iter().filter(|id| open(id)).copied();
-    if failed {
-        Vec::new()
-    } else {
-        unfinished.collect()
-    }
+    let error = |id: &OperationId| matches!(history.operation(*id).answer, Answer::Error(_));
+    let failed = ids.iter().any(error) && history.landed(id).is_none();
+    let open = ids.iter().filter(|id| open(id)).copied();
+    if failed { Vec::new() } else { open.collect() }
 }
 
 /// A range read with more rows behind it: the call, its last key, and how many rows there were.

@@ -130,9 +130,11 @@ impl Step<'_, '_> {
     /// What was read in the first step decided what the second one wrote.
     fn update(&self, key: &[u8], change: &Change) -> Option<Candidate> {
         let history = self.history;
-        if !matches!(change.how, How::Set | How::Clear) {
+        if change.how == How::ClearRange {
             return None;
         }
+        // An addition needs no look at what was there; but it may have been allowed by one.
+        let by_rule = if change.how == How::Atomic { 20 } else { 0 };
         let reads_again = |key: &[u8]| history.reads(self.second).any(|read| read.covers(key));
         let first = history.earlier_attempts(self.first).chain([self.first]);
         let first: Vec<AttemptId> = first.chain(history.later_attempts(self.first)).collect();
@@ -144,10 +146,13 @@ impl Step<'_, '_> {
         for read in history.reads(self.first) {
             let direct = read.covers(key) && !reads_again(key) && !wrote(key);
             let (source, weight) = if direct {
-                (key, if read.point { 86 } else { 72 })
+                (key, if read.point { 86 } else { 72 } - by_rule)
             } else {
                 // Or what it wrote is what had been read elsewhere.
-                let value = change.after.as_ref().filter(|value| !value.is_empty())?;
+                let content = change.after.as_ref().filter(|value| !value.is_empty());
+                let Some(value) = content else {
+                    continue;
+                };
                 if !read.point || reads_again(read.begin) || wrote(read.begin) {
                     continue;
                 }
