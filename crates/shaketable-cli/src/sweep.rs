@@ -153,8 +153,9 @@ pub fn sweep(
     }
 }
 
-/// How long runs that were interrupted may take to report how far they came.
-const TIME_TO_REPORT: Duration = Duration::from_secs(2);
+/// How long runs that were interrupted may take to report how far they came: a record takes a while
+/// to write. A second interrupt ends the wait.
+const TIME_TO_REPORT: Duration = Duration::from_secs(5);
 
 /// Ends the runs that are under way, and passes on how far they came.
 fn end_runs(pool: &mut Pool, observer: &mut dyn Observer) {

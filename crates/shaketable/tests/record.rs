@@ -23,12 +23,16 @@ impl SingleRustWorkload for Marks {
 
 impl Workload for Marks {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
-        for number in 0..60 {
+        for number in 0..60_u32 {
             let mark = format!("mark {} {number}", self.0.client_id());
             let counter = format!("counter {}", number % 3);
             let attempt = attempt(&db, number, &counter, &mark);
             // Dropped after a while, wherever it is.
-            let limit = Duration::from_millis(if number % 7 == 0 { 60 } else { 100_000 });
+            let limit = Duration::from_millis(if number.is_multiple_of(7) {
+                60
+            } else {
+                100_000
+            });
             let pause = shaketable::sleep(limit);
             futures::pin_mut!(attempt, pause);
             let _ = futures::future::select(attempt, pause).await;
@@ -58,7 +62,7 @@ impl Workload for Marks {
 async fn attempt(db: &SimDatabase, number: u32, counter: &str, mark: &str) -> Result<(), FdbError> {
     let mut trx = db.create_trx()?;
     for attempt in 0.. {
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             trx.set_option(TransactionOption::Timeout(400))?;
         }
         let read = trx.get(counter.as_bytes(), false).await;
@@ -162,7 +166,11 @@ fn the_fate_of_every_commit_is_known() {
                 _ => None,
             }
         });
-        let last = of_check.clone().last().expect("the check read the marks").0;
+        let last = of_check
+            .clone()
+            .next_back()
+            .expect("the check read the marks")
+            .0;
         let rows = of_check.filter(|(attempt, _)| *attempt == last);
         let keys = rows.flat_map(|(_, rows)| rows.iter().map(|(key, _)| key.kept().to_vec()));
         assert_eq!(keys.collect::<BTreeSet<_>>(), landed, "seed {seed}");

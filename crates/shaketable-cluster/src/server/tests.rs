@@ -205,7 +205,7 @@ fn of_two_transactions_that_read_what_the_other_writes_one_conflicts() {
             write_conflict_ranges: vec![single("k")],
             mutations: vec![set("k", "1")],
             report_conflicting_keys,
-            lock_aware: false,
+            ..CommitTransaction::default()
         };
         let first = client.commit(transaction(true)).await;
         assert!(
