@@ -281,6 +281,24 @@ impl<'a> History<'a> {
         })
     }
 
+    /// Whether a value tells what was stored: not empty, and not what the same line of the client
+    /// stores most of the time.
+    pub fn identifies(&self, attempt: AttemptId, key: &[u8], value: &Bytes) -> bool {
+        let place = self.writer(attempt, key).map(|id| self.operation(id).place);
+        let client = self.attempt(attempt).client;
+        let (mut same, mut all) = (0, 0);
+        for operation in &self.record.operations {
+            if let Call::Set { value: other, .. } = &operation.call
+                && Some(operation.place) == place
+                && self.attempt(operation.attempt).client == client
+            {
+                all += 1;
+                same += usize::from(other == value);
+            }
+        }
+        !value.is_empty() && (all < 4 || 2 * same < all)
+    }
+
     /// Whether the result of a commit was not heard, or not believed.
     pub fn is_doubtful(&self, attempt: AttemptId) -> bool {
         let commit = self.attempt(attempt).commit.is_some();

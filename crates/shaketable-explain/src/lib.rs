@@ -18,7 +18,7 @@ mod words;
 use focus::Focus;
 use history::History;
 use serde::Serialize;
-use shaketable_record::{AttemptId, Bytes, CommittedId, OperationId, Record};
+use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId, Record};
 
 /// What a record tells about a failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -63,6 +63,29 @@ pub enum Evidence {
     Attempt(AttemptId),
     /// A transaction that committed.
     Committed(CommittedId),
+}
+
+impl Evidence {
+    /// When it happened, in simulated seconds: when a call was made, when an attempt ended, when a
+    /// client was told of its commit or, if it was not, had asked for it. Commits of other writers
+    /// have no time.
+    pub fn time(self, record: &Record) -> Option<f64> {
+        match self {
+            Evidence::Operation(id) => Some(record.operations[id as usize].asked),
+            Evidence::Attempt(id) => {
+                let attempt = &record.attempts[id as usize];
+                Some(attempt.ended.unwrap_or(attempt.begun))
+            }
+            Evidence::Committed(id) => {
+                let attempt = &record.attempts[record.committed[id as usize].attempt? as usize];
+                let commit = &record.operations[attempt.commit.as_ref()?.operation as usize];
+                match attempt.end {
+                    End::Committed => commit.answered.or(Some(commit.asked)),
+                    _ => Some(commit.asked),
+                }
+            }
+        }
+    }
 }
 
 /// What happened to one key.

@@ -230,40 +230,27 @@ impl Page<'_> {
     }
 
     fn where_and_when(&self, at: Evidence) -> (String, Option<AttemptId>, Option<String>) {
-        let seconds = |time: f64| format!("{time:.3} s");
         let line_of = |operation: u32| {
             let place = self.record.operations[operation as usize].place?;
             let place = &self.record.places[place as usize];
             Some(format!("{}:{}", self.file_name(&place.file), place.line))
         };
+        let time = at.time(self.record).map(|time| format!("{time:.3} s"));
         match at {
             Evidence::Operation(id) => {
-                let operation = &self.record.operations[id as usize];
-                (
-                    seconds(operation.asked),
-                    Some(operation.attempt),
-                    line_of(id),
-                )
+                let attempt = self.record.operations[id as usize].attempt;
+                (time.unwrap_or_default(), Some(attempt), line_of(id))
             }
-            Evidence::Attempt(id) => {
-                let attempt = &self.record.attempts[id as usize];
-                (
-                    seconds(attempt.ended.unwrap_or(attempt.begun)),
-                    Some(id),
-                    None,
-                )
-            }
+            Evidence::Attempt(id) => (time.unwrap_or_default(), Some(id), None),
             Evidence::Committed(id) => {
                 let committed = &self.record.committed[id as usize];
-                let Some(attempt) = committed.attempt else {
-                    return (format!("v{}", committed.version), None, None);
-                };
-                let commit = self.record.attempts[attempt as usize].commit.as_ref();
-                let operation = commit.map(|commit| commit.operation);
-                let time = operation.map_or_else(String::new, |id| {
-                    seconds(self.record.operations[id as usize].asked)
+                let version = || format!("v{}", committed.version);
+                let commit = committed.attempt.and_then(|attempt| {
+                    let attempt = &self.record.attempts[attempt as usize];
+                    attempt.commit.as_ref()
                 });
-                (time, Some(attempt), operation.and_then(line_of))
+                let line = commit.and_then(|commit| line_of(commit.operation));
+                (time.unwrap_or_else(version), committed.attempt, line)
             }
         }
     }

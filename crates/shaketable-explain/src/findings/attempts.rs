@@ -134,7 +134,8 @@ fn same_reads(
 }
 
 fn other_order(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
-    let mut seen: BTreeMap<(Option<PlaceId>, &[u8]), (OperationId, &Bytes)> = BTreeMap::new();
+    type LineAndKey<'k> = (Option<PlaceId>, &'k [u8]);
+    let mut seen: BTreeMap<LineAndKey<'_>, (OperationId, &Bytes)> = BTreeMap::new();
     let ids = 0..;
     for (id, operation) in ids.zip(&history.record.operations) {
         let Call::Set { key, value } = &operation.call else {

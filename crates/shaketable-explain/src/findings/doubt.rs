@@ -29,9 +29,11 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
             continue;
         };
         if let Some((second, again)) = retried(history, first, landed) {
-            found.push(retry_finding(history, first, landed, second, &again));
+            let each = again.iter();
+            found.extend(each.map(|again| retry_finding(history, first, landed, second, again)));
         } else if let Some((second, again)) = begun_anew(history, first, landed) {
-            found.push(new_finding(history, first, landed, second, &again));
+            let each = again.iter();
+            found.extend(each.map(|again| new_finding(history, first, landed, second, again)));
         }
     }
     // A number that is too small was not added to twice.
@@ -70,13 +72,13 @@ fn retried(
     history: &History<'_>,
     first: AttemptId,
     landed: CommittedId,
-) -> Option<(AttemptId, Again)> {
+) -> Option<(AttemptId, Vec<Again>)> {
     let later = history.later_attempts(first);
     later
         .filter_map(|second| {
             let second_landed = history.landed(second)?;
-            let again = made_again(history, (first, landed), (second, second_landed))?;
-            Some((second, again))
+            let again = made_again(history, (first, landed), (second, second_landed));
+            (!again.is_empty()).then_some((second, again))
         })
         .next()
 }
@@ -86,7 +88,7 @@ fn begun_anew(
     history: &History<'_>,
     first: AttemptId,
     landed: CommittedId,
-) -> Option<(AttemptId, Again)> {
+) -> Option<(AttemptId, Vec<Again>)> {
     let own = history.attempt(first);
     if matches!(own.end, End::Retried(_)) {
         return None;
@@ -109,9 +111,9 @@ fn begun_anew(
         let Some(second_landed) = history.landed(*second) else {
             continue;
         };
-        return made_again(history, (first, landed), (*second, second_landed))
-            .filter(|_| same_line(history, first, *second))
-            .map(|again| (*second, again));
+        let again = made_again(history, (first, landed), (*second, second_landed));
+        let same = !again.is_empty() && same_line(history, first, *second);
+        return same.then_some((*second, again));
     }
     None
 }
@@ -136,7 +138,8 @@ fn made_again(
     history: &History<'_>,
     (first, first_landed): (AttemptId, CommittedId),
     (second, second_landed): (AttemptId, CommittedId),
-) -> Option<Again> {
+) -> Vec<Again> {
+    let mut found = Vec::new();
     let (one, two) = (
         history.committed(first_landed),
         history.committed(second_landed),
@@ -160,7 +163,7 @@ fn made_again(
             continue;
         }
         if atomic::accumulates(name) {
-            return Some(Again {
+            found.push(Again {
                 weight: 95,
                 keys: vec![key.kept().to_vec()],
                 words: format!(
@@ -169,6 +172,7 @@ fn made_again(
                     history.key_text(key.kept())
                 ),
             });
+            continue;
         }
         let keys = (one.mutations.iter().filter(|other| before(other)))
             .chain([mutation])
@@ -176,7 +180,7 @@ fn made_again(
                 Mutation::Atomic { key, .. } => Some(key.kept().to_vec()),
                 _ => None,
             });
-        return Some(Again {
+        found.push(Again {
             weight: 60,
             keys: keys.collect(),
             words: format!("add a row with the value {}", value_text(operand)),
@@ -198,7 +202,7 @@ fn made_again(
             .map(|(_, change)| change);
         let same = first_change.is_some_and(|first| first.after == change.after);
         if reads(first) && reads(second) && !same {
-            return Some(Again {
+            found.push(Again {
                 weight: 91,
                 keys: vec![key.to_vec()],
                 words: format!("read {} and write it back changed", history.key_text(key)),
@@ -222,9 +226,10 @@ fn made_again(
                 && before.after.as_ref() == Some(value)
                 && other.len().abs_diff(key.len()) <= 2
                 && line(first, other) == line(second, key)
+                && history.identifies(second, key, value)
         });
         if let Some((other, _)) = twin {
-            return Some(Again {
+            found.push(Again {
                 weight: 58,
                 keys: vec![other.to_vec(), key.to_vec()],
                 words: format!(
@@ -236,7 +241,7 @@ fn made_again(
             });
         }
     }
-    None
+    found
 }
 
 /// How a client learned that it knows nothing.

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | above 100 | the failed phase itself read wrongly: a part of a range, several moments, the past |
 //! | 90 to 100 | commits that no serial order explains, or an effect that was certainly made twice |
-//! | 60 to 89 | steps that belong together and came apart, with somebody else's commit in between |
+//! | 60 to 89 | steps that belong together and came apart, with another client's commit in between |
 //! | below 60 | true, and a cause only if nothing else is |
 //!
 //! If the failed phase saw exactly what a candidate's commits had written, that adds to its weight.
@@ -29,10 +29,10 @@ mod watch;
 pub use doubt::capital;
 pub use scan::not_continued;
 
-use crate::Finding;
 use crate::focus::Focus;
 use crate::history::History;
 use crate::words::value_text;
+use crate::{Finding, Proof};
 use shaketable_record::CommittedId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,11 +101,16 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         .map(|(weight, _, candidate)| (weight, candidate))
         .collect();
     found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-    let with_count = |(_, candidate): (u32, Candidate)| Finding {
-        times: u32::try_from(instances[candidate.finding.name].len()).unwrap_or(u32::MAX),
-        ..candidate.finding
+    let finished = |(_, candidate): (u32, Candidate)| {
+        let mut finding = candidate.finding;
+        finding.times = u32::try_from(instances[finding.name].len()).unwrap_or(u32::MAX);
+        let time = |proof: &Proof| proof.at.time(history.record).unwrap_or(0.0);
+        finding
+            .proof
+            .sort_by(|one, two| time(one).total_cmp(&time(two)));
+        finding
     };
-    found.into_iter().map(with_count).collect()
+    found.into_iter().map(finished).collect()
 }
 
 /// What speaks for this instance beside its family: how many keys, up to two, the failed phase saw as

@@ -8,7 +8,7 @@ use super::Candidate;
 use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
-use crate::history::{Change, History, How, Read};
+use crate::history::{Change, History, How, Read, after};
 use crate::words::{attempt, call, committed};
 use shaketable_record::{Answer, AttemptId, Call, CommittedId, OperationId, RangeCall};
 
@@ -22,6 +22,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     }
     found.extend(continued_in_retry(history, focus));
     found.extend(pages(history, focus));
+    found.extend(torn(history, focus));
     found.extend(behind_the_reader(history, focus));
     found
 }
@@ -199,6 +200,31 @@ fn pages(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
     })
 }
 
+/// Two transactions of the failed phase, of which the first did not see a commit and the second one
+/// did, although the commit changed what both had read.
+fn torn(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
+    let only_reads: Vec<&Read<'_>> = focus
+        .reads
+        .iter()
+        .filter(|read| history.landed(read.attempt).is_none())
+        .collect();
+    only_reads.windows(2).rev().find_map(|pair| {
+        let (first, second) = (pair[0], pair[1]);
+        let transaction = |read: &Read<'_>| history.attempt(read.attempt).transaction;
+        if transaction(first) == transaction(second) || first.begin == second.begin {
+            return None;
+        }
+        let (key, change) = changed(history, &[second], first.version, second.version)?;
+        let both = history
+            .keys_of(change.committed)
+            .into_iter()
+            .any(|(other, change)| {
+                other != key && first.covers(other) && change.before != change.after
+            });
+        both.then(|| scan_finding(history, first, second, &key, change, 111))
+    })
+}
+
 fn scan_finding(
     history: &History<'_>,
     last: &Read<'_>,
@@ -280,7 +306,8 @@ fn behind_the_reader(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate>
     found
 }
 
-/// A row further on that was there before this one, and that this one's author could not know of.
+/// A row further on that was there before this one, best one that this one's author could not know
+/// of.
 fn passed<'h>(
     history: &'h History<'_>,
     key: &[u8],
@@ -289,16 +316,19 @@ fn passed<'h>(
 ) -> Option<(Vec<u8>, &'h Change)> {
     let author = history.committed(row.committed).attempt?;
     let read_version = history.attempt(author).read_version;
-    let after = crate::history::after(key);
-    let end = crate::history::after(end);
-    let rows = history
-        .changes_in(&after, &end)
-        .map(|(key, _)| key.to_vec());
-    rows.into_iter().find_map(|newer| {
-        let first = history.changes(&newer).first()?;
+    let (begin, end) = (after(key), after(end));
+    let rows = history.changes_in(&begin, &end);
+    let newer = rows.filter_map(|(newer, changes)| {
+        let first = changes.first()?;
         let known = read_version.is_some_and(|read| history.version_of(first.committed) <= read);
-        (first.committed < row.committed && !known).then_some((newer, first))
-    })
+        (first.committed < row.committed).then_some((known, newer.to_vec(), first.committed))
+    });
+    let (_, newer, committed) = newer.min_by_key(|(known, ..)| *known)?;
+    let first = history
+        .changes(&newer)
+        .iter()
+        .find(|c| c.committed == committed)?;
+    Some((newer, first))
 }
 
 fn behind_finding(
@@ -308,7 +338,9 @@ fn behind_finding(
     (newer, passed): (Vec<u8>, &Change),
 ) -> Candidate {
     let author = history.committed(row.committed).attempt;
-    let writer = author.and_then(|author| history.writer(author, key));
+    let first = author.map(|author| history.earlier_attempts(author).last().unwrap_or(author));
+    let writer = first.and_then(|first| history.writer(first, key));
+    let writer = writer.or_else(|| history.writer(author?, key));
     let (text, newer_text) = (history.key_text(key), history.key_text(&newer));
     let commit_of = |id: CommittedId| history.version_of(id);
     let mut proof = vec![

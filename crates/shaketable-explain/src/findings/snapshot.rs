@@ -33,16 +33,16 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
         }
         for read in history.reads(id) {
             for (key, changes) in history.changes_in(read.begin, &read.end) {
-                if history.conflicts_on(id, key) {
-                    continue;
-                }
-                let between = changes.iter().filter(|change| {
-                    history.version_of(change.committed) > read.version
-                        && change.committed < landed
-                        && change.before != change.after
-                });
+                let later = |change: &Change| history.version_of(change.committed) > read.version;
+                let from = changes.partition_point(|change| !later(change));
+                let between = changes[from..]
+                    .iter()
+                    .take_while(|change| change.committed < landed)
+                    .filter(|change| change.before != change.after);
                 for change in between {
-                    found.extend(anomaly(history, &read, landed, key, change));
+                    if !history.conflicts_on(id, key) {
+                        found.extend(anomaly(history, &read, landed, key, change));
+                    }
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Steps that belong together, in transactions of their own, and somebody else in between.
+//! Steps that belong together, in transactions of their own, and another client in between.
 //!
 //! Each transaction is atomic; two of them are not. Three shapes of that:
 //!
@@ -43,6 +43,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
             };
             for (key, change) in &keys {
                 found.extend(step.update(key, change));
+                found.extend(step.overwrite(key, change));
             }
             found.extend(step.lock(&locks, &keys));
         }
@@ -198,6 +199,51 @@ impl Step<'_, '_> {
         None
     }
 
+    /// The second step writes over what another client wrote after the first step, and looked at it in
+    /// neither: what it knows is what it wrote itself.
+    fn overwrite(&self, key: &[u8], change: &Change) -> Option<Candidate> {
+        let history = self.history;
+        let first_landed = history.landed(self.first)?;
+        let written = history.keys_of(first_landed);
+        let (_, known) = written.iter().find(|(written, _)| *written == key)?;
+        let reads = |id: AttemptId| history.reads(id).any(|read| read.covers(key));
+        if change.how != How::Set || known.how != How::Set || reads(self.second) {
+            return None;
+        }
+        let other = self.between(key, history.version_of(first_landed))?;
+        let same_value = change.after == other.after || change.after == known.after;
+        if other.how != How::Set || same_value {
+            return None;
+        }
+        let text = history.key_text(key);
+        Some(Candidate {
+            keys: vec![key.to_vec()],
+            commits: vec![first_landed, other.committed, self.landed],
+            weight: 64 - self.distance,
+            finding: Finding {
+                name: "overwritten-unread",
+                sentence: format!(
+                    "{} wrote {text}{}, {} changed it, and then {} wrote over the change without \
+                     reading it.",
+                    capital(&history.who(self.second)),
+                    history.at_place(history.writer(self.second, key)),
+                    history.author(other.committed),
+                    history.who(self.second),
+                ),
+                proof: vec![
+                    committed(first_landed, history.change_text(key, known)),
+                    committed(other.committed, history.change_text(key, other)),
+                    committed(self.landed, history.change_text(key, change)),
+                ],
+                advice:
+                    "What a client remembers of a key is the past: read the key in the transaction \
+                         that writes it."
+                        .to_owned(),
+                times: 1,
+            },
+        })
+    }
+
     /// The first step took or wrote something that the second one relied on.
     fn lock(&self, locks: &Locks<'_>, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
         let history = self.history;
@@ -223,7 +269,7 @@ impl Step<'_, '_> {
                 history.author(other.committed),
             );
             if let Some((_, release)) = keys.iter().find(|(key, _)| *key == lock) {
-                // Its own again by now, or of no one: nothing is taken from anybody.
+                // Free, or its own again by now: no other holder loses it.
                 let lost = release.before.is_some() && release.before != taken.after;
                 if release.after.is_some() || !lost {
                     continue;

@@ -126,7 +126,7 @@ fn made_up_for(history: &History<'_>, id: AttemptId, key: &[u8], value: Option<&
                     let writer = history.writer(*other, written);
                     writer.and_then(|id| history.operation(id).place) == line
                 };
-                let content = value.filter(|value| !value.is_empty());
+                let content = value.filter(|value| history.identifies(id, key, value));
                 written == key
                     || (change.how == How::Set
                         && content.is_some_and(|value| change.after.as_ref() == Some(value))

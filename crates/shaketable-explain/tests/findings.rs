@@ -1,0 +1,426 @@
+//! Small histories with a known cause, and the same histories without it.
+//!
+//! The corpus in `examples/bugs` proves findings on whole runs; here each history has only the
+//! transactions that matter, so that a finding that comes or goes says why.
+
+use shaketable_explain::{Explanation, explain, lint, text};
+use shaketable_record::{
+    Answer, Attempt, AttemptId, Bytes, Call, Commit, Committed, End, Fate, Header, Mutation,
+    Operation, Phase, Place, Range, RangeCall, Record, Retry, Selector, Verdict,
+};
+
+/// A history under construction. Every call takes a second, every commit a version.
+struct Run {
+    record: Record,
+    version: i64,
+}
+
+impl Run {
+    fn new() -> Run {
+        let phase = |client, phase: &str, begun| Phase {
+            client,
+            test: "test".into(),
+            workload: "test".into(),
+            phase: phase.into(),
+            begun,
+            ended: None,
+            error: None,
+        };
+        Run {
+            record: Record {
+                header: Header {
+                    file: "test.toml".into(),
+                    seed: 7,
+                    clients: 2,
+                    ..Header::default()
+                },
+                places: (1..=9)
+                    .map(|line| Place {
+                        file: "src/lib.rs".into(),
+                        line,
+                        function: String::new(),
+                    })
+                    .collect(),
+                phases: vec![phase(0, "start", 0.0), phase(1, "start", 0.0)],
+                ..Record::default()
+            },
+            version: 100,
+        }
+    }
+
+    fn now(&self) -> f64 {
+        self.record.operations.len() as f64
+    }
+
+    fn begin(&mut self, client: u32) -> AttemptId {
+        let transaction = self.record.attempts.len() as u32;
+        self.attempt(client, transaction, 1, None)
+    }
+
+    fn attempt(
+        &mut self,
+        client: u32,
+        transaction: u32,
+        number: u32,
+        retries: Option<Retry>,
+    ) -> AttemptId {
+        self.record.attempts.push(Attempt {
+            client: Some(client),
+            phase: Some(client),
+            transaction,
+            number,
+            retries,
+            begun: self.now(),
+            ended: None,
+            read_version: Some(self.version),
+            commit: None,
+            end: End::Dropped,
+        });
+        self.record.attempts.len() as AttemptId - 1
+    }
+
+    fn retry(&mut self, of: AttemptId, error: i32) -> AttemptId {
+        let before = self.record.attempts[of as usize].clone();
+        self.record.attempts[of as usize].end = End::Retried(error);
+        let retry = Retry { attempt: of, error };
+        let client = before.client.expect("it has one");
+        self.attempt(client, before.transaction, before.number + 1, Some(retry))
+    }
+
+    fn call(&mut self, attempt: AttemptId, line: u32, call: Call, answer: Answer) -> u32 {
+        let asked = self.now();
+        self.record.operations.push(Operation {
+            attempt,
+            asked,
+            answered: Some(asked + 0.5),
+            place: Some(line - 1),
+            call,
+            answer,
+        });
+        self.record.attempts[attempt as usize].ended = Some(asked + 0.5);
+        self.record.operations.len() as u32 - 1
+    }
+
+    fn get(
+        &mut self,
+        attempt: AttemptId,
+        line: u32,
+        name: &str,
+        snapshot: bool,
+        value: Option<&str>,
+    ) {
+        let call = Call::Get {
+            key: key(name),
+            snapshot,
+        };
+        let value = value.map(|value| Bytes::whole(value.as_bytes()));
+        self.call(attempt, line, call, Answer::Value(value));
+    }
+
+    fn set(&mut self, attempt: AttemptId, line: u32, name: &str, value: &str) {
+        let value = Bytes::whole(value.as_bytes());
+        let key = key(name);
+        self.call(attempt, line, Call::Set { key, value }, Answer::Nothing);
+    }
+
+    fn add(&mut self, attempt: AttemptId, line: u32, name: &str) {
+        let call = Call::Atomic {
+            key: key(name),
+            operand: Bytes::whole(&1_i64.to_le_bytes()),
+            name: "add".into(),
+        };
+        self.call(attempt, line, call, Answer::Nothing);
+    }
+
+    /// Commits, with this answer, and this fate.
+    fn commit(&mut self, attempt: AttemptId, answer: Result<(), i32>, lands: bool) {
+        let (mut reads, mut mutations) = (Vec::new(), Vec::new());
+        for operation in &self.record.operations {
+            match &operation.call {
+                _ if operation.attempt != attempt => {}
+                Call::Get {
+                    key,
+                    snapshot: false,
+                } => reads.push(only(key)),
+                Call::Set { key, value } => mutations.push(Mutation::Set {
+                    key: key.clone(),
+                    value: value.clone(),
+                }),
+                Call::Atomic { key, operand, name } => mutations.push(Mutation::Atomic {
+                    key: key.clone(),
+                    operand: operand.clone(),
+                    name: name.clone(),
+                }),
+                _ => {}
+            }
+        }
+        self.version += 10;
+        let fate = if lands {
+            self.record.committed.push(Committed {
+                version: self.version,
+                batch_index: 0,
+                attempt: Some(attempt),
+                mutations: mutations.clone(),
+            });
+            Fate::Landed(self.record.committed.len() as u32 - 1)
+        } else {
+            Fate::Lost
+        };
+        let told = answer.map_or_else(Answer::Error, |()| Answer::Nothing);
+        let operation = self.call(attempt, 9, Call::Commit, told);
+        let own = &mut self.record.attempts[attempt as usize];
+        own.end = answer.map_or_else(End::Failed, |()| End::Committed);
+        own.commit = Some(Commit {
+            operation,
+            reads,
+            writes: Vec::new(),
+            mutations,
+            fate,
+            conflict: None,
+        });
+    }
+
+    /// Fails in a check of client 0 that reads these keys.
+    fn fails(mut self, message: &str, reads: &[(&str, Option<&str>)]) -> Explanation {
+        let begun = self.now();
+        self.record.phases.push(Phase {
+            client: 0,
+            test: "test".into(),
+            workload: "test".into(),
+            phase: "check".into(),
+            begun,
+            ended: None,
+            error: Some(message.into()),
+        });
+        let check = self.begin(0);
+        self.record.attempts[check as usize].phase = Some(2);
+        for (name, value) in reads {
+            self.get(check, 8, name, false, *value);
+        }
+        self.record.header.verdict = Verdict {
+            passed: false,
+            kind: Some("check failed".into()),
+            message: Some(message.into()),
+            client: Some(0),
+            workload: Some("test".into()),
+            phase: Some("check".into()),
+            time: Some(self.now()),
+        };
+        let explanation = explain(&self.record);
+        // Whatever is found can be shown, at any width.
+        for width in [0, 80, 200] {
+            let shown = text::text(&self.record, &explanation, width);
+            assert!(shown.contains(message), "{shown}");
+        }
+        explanation
+    }
+}
+
+fn key(name: &str) -> Bytes {
+    Bytes::whole(name.as_bytes())
+}
+
+fn only(key: &Bytes) -> Range {
+    Range {
+        begin: key.clone(),
+        end: Bytes::whole(&[key.kept(), &[0]].concat()),
+    }
+}
+
+fn names(explanation: &Explanation) -> Vec<&str> {
+    explanation
+        .findings
+        .iter()
+        .map(|finding| finding.name)
+        .collect()
+}
+
+/// An increment whose first commit was answered 1021, and its retry.
+fn incremented_again(first_lands: bool) -> Run {
+    let mut run = Run::new();
+    let first = run.begin(0);
+    run.add(first, 1, "counter");
+    run.commit(first, Err(1021), first_lands);
+    let second = run.retry(first, 1021);
+    run.add(second, 1, "counter");
+    run.commit(second, Ok(()), true);
+    run
+}
+
+#[test]
+fn an_increment_that_landed_twice_is_found() {
+    let explanation = incremented_again(true).fails("1 was added, found 2", &[("counter", None)]);
+    assert_eq!(names(&explanation), ["retry-after-unknown-result"]);
+    let finding = &explanation.findings[0];
+    assert!(
+        finding.sentence.contains("src/lib.rs:1"),
+        "{}",
+        finding.sentence
+    );
+    assert_eq!(finding.times, 1);
+    assert_eq!(explanation.stories[0].text, "\"counter\"");
+}
+
+#[test]
+fn an_increment_that_did_not_land_twice_is_no_finding() {
+    let explanation = incremented_again(false).fails("something else", &[("counter", None)]);
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+#[test]
+fn what_the_check_did_not_read_is_no_finding() {
+    let explanation = incremented_again(true).fails("something else", &[("other", None)]);
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+#[test]
+fn a_number_that_is_too_small_was_not_added_to_twice() {
+    let explanation = incremented_again(true).fails("5 were added, found 2", &[("counter", None)]);
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+#[test]
+fn setting_the_same_value_again_is_no_finding() {
+    let mut run = Run::new();
+    let first = run.begin(0);
+    run.set(first, 1, "name", "Ada");
+    run.commit(first, Err(1021), true);
+    let second = run.retry(first, 1021);
+    run.set(second, 1, "name", "Ada");
+    run.commit(second, Ok(()), true);
+    let explanation = run.fails("something else", &[("name", Some("Ada"))]);
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+/// Two clients that each read the other's key and write their own.
+fn both_leave(snapshot: bool) -> Run {
+    let mut run = Run::new();
+    let (one, two) = (run.begin(0), run.begin(1));
+    run.get(one, 1, "b", snapshot, None);
+    run.get(two, 1, "a", snapshot, None);
+    run.set(one, 2, "a", "left");
+    run.set(two, 2, "b", "left");
+    run.commit(one, Ok(()), true);
+    run.commit(two, Ok(()), true);
+    run
+}
+
+#[test]
+fn a_cycle_of_two_transactions_is_write_skew() {
+    let reads = [("a", Some("left")), ("b", Some("left"))];
+    let explanation = both_leave(true).fails("both have left", &reads);
+    assert_eq!(names(&explanation), ["write-skew"]);
+    // Both reads and both commits.
+    assert_eq!(explanation.findings[0].proof.len(), 4);
+    // With conflict ranges such commits cannot be; if they were, it would not be the snapshots.
+    let explanation = both_leave(false).fails("both have left", &reads);
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+/// A value that is read and written back in two transactions, with or without a change in between.
+fn read_then_write(changed: bool) -> Run {
+    let mut run = Run::new();
+    let first = run.begin(0);
+    run.get(first, 1, "balance", false, None);
+    if changed {
+        let other = run.begin(1);
+        run.set(other, 2, "balance", "10");
+        run.commit(other, Ok(()), true);
+    }
+    let second = run.begin(0);
+    run.set(second, 3, "balance", "5");
+    run.commit(second, Ok(()), true);
+    run
+}
+
+#[test]
+fn a_change_between_two_transactions_that_belong_together_is_found() {
+    let reads = [("balance", Some("5"))];
+    let explanation = read_then_write(true).fails("15 was paid", &reads);
+    assert_eq!(names(&explanation), ["split-read-and-write"]);
+    let explanation = read_then_write(false).fails("15 was paid", &reads);
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+#[test]
+fn a_commit_that_failed_and_was_forgotten_is_found() {
+    let mut run = Run::new();
+    let first = run.begin(0);
+    run.set(first, 1, "entry", "text");
+    run.commit(first, Err(1020), false);
+    let next = run.begin(0);
+    run.set(next, 1, "another", "other text");
+    run.commit(next, Ok(()), true);
+    let explanation = run.fails("an entry is missing", &[("entry", None)]);
+    assert_eq!(names(&explanation), ["error-swallowed"]);
+}
+
+#[test]
+fn a_run_that_passed_needs_no_explanation() {
+    let mut run = incremented_again(true);
+    run.record.header.verdict.passed = true;
+    assert_eq!(explain(&run.record), Explanation::default());
+}
+
+#[test]
+fn an_addition_without_a_receipt_is_a_hazard() {
+    let hazards = |with_receipt: bool| {
+        let mut run = Run::new();
+        let only = run.begin(0);
+        run.add(only, 1, "counter");
+        if with_receipt {
+            run.set(only, 2, "receipt", "");
+        }
+        run.commit(only, Ok(()), true);
+        let found = lint::lint(&run.record);
+        found.iter().map(|finding| finding.name).collect::<Vec<_>>()
+    };
+    assert_eq!(hazards(false), ["applies-twice"]);
+    assert_eq!(hazards(true), [] as [&str; 0]);
+}
+
+#[test]
+fn the_rest_of_a_range_that_is_never_read_is_a_hazard() {
+    let hazards = |limit: i32, again: bool| {
+        let mut run = Run::new();
+        let only = run.begin(0);
+        let selector = |name: &str| Selector {
+            key: key(name),
+            or_equal: false,
+            offset: 1,
+        };
+        let call = |begin: &str| {
+            Call::GetRange(RangeCall {
+                begin: selector(begin),
+                end: selector("b"),
+                limit,
+                target_bytes: 0,
+                mode: 0,
+                iteration: 1,
+                snapshot: false,
+                reverse: false,
+            })
+        };
+        let rows = |name: &str, more| Answer::Rows {
+            rows: vec![(key(name), key("value"))],
+            count: 1,
+            more,
+        };
+        run.call(only, 1, call("a"), rows("a1", true));
+        if again {
+            run.call(only, 1, call("a1\0"), rows("a2", false));
+        }
+        let found = lint::lint(&run.record);
+        found.iter().map(|finding| finding.name).collect::<Vec<_>>()
+    };
+    assert_eq!(hazards(0, false), ["range-not-continued"]);
+    assert_eq!(hazards(0, true), [] as [&str; 0]);
+    assert_eq!(hazards(1, false), [] as [&str; 0], "as many as were wanted");
+}
+
+#[test]
+fn a_record_without_anything_in_it_is_explained_by_nothing() {
+    let record = Record::default();
+    assert_eq!(explain(&record), Explanation::default());
+    assert!(text::text(&record, &explain(&record), 100).contains("No finding"));
+}
