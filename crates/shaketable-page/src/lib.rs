@@ -8,17 +8,15 @@
 //! Both are functions of their arguments and of nothing else: no files, no clock, the same bytes
 //! for the same record.
 //!
-//! The work is divided so that each side does what it is good at. Rust reads the record ([`Words`]
-//! puts keys, calls and fates into words, [`cluster`] turns events into what processes went
-//! through) and writes plain columns of numbers and strings ([`document`]). The script, in
-//! `src/assets`, only lays out, draws and answers to the user; it never sees raw bytes.
+//! The work is divided so that each side does what it is good at. Rust reads the record (`words`
+//! puts keys, calls and fates into words, `cluster` turns events into what processes went through)
+//! and writes plain columns of numbers and strings (`document`). The script, in `src/assets`, only
+//! lays out, draws and answers to the user; it never sees raw bytes.
 //!
 //! A record is hostile input. Keys, values and messages come from the code under test and may hold
 //! anything, so they reach the page as JSON in which no character can end its script element, the
 //! script puts them on the page as text and never as markup, and the page's content security
 //! policy lets nothing run but the script and the style that this crate brings, by their hashes.
-//!
-//! [`Words`]: words::Words
 
 mod cluster;
 mod document;

@@ -312,10 +312,11 @@ pub(crate) fn error(code: i32) -> String {
 
 /// The text with control characters escaped, and those that change the direction of text.
 pub(crate) fn plain(text: &str) -> String {
-    let harmless = |c: char| {
-        !c.is_control()
-            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{61c}' | '\u{feff}')
+    let turns_or_hides = |c: char| {
+        matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
+    let harmless = |c: char| !c.is_control() && !turns_or_hides(c);
     if text.chars().all(harmless) {
         return text.to_owned();
     }

@@ -391,8 +391,8 @@ function labelOf(a) {
 
 // The cluster.
 
-/** The process that led the recovery that had ended at a time. */
-function masterAt(time) {
+/** The process that led the recovery that had ended at a time: the cluster controller. */
+function controllerAt(time) {
   const event = events.findLast((e) => e.name === "MasterRecoveryState" && e.time <= time);
   return event === undefined ? "" : laneTexts(event.lanes.filter((lane) => lane !== CLUSTER));
 }
@@ -415,8 +415,8 @@ function drawCluster(c, lane) {
       c.fillRect(x, y, width - 1, height);
       c.globalAlpha = 1;
       c.fillStyle = colours.text;
-      const master = masterAt(from);
-      const text = width > 230 && master !== "" ? `generation ${i}, sequencer at ${master}` : width > 100 ? `generation ${i}` : `${i}`;
+      const controller = controllerAt(from);
+      const text = width > 230 && controller !== "" ? `generation ${i}, recovered by ${controller}` : width > 100 ? `generation ${i}` : `${i}`;
       if (width > 16) c.fillText(text, x + 5, y + height / 2 + .5);
     }
     if (recovery.begun < view.t1 && recovery.ended > view.t0) {
