@@ -137,7 +137,7 @@ fn is_authors(file: &Path) -> bool {
     // Where glibc was built with debug information, a thread begins in one of its files.
     let is_libc = ["./csu/", "./nptl/", "../sysdeps/"]
         .iter()
-        .any(|folder| text.starts_with(folder));
+        .any(|folder| text.contains(folder));
     // What cargo builds of a workspace is named from the folder of the workspace, else in full.
     let rooms = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     let own = file
@@ -208,6 +208,9 @@ mod tests {
         let dependency = "/home/someone/.cargo/registry/src/index/foundationdb-0.11.0/src/lib.rs";
         assert!(!is_authors(Path::new(dependency)));
         assert!(!is_authors(Path::new("./nptl/pthread_create.c")));
+        assert!(!is_authors(Path::new(
+            "./misc/../sysdeps/unix/sysv/linux/x86_64/clone3.S"
+        )));
         assert!(!is_authors(Path::new(
             "/rustc/59807/library/core/src/future/mod.rs"
         )));

@@ -1,7 +1,7 @@
 //! `use shaketable::*`, as the examples of the published crate have it, breaks nothing.
 //!
-//! A name that comes by a glob import and is also in the standard prelude is ambiguous where it is a
-//! macro, and shadows the prelude's where it is anything else; so is every macro that uses such a
+//! A name that comes by a glob import and is also in the standard prelude is ambiguous where it is
+//! a macro, and shadows the prelude's where it is anything else; so is every macro that uses such a
 //! name without a path, as `tokio::select!` does with `unreachable!`. The code below uses what the
 //! prelude has, and compiles only if each name is the prelude's.
 //!

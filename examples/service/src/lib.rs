@@ -10,8 +10,8 @@
 //!
 //! | workload | what goes wrong |
 //! |---|---|
-//! | `late_renewal` | the task that works also renews the lease: one slow commit starves the renewal, and another instance takes over |
-//! | `cancelled_commit` | a transaction that takes too long is cancelled and made again, although its commit had arrived |
+//! | `late_renewal` | the task that works also renews the lease, and one slow commit starves it |
+//! | `cancelled_commit` | a slow transaction is cancelled and made again, but it had committed |
 
 mod lease;
 mod service;

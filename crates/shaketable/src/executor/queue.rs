@@ -111,17 +111,16 @@ pub(crate) fn is_attached() -> bool {
 
 /// Polls a new task at once; at the bottom of the stack, drains what that woke.
 pub(super) fn start(queue: &Queue, task: TaskRef) {
+    #[cfg(feature = "tokio")]
+    if !super::runtime::is_in_turn() && task.scope().is_some_and(|scope| scope.runtime().is_some())
+    {
+        // It is polled inside its runtime, by the drain that is running or by one that begins now.
+        task.deliver(queue);
+        return drain();
+    }
     if !queue.active.get() {
         queue.active.set(true);
         queue.next_drain();
-        #[cfg(feature = "tokio")]
-        if task.scope().is_some_and(|scope| scope.runtime().is_some()) {
-            // It is polled inside its runtime.
-            task.deliver(queue);
-            queue.run();
-            queue.active.set(false);
-            return;
-        }
         task.poll(queue);
         task.release(queue);
         queue.run();

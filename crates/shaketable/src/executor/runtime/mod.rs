@@ -23,7 +23,7 @@ mod symbols;
 mod turn;
 
 pub(crate) use turn::after_turn;
-pub(super) use turn::is_ending;
+pub(super) use turn::{is_ending, is_in_turn};
 
 use super::Failure;
 use super::queue::Queue;

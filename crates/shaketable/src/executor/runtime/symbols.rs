@@ -14,8 +14,8 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
 
-/// Defines hidden symbols that jump to functions of the same name, and a first one that keeps them in
-/// the program: an object that nothing refers to is left out by the linker.
+/// Defines hidden symbols that jump to functions of the same name, and a first one that keeps them
+/// in the program: an object that nothing refers to is left out by the linker.
 macro_rules! hidden {
     ($keep:ident, $($name:ident),+) => {
         std::arch::global_asm!(

@@ -40,11 +40,12 @@ thread_local! {
 const POLLS_PER_ROUND: u32 = 8;
 
 /// Whether a turn is under way on this thread.
-pub(super) fn is_in_turn() -> bool {
+pub(in crate::executor) fn is_in_turn() -> bool {
     !CURRENT.get().is_null()
 }
 
-/// Runs `body` when the turn is over, which ends it as soon as it can end; at once if there is none.
+/// Runs `body` when the turn is over, and ends the turn as soon as it can end; at once if there is
+/// none.
 pub(crate) fn after_turn(body: impl FnOnce() + 'static) {
     if !is_in_turn() {
         return body();

@@ -253,6 +253,10 @@ async fn chance(context: &WorkloadContext) {
     let order: HashSet<u32> = (0..20).collect();
     note(
         context,
-        details!["Coins" => text, "Order" => format!("{order:?}"), "At" => format!("{:?}", Instant::now())],
+        details![
+            "Coins" => text,
+            "Order" => format!("{order:?}"),
+            "At" => format!("{:?}", Instant::now()),
+        ],
     );
 }
