@@ -10,6 +10,7 @@ use crate::operation;
 use crate::outstanding::{Ask, Outstanding};
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
+use bytes::Bytes;
 use shaketable_cluster::client::{Pending, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -80,15 +81,30 @@ impl FDBTransaction {
     pub(crate) fn commit(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
         let handle = self.clone();
         self.submit(Ask::Commit, Transaction::commit, move |()| {
-            // The handle may have been destroyed meanwhile; then its version can no longer be asked
-            // for.
-            if let Some(object) = handle.object() {
-                handle
-                    .committed_version
-                    .store(object.get_committed_version(), Ordering::Release);
-            }
+            handle.store_committed_version();
             Value::Void
         })
+    }
+
+    /// The stamp of the commit to come. It is there before the commit's future, with the version.
+    pub(crate) fn versionstamp(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
+        let handle = self.clone();
+        self.submit(
+            Ask::Versionstamp,
+            Transaction::get_versionstamp,
+            move |stamp| {
+                handle.store_committed_version();
+                Value::Key(Bytes::copy_from_slice(&stamp.to_bytes()))
+            },
+        )
+    }
+
+    fn store_committed_version(&self) {
+        // The handle may have been destroyed meanwhile; then its version can no longer be asked for.
+        if let Some(object) = self.object() {
+            self.committed_version
+                .store(object.get_committed_version(), Ordering::Release);
+        }
     }
 
     pub(crate) fn committed_version(&self) -> i64 {
