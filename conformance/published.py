@@ -6,14 +6,15 @@ import subprocess
 from pathlib import Path
 
 
-def sources(name, version, folder, manifest_end="\n[workspace]\n"):
+def sources(name, version, folder, manifest_end="\n[workspace]\n", features=("fdb-7_4",)):
     """A copy of the crate in `folder`, the same but for what is added at the end of its manifest."""
+    wanted = ", ".join(f'"{feature}"' for feature in features)
     fetcher = folder / "fetch"
     (fetcher / "src").mkdir(parents=True, exist_ok=True)
     (fetcher / "src" / "lib.rs").write_text("")
     (fetcher / "Cargo.toml").write_text(
         '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n'
-        f'{name} = {{ version = "={version}", features = ["fdb-7_4"] }}\n'
+        f'{name} = {{ version = "={version}", features = [{wanted}] }}\n'
     )
     metadata = subprocess.run(
         ["cargo", "metadata", "--format-version=1", "--quiet"],

@@ -241,11 +241,21 @@ static void look_at_stamp(FDBFuture *commit, void *stamp) {
     stamps_not_ready += !fdb_future_is_ready(stamp);
 }
 
+/* And the version is there when the stamp is. */
+static int versions_not_known;
+
+static void look_at_version(FDBFuture *stamp, void *transaction) {
+    int64_t version = -1;
+    EXPECT(0, fdb_transaction_get_committed_version(transaction, &version));
+    versions_not_known += fdb_future_get_error(stamp) == 0 && version < 0;
+}
+
 static void a_versionstamp_is_ready_when_its_commit_is(void) {
     for (int round = 0; round < 300; round++) {
         FDBTransaction *transaction = begin(database);
         if (round % 3) fdb_transaction_set(transaction, BYTES("futures/stamped"), BYTES("1"));
         FDBFuture *stamp = fdb_transaction_get_versionstamp(transaction);
+        EXPECT(0, fdb_future_set_callback(stamp, look_at_version, transaction));
         FDBFuture *commit = fdb_transaction_commit(transaction);
         EXPECT(0, fdb_future_set_callback(commit, look_at_stamp, stamp));
         EXPECT(0, wait_for(commit));
@@ -258,6 +268,7 @@ static void a_versionstamp_is_ready_when_its_commit_is(void) {
         fdb_transaction_destroy(transaction);
     }
     EXPECT(0, stamps_not_ready);
+    EXPECT(0, versions_not_known);
 }
 
 static void versions_and_other_answers(void) {

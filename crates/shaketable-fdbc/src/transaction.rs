@@ -11,6 +11,7 @@ use crate::outstanding::{Ask, Outstanding};
 use crate::recorder::{Asked, Keep, Noted, Origin, Recorder};
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
+use bytes::Bytes;
 use shaketable_cluster::client::{Pending, Transaction};
 use shaketable_record::Call;
 use std::sync::Arc;
@@ -105,15 +106,32 @@ impl FDBTransaction {
         let handle = self.clone();
         let noted = self.note(|_| Call::Commit);
         self.submit(Ask::Commit, noted, Transaction::commit, move |()| {
-            // The handle may have been destroyed meanwhile; then its version can no longer be asked
-            // for.
-            if let Some(object) = handle.object() {
-                handle
-                    .committed_version
-                    .store(object.get_committed_version(), Ordering::Release);
-            }
+            handle.store_committed_version();
             Value::Void
         })
+    }
+
+    /// The stamp of the commit to come. It is there before the commit's future, with the version.
+    pub(crate) fn versionstamp(self: &Arc<FDBTransaction>) -> Arc<FDBFuture> {
+        let handle = self.clone();
+        let noted = self.note(|_| Call::GetVersionstamp);
+        self.submit(
+            Ask::Versionstamp,
+            noted,
+            Transaction::get_versionstamp,
+            move |stamp| {
+                handle.store_committed_version();
+                Value::Key(Bytes::copy_from_slice(&stamp.to_bytes()))
+            },
+        )
+    }
+
+    fn store_committed_version(&self) {
+        // The handle may have been destroyed meanwhile; then its version can no longer be asked for.
+        if let Some(object) = self.object() {
+            self.committed_version
+                .store(object.get_committed_version(), Ordering::Release);
+        }
     }
 
     pub(crate) fn committed_version(&self) -> i64 {

@@ -303,7 +303,7 @@ impl Context {
         }
     }
 
-    fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         self.info.borrow().is_some()
     }
 }

@@ -51,6 +51,8 @@ pub trait Host {
     fn conflicting_keys(&self) -> Vec<KeyRange>;
     /// The cluster, as its client knows it.
     fn cluster(&self) -> ClusterDescription;
+    /// Ends when the client has found the cluster, or has looked for it long enough.
+    fn connected(&self) -> impl Future<Output = ()>;
     /// A number that has not been drawn before.
     fn random_u64(&self) -> u64;
     /// Ends when all reads that the transaction has begun are done; fails if one of them failed.

@@ -526,3 +526,14 @@ fn after_1031_or_1039_a_commit_may_still_be_in_flight_and_land() {
         );
     }
 }
+
+#[test]
+fn the_first_status_of_a_new_handle_describes_the_cluster() {
+    let stage = stage();
+    let database = stage.open(740);
+    let status = Bytes::from_static(b"\xff\xff/status/json");
+    let status = stage.run(database.create_transaction().get(status, false));
+    let status: serde_json::Value = serde_json::from_slice(&status.unwrap().unwrap()).unwrap();
+    assert_eq!(status["client"]["database_status"]["available"], true);
+    assert_eq!(status["cluster"]["generation"], 1);
+}

@@ -8,7 +8,6 @@ use crate::recorder::atomic_name;
 use crate::transaction::FDBTransaction;
 use crate::types::{fdb_bool_t, fdb_error_t};
 use crate::value::{Keys, MappedRows, Rows, Strings, Value};
-use bytes::Bytes;
 use shaketable_cluster::client::options::{Scope, find};
 use shaketable_cluster::client::{ConflictRangeKind, RangeLimits, Transaction};
 use shaketable_cluster::error::Error;
@@ -492,16 +491,7 @@ pub unsafe extern "C" fn fdb_transaction_get_versionstamp(
     transaction: *mut FDBTransaction,
 ) -> *mut FDBFuture {
     // SAFETY: the contract of the header.
-    let transaction = unsafe { borrow(transaction) };
-    let noted = transaction.note(|_| Call::GetVersionstamp);
-    transaction
-        .submit(
-            Ask::Versionstamp,
-            noted,
-            Transaction::get_versionstamp,
-            |stamp| Value::Key(Bytes::copy_from_slice(&stamp.to_bytes())),
-        )
-        .into_raw()
+    unsafe { borrow(transaction) }.versionstamp().into_raw()
 }
 
 /// The size the commit is estimated to have.

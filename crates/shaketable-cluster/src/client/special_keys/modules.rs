@@ -169,7 +169,10 @@ pub(super) async fn rows(
         }
         Kind::WriteConflictRange => boundaries(prefix, host.write_conflict_ranges()),
         Kind::ConflictingKeys => boundaries(prefix, host.conflicting_keys()),
-        Kind::StatusJson => single(Some(host.cluster().status_json().into())),
+        Kind::StatusJson => {
+            host.connected().await;
+            single(Some(host.cluster().status_json().into()))
+        }
         Kind::ConnectionString => single(Some(host.cluster().connection_string.into())),
         Kind::ClusterFilePath => single(Some(host.cluster().cluster_file_path.into())),
         Kind::ClusterId => single(Some(format!("{:032x}", host.cluster().cluster_id).into())),

@@ -79,6 +79,7 @@ impl Host for Fake {
             now: 7.0,
         }
     }
+    async fn connected(&self) {}
     fn random_u64(&self) -> u64 {
         77
     }

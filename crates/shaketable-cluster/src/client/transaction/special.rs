@@ -10,6 +10,10 @@ use crate::error::Error;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
 use std::cell::RefCell;
 
+/// How long a client that has just been opened looks for its cluster before it reports that there
+/// is none.
+const CONNECT_SECONDS: f64 = 5.0;
+
 impl Host for Inner {
     fn special(&self) -> &RefCell<special_keys::State> {
         &self.special
@@ -90,6 +94,14 @@ impl Host for Inner {
 
     fn cluster(&self) -> ClusterDescription {
         self.context.describe_cluster()
+    }
+
+    async fn connected(&self) {
+        let context = &self.context;
+        if !context.is_connected() {
+            let found = context.process.timeout(CONNECT_SECONDS, context.proxies());
+            found.await;
+        }
     }
 
     fn random_u64(&self) -> u64 {
