@@ -568,7 +568,7 @@ pub struct PageArgs {
     /// Open the page in a browser.
     #[arg(long)]
     pub open: bool,
-    /// Also write a trace for Perfetto (https://ui.perfetto.dev).
+    /// Also write a trace for Perfetto (ui.perfetto.dev).
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
 }

@@ -8,7 +8,7 @@
 //! compiler checks it. `tests/arrows.rs` checks that no file of a role mentions the kernel.
 //!
 //! What a process may know of others without a message is what a cluster file and a configuration
-//! would tell it: [`Process::describe`] returns the address, the zone and the class of a process,
+//! would tell it: `Process::describe` returns the address, the zone and the class of a process,
 //! which never change, and nothing of its state.
 //!
 //! The places where this is not enough are in [`exceptions`], each with its reason.

@@ -10,6 +10,7 @@
 //! The record and what is made of it are written by the process that simulated the seed, the report
 //! by the program that shows it. The program names the folder; [`name`] keeps names plain.
 
+use shaketable_explain::Explanation;
 use shaketable_record::Record;
 use std::fs::File;
 use std::io;
@@ -34,11 +35,11 @@ pub fn name(of: &str, seed: u32) -> String {
 
 /// Writes a record, and the files that are made of it, to its folder. What else a reader should
 /// find beside a record is written here.
-pub(crate) fn write(record: &Record, path: &Path) -> io::Result<()> {
+pub(crate) fn write(record: &Record, explanation: &Explanation, path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     shaketable_record::file::write(record, File::create(path)?)?;
-    let page = shaketable_page::html(record, &shaketable_explain::explain(record));
+    let page = shaketable_page::html(record, explanation);
     std::fs::write(path.with_file_name(PAGE), page)
 }

@@ -67,9 +67,23 @@ pub struct Outcome {
     /// Where the record was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+    /// What the record proves to be the most likely cause; only of runs with a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
     /// The last operations of the client that failed, as text; only of runs with a record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub story: Vec<String>,
+}
+
+/// Why a run failed: the first finding of its explanation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The name of the finding, as in `docs/explain.md`.
+    pub name: String,
+    /// What happened.
+    pub sentence: String,
+    /// What to do about it.
+    pub advice: String,
 }
 
 impl Outcome {

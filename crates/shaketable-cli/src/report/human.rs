@@ -57,6 +57,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
             outcome.failures.len() - 4
         );
     }
+    cause(&mut out, outcome);
     waits(&mut out, outcome);
     story(&mut out, outcome);
     drawn(&mut out, outcome);
@@ -118,6 +119,38 @@ fn waits(out: &mut String, outcome: &Outcome) {
         let title = if index == 0 { "who waits" } else { "" };
         let _ = writeln!(out, "  {title:<17} {}", shortened(&wait.to_string()));
     }
+}
+
+/// Why it failed, if the record proves it.
+fn cause(out: &mut String, outcome: &Outcome) {
+    /// Beside the titles of the other rows.
+    const COLUMNS: usize = 80;
+    let Some(cause) = &outcome.cause else {
+        return;
+    };
+    let advice = format!("→ {}", cause.advice);
+    let lines = wrapped(&cause.sentence, COLUMNS);
+    for (index, line) in lines.chain(wrapped(&advice, COLUMNS)).enumerate() {
+        let title = if index == 0 { "why" } else { "" };
+        let _ = writeln!(out, "  {title:<17} {line}");
+    }
+}
+
+/// A text in lines of at most so many characters, cut between words.
+fn wrapped(text: &str, columns: usize) -> impl Iterator<Item = String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.into_iter()
 }
 
 /// The last operations of the client that failed.

@@ -199,6 +199,11 @@ pub(crate) mod samples {
             ],
             trace: Some("target/shaketable/failures/atomic-42/trace.json".into()),
             record: Some("target/shaketable/failures/atomic-42/record.jsonl.gz".into()),
+            cause: Some(shaketable_host::verdict::Cause {
+                name: "retry-after-unknown-result".into(),
+                sentence: "Client 2 did this twice: add 1 to (\"sum\",) at src/lib.rs:30. The commit of attempt 1 was answered 1021 commit_unknown_result but had landed, and attempt 2 did it again.".into(),
+                advice: "Let the transaction write a receipt, and let every attempt look for it first.".into(),
+            }),
             story: vec![
                 "client 2, check of Atomic, transaction 7, attempt 1: dropped".into(),
                 "  97.200000    5.0 ms  get (\"sum\",) → 91       src/lib.rs:12".into(),

@@ -72,6 +72,7 @@ impl Isolation {
             // The process died with its record. The same seed lives again up to that moment.
             let recorded = self.run_once(plan, settings, seed, &again);
             outcome.record = recorded.record;
+            outcome.cause = recorded.cause;
             outcome.story = recorded.story;
             outcome.drawn = recorded.drawn;
             outcome.faults = recorded.faults;

@@ -12,7 +12,7 @@ use crate::plan::{KnownDeath, RecordTo, Values};
 use crate::story::Story;
 use crate::trace::event::NOWHERE;
 use crate::trace::{Event as TraceEvent, Severity};
-use crate::verdict::{Failure, Outcome, Phase as PhaseOfRun};
+use crate::verdict::{Cause, Failure, Outcome, Phase as PhaseOfRun};
 use shaketable_cluster::checker::{Bounds, History};
 use shaketable_cluster::cluster::Cluster;
 use shaketable_fdbc::{RecordSettings, Recorded};
@@ -180,8 +180,14 @@ impl Notes {
     /// so nothing of the code under test may be going on.
     pub(super) fn write(&self, recorded: Recorded, outcome: &mut Outcome, file: String) {
         let record = self.finish(recorded, outcome, file);
+        let explanation = shaketable_explain::explain(&record);
+        outcome.cause = explanation.findings.first().map(|finding| Cause {
+            name: finding.name.to_owned(),
+            sentence: finding.sentence.clone(),
+            advice: finding.advice.clone(),
+        });
         outcome.story = Story::of(&record).of_failure(STORY_OPERATIONS);
-        match failure_folder::write(&record, &self.to.path) {
+        match failure_folder::write(&record, &explanation, &self.to.path) {
             Ok(()) => outcome.record = Some(self.to.path.display().to_string()),
             Err(error) => {
                 let event = TraceEvent::new(

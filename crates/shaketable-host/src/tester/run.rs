@@ -300,6 +300,7 @@ impl Run {
             stack: Vec::new(),
             trace: recording.trace_path(),
             record: None,
+            cause: None,
             story: Vec::new(),
         }
     }

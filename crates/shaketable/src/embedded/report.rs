@@ -266,6 +266,10 @@ fn text(
     if hidden > 0 {
         writeln!(text, "  and {hidden} more")?;
     }
+    if let Some(cause) = &outcome.cause {
+        writeln!(text, "why: {} ({})", cause.sentence, cause.name)?;
+        writeln!(text, "  → {}", cause.advice)?;
+    }
     for wait in &outcome.waits {
         writeln!(text, "  {wait}")?;
     }
