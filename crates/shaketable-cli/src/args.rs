@@ -275,8 +275,8 @@ pub struct OutputArgs {
     /// Write a JUnit report to this file.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// The folder for traces [default: that of the failing seed, below target/shaketable/failures of
-    /// the cargo workspace].
+    /// The folder for traces [default: that of the failing seed, below target/shaketable/failures
+    /// of the cargo workspace].
     #[arg(long, value_name = "DIR")]
     pub trace_dir: Option<PathBuf>,
     /// The form of traces.

@@ -6,11 +6,11 @@
 //! interrupted move.
 //!
 //! When a storage server has been away for a while, or has come back without its disk, its shards
-//! move to others, and it is taken off the list. Nothing may give it a shard meanwhile, or that shard
-//! would be lost. So there is one move at a time, whose servers are picked when its turn has come,
-//! and a removal is such a turn too. A distributor that was deposed and does not know it yet may
-//! have a move under way: each distributor writes its name into the database when it begins, and
-//! every transaction of a move fails unless it finds the name of its own distributor there.
+//! move to others, and it is taken off the list. Nothing may give it a shard meanwhile, or that
+//! shard would be lost. So there is one move at a time, whose servers are picked when its turn has
+//! come, and a removal is such a turn too. A distributor that was deposed and does not know it yet
+//! may have a move under way: each distributor writes its name into the database when it begins,
+//! and every transaction of a move fails unless it finds the name of its own distributor there.
 
 use crate::client::{Database, RangeLimits, Transaction};
 use crate::data::key::{ALL_END, KeyBound};
@@ -499,8 +499,8 @@ impl Distributor {
         Ok(found.into_inner())
     }
 
-    /// Runs a transaction as [`Distributor::commit`] does, and fails if another distributor has taken
-    /// over.
+    /// Runs a transaction as [`Distributor::commit`] does, and fails if another distributor has
+    /// taken over.
     async fn transact(
         &self,
         body: impl AsyncFn(&Transaction) -> Result<(), Error>,

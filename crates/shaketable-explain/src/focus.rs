@@ -128,8 +128,9 @@ impl<'a> Focus<'a> {
             })
     }
 
-    /// Whether the failure's own words name the number that a key was read as, and one other number:
-    /// then that is what was expected, and the answer is how the found one compares with it.
+    /// Whether the failure's own words name the number that a key was read as, and one other
+    /// number: then that is what was expected, and the answer is how the found one compares with
+    /// it.
     pub fn compared(&self, history: &History<'_>, key: &[u8]) -> Option<Ordering> {
         let read = self.read_of(key)?;
         let found: i64 = value_text(history.value_at(key, read.version)?)

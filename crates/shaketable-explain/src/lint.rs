@@ -1,9 +1,10 @@
 //! Hazards: what has gone well so far, and needs only the right moment to go wrong.
 //!
-//! A lint needs no failure. It looks at how transactions are built, at the calls and conflict ranges
-//! of a run that may well have passed, and says what would happen if a commit's result were unknown,
-//! a batch short, another client quicker. It stays silent where a transaction shows that its author
-//! has thought of it: a receipt, a read of what is written, a conflict range, the rest of a range.
+//! A lint needs no failure. It looks at how transactions are built, at the calls and conflict
+//! ranges of a run that may well have passed, and says what would happen if a commit's result were
+//! unknown, a batch short, another client quicker. It stays silent where a transaction shows that
+//! its author has thought of it: a receipt, a read of what is written, a conflict range, the rest
+//! of a range.
 
 use crate::Finding;
 use crate::atomic;

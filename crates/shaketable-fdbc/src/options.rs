@@ -1,10 +1,11 @@
 //! Options of the network, set by calls or by the environment.
 //!
-//! They are fully checked at once; a valid one is then forgotten, because nothing in this library is
-//! tuned by it, with one exception: a program that disables the bypass of the multi-version client
-//! gets databases with shared state, without which the read version cache is refused. When the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as
-//! calls with its values, which are separated by colons; a backslash stands before a colon or a
-//! backslash that belongs to a value. If one is refused, setting up the network fails.
+//! They are fully checked at once; a valid one is then forgotten, because nothing in this library
+//! is tuned by it, with one exception: a program that disables the bypass of the multi-version
+//! client gets databases with shared state, without which the read version cache is refused. When
+//! the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as calls with its
+//! values, which are separated by colons; a backslash stands before a colon or a backslash that
+//! belongs to a value. If one is refused, setting up the network fails.
 
 use bytes::Bytes;
 use shaketable_cluster::client::options::{OptionInfo, Parameter, Scope, check_network_option};

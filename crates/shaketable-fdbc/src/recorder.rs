@@ -1,9 +1,9 @@
 //! Records what the code under test asks for, what it is told, and what really happened.
 //!
 //! While a host wants a record ([`crate::CApi::record`]), every call of a transaction becomes an
-//! operation of an attempt: what was asked, when, from which line, and what was answered. An attempt
-//! begins with its first call. It ends when its commit is answered, when `on_error` accepts its
-//! error (the next call then begins another attempt of the same transaction), with a reset, a
+//! operation of an attempt: what was asked, when, from which line, and what was answered. An
+//! attempt begins with its first call. It ends when its commit is answered, when `on_error` accepts
+//! its error (the next call then begins another attempt of the same transaction), with a reset, a
 //! cancel, or when its handle or the future of its commit is dropped.
 //!
 //! What a commit sends is noted when it is sent, with a tag. The cluster's history keeps that tag

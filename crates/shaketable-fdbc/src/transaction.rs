@@ -127,7 +127,8 @@ impl FDBTransaction {
     }
 
     fn store_committed_version(&self) {
-        // The handle may have been destroyed meanwhile; then its version can no longer be asked for.
+        // The handle may have been destroyed meanwhile; then its version can no longer be asked
+        // for.
         if let Some(object) = self.object() {
             self.committed_version
                 .store(object.get_committed_version(), Ordering::Release);

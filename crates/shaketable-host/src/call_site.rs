@@ -1,14 +1,14 @@
 //! Where in the code under test a call of the C API was made.
 //!
-//! The innermost frame that belongs to neither the standard library, nor a package of a registry, nor
-//! this project is the author's line: for `trx.get(…)` the call itself, for what `db.run` does the
-//! place where it is awaited.
+//! The innermost frame that belongs to neither the standard library, nor a package of a registry,
+//! nor this project is the author's line: for `trx.get(…)` the call itself, for what `db.run` does
+//! the place where it is awaited.
 //!
 //! There are two ways to note a call, and both return a number for it; its line is looked up later,
 //! for the calls that are shown. [`stack`] keeps all addresses on the stack and looks nothing up,
-//! which suits a run that will most likely show nothing. [`place`] walks up to the author's frame and
-//! no further, which suits a run that notes every call; whether an address is the author's is looked
-//! up when it is met first.
+//! which suits a run that will most likely show nothing. [`place`] walks up to the author's frame
+//! and no further, which suits a run that notes every call; whether an address is the author's is
+//! looked up when it is met first.
 
 use crate::hermetic;
 use shaketable_record::Place;
@@ -61,8 +61,8 @@ pub(crate) fn stack() -> Option<usize> {
     Some(Calls::table().number(&addresses))
 }
 
-/// The number of the call that is being made, by the address of the author's frame; none if no frame
-/// is the author's.
+/// The number of the call that is being made, by the address of the author's frame; none if no
+/// frame is the author's.
 pub(crate) fn place() -> Option<usize> {
     let mut calls = Calls::table();
     let mut found = None;

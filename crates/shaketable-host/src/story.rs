@@ -1,9 +1,9 @@
 //! A record as text: a line for each operation, in groups of attempts.
 //!
 //! `shaketable log` prints all of it, a report the last lines of the client that failed. A line has
-//! the simulated second at which the operation was asked for, how long it took, what was asked and answered, and
-//! the line of the code under test. For a commit it also says what the client may not know: whether
-//! it landed, and who won a conflict. Lines are cut to [`COLUMNS`].
+//! the simulated second at which the operation was asked for, how long it took, what was asked and
+//! answered, and the line of the code under test. For a commit it also says what the client may not
+//! know: whether it landed, and who won a conflict. Lines are cut to [`COLUMNS`].
 
 use shaketable_record::text::key_text;
 use shaketable_record::{
@@ -33,8 +33,8 @@ impl<'a> Story<'a> {
         Story { record }
     }
 
-    /// The lines of operations, given by their numbers in order; a line before each group says whose
-    /// attempt it is.
+    /// The lines of operations, given by their numbers in order; a line before each group says
+    /// whose attempt it is.
     pub fn lines(&self, operations: &[u32]) -> Vec<String> {
         let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
         for id in operations {

@@ -1,8 +1,8 @@
 //! Keys and values in a record: short ones whole, long ones as their beginning and their length.
 //!
-//! In a file they are text, as fdbcli prints them: what can be printed stands for itself, everything
-//! else is `\x` and two digits, a backslash is doubled. A shortened one is an object with `start`
-//! and `length`.
+//! In a file they are text, as fdbcli prints them: what can be printed stands for itself,
+//! everything else is `\x` and two digits, a backslash is doubled. A shortened one is an object
+//! with `start` and `length`.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -64,8 +64,8 @@
 //! `assertions`, on by default, compiles [`always!`], [`sometimes!`], [`reachable!`],
 //! [`never_reached!`] and [`buggify!`], which cost nothing without it.
 //!
-//! `tokio` runs code on tokio in simulated time: `tokio::spawn`, timers, channels, `select!`, and what
-//! is built on them, unchanged. Each phase has a runtime of its own.
+//! `tokio` runs code on tokio in simulated time: `tokio::spawn`, timers, channels, `select!`, and
+//! what is built on them, unchanged. Each phase has a runtime of its own.
 //!
 //! `tracing` sends events and spans of the crate of that name to the simulation's trace, as
 //! `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.

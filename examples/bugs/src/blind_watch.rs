@@ -1,8 +1,8 @@
 //! A watch is taken for a message.
 //!
-//! Client 0 raises a level step by step, and the others count its steps by their watch: it fired, so
-//! there was one. But a watch only says that a look may be worth it: several changes fire it once,
-//! and it may fire without any. The fix reads the value again.
+//! Client 0 raises a level step by step, and the others count its steps by their watch: it fired,
+//! so there was one. But a watch only says that a look may be worth it: several changes fire it
+//! once, and it may fire without any. The fix reads the value again.
 
 use crate::canary::{Client, Layer, decode, number};
 use shaketable::foundationdb::FdbResult;

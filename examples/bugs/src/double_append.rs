@@ -1,8 +1,8 @@
 //! A line is appended again after an unknown result.
 //!
-//! The diary is one value: read, add a line, write. There is no conflict to fear, because the read is
-//! serializable. But after an unknown result (1021) the next attempt reads the line that the first
-//! one wrote, and adds it again. The fix looks whether the line is there.
+//! The diary is one value: read, add a line, write. There is no conflict to fear, because the read
+//! is serializable. But after an unknown result (1021) the next attempt reads the line that the
+//! first one wrote, and adds it again. The fix looks whether the line is there.
 
 use crate::canary::{Client, Layer};
 use shaketable::foundationdb::tuple::Subspace;

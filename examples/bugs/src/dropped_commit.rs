@@ -2,8 +2,8 @@
 //!
 //! A service gives every call some time, as services do. When the commit takes longer its future is
 //! dropped, and the call is made again. But dropping a future takes nothing back: the commit was on
-//! its way, and it arrives. The id that would have told is of no use, because it is made by the call:
-//! the second one looks for another. The fix makes the id once for all calls.
+//! its way, and it arrives. The id that would have told is of no use, because it is made by the
+//! call: the second one looks for another. The fix makes the id once for all calls.
 
 use crate::canary::{Client, Layer, check_counter};
 use shaketable::foundationdb::options::MutationType;

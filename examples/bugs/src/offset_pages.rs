@@ -1,8 +1,8 @@
 //! Pages are counted by an offset, in a list that changes.
 //!
 //! Page two is "skip five rows, take five", in a transaction of its own. When a row before it goes
-//! away between the pages, everything moves up and one row is on neither page. The fix goes on after
-//! the last key it has seen.
+//! away between the pages, everything moves up and one row is on neither page. The fix goes on
+//! after the last key it has seen.
 
 use crate::canary::{Client, Layer};
 use shaketable::foundationdb::tuple::Subspace;

@@ -1,7 +1,7 @@
 //! Stock is checked by a snapshot read and taken by an atomic subtraction.
 //!
-//! Neither conflicts with anything, which makes the shop fast: many clients see the last ticket, and
-//! all of them take it. The fix reads the stock serializably.
+//! Neither conflicts with anything, which makes the shop fast: many clients see the last ticket,
+//! and all of them take it. The fix reads the stock serializably.
 
 use crate::canary::{Client, Layer, decode, number};
 use shaketable::foundationdb::options::MutationType;

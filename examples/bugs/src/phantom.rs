@@ -1,9 +1,9 @@
 //! A rule is checked by a snapshot read of a range, and a new row breaks it.
 //!
-//! A room can be booked for some hours if no booking overlaps them. The bookings of the day are read
-//! by snapshot, and then the new one is written under its own key. Two clients that look at the same
-//! time see no overlap, and write different keys: nothing conflicts. The fix reads the range
-//! serializably, so that a row that appears in it is a conflict.
+//! A room can be booked for some hours if no booking overlaps them. The bookings of the day are
+//! read by snapshot, and then the new one is written under its own key. Two clients that look at
+//! the same time see no overlap, and write different keys: nothing conflicts. The fix reads the
+//! range serializably, so that a row that appears in it is a conflict.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::tuple::Subspace;

@@ -1,8 +1,8 @@
 //! A transaction that timed out is taken for one that did nothing.
 //!
-//! With the option `Timeout` a transaction fails with 1031 after some time, wherever it is. If it was
-//! committing, the commit may arrive all the same. Here a seat is booked again after a timeout, and
-//! the guest has two. The fix gives the booking an id and looks for it before booking again.
+//! With the option `Timeout` a transaction fails with 1031 after some time, wherever it is. If it
+//! was committing, the commit may arrive all the same. Here a seat is booked again after a timeout,
+//! and the guest has two. The fix gives the booking an id and looks for it before booking again.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::options::{MutationType, TransactionOption};

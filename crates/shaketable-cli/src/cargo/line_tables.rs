@@ -2,8 +2,8 @@
 //!
 //! A record names the author's line of every call, and for that a library needs to know its lines.
 //! Cargo's release profile leaves them out. They cost no speed, so a build of this program asks for
-//! them, through the environment: the manifest stays as it is, and a profile that says anything about
-//! `debug` itself is left alone.
+//! them, through the environment: the manifest stays as it is, and a profile that says anything
+//! about `debug` itself is left alone.
 
 use cargo_metadata::Metadata;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! `explain`: why a run failed.
 //!
-//! The record comes from where `log` finds it: the folder of an earlier failure, a record's file, or
-//! a run of the seed. What it means is the business of `shaketable-explain`.
+//! The record comes from where `log` finds it: the folder of an earlier failure, a record's file,
+//! or a run of the seed. What it means is the business of `shaketable-explain`.
 
 use super::log;
 use crate::args::{ExplainArgs, FilterArgs, LogArgs, LogFormat, MessageFormat, ValuesShown};

@@ -1,8 +1,8 @@
 //! `log`: the record of a run, a line for each operation.
 //!
 //! The record comes from the folder of an earlier failure, or the seed is run for it. As text it is
-//! laid out by `shaketable-host`'s `story`; JSON and CSV have a row for each operation, with the same
-//! text beside what it was made of.
+//! laid out by `shaketable-host`'s `story`; JSON and CSV have a row for each operation, with the
+//! same text beside what it was made of.
 
 use crate::args::{FilterArgs, LogArgs, LogFormat, ValuesShown};
 use crate::exit_codes;

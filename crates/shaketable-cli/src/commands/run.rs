@@ -390,7 +390,8 @@ struct Watcher<'a> {
     cut_short: Vec<Response>,
 }
 
-/// A run of a sweep that was interrupted after this long may have been what the user was waiting for.
+/// A run of a sweep that was interrupted after this long may have been what the user was waiting
+/// for.
 const LONG_RUN_SECONDS: f64 = 1.0;
 
 impl Observer for Watcher<'_> {

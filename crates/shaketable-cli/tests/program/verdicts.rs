@@ -184,8 +184,8 @@ fn a_run_that_hangs_or_is_interrupted_says_who_waits_for_what() {
     );
 }
 
-/// Waits until a seed's process, the program's grandchild, has used a second of processor time: on a
-/// busy machine that may take a while.
+/// Waits until a seed's process, the program's grandchild, has used a second of processor time: on
+/// a busy machine that may take a while.
 fn await_simulation(program: u32) {
     let children = |process: &str| {
         let path = format!("/proc/{process}/task/{process}/children");

@@ -54,10 +54,10 @@ impl<T> Clone for Announced<T> {
 
 /// The last time no commit batch was under way, seen by all servers at once.
 ///
-/// A real cluster commits an empty batch whenever nothing has been committed for a moment, and these
-/// batches show its storage servers that versions pass. An idle cluster here does nothing at all,
-/// so that simulated time costs nothing; a storage server works out which versions it would have
-/// seen. For that it must know whether a version has been assigned that is still on its way.
+/// A real cluster commits an empty batch whenever nothing has been committed for a moment, and
+/// these batches show its storage servers that versions pass. An idle cluster here does nothing at
+/// all, so that simulated time costs nothing; a storage server works out which versions it would
+/// have seen. For that it must know whether a version has been assigned that is still on its way.
 pub(crate) struct Quiet(Cell<Pause>);
 
 /// From the end of the last commit batch until the next one began, if one has.

@@ -121,7 +121,8 @@ impl GrvProxy {
             state,
             ahead_of_logs,
         } = live.await?;
-        // Replies may overtake one another; a version that was returned before the question may not.
+        // Replies may overtake one another; a version that was returned before the question may
+        // not.
         assert!(version >= returned, "read versions never go back");
         self.newest.set(version.max(self.newest.get()));
         if ahead_of_logs {

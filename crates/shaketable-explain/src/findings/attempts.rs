@@ -2,8 +2,8 @@
 //!
 //! A transaction is run again and again until it commits, so it must do the same whenever it reads
 //! the same. If two attempts of one transaction read the same and write something else, there is
-//! state outside that one of them changed. If the same bytes are written in another order, the order
-//! came from the process: a hash map.
+//! state outside that one of them changed. If the same bytes are written in another order, the
+//! order came from the process: a hash map.
 
 use super::Candidate;
 use super::doubt::capital;
@@ -127,8 +127,8 @@ fn left_undone(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                 if wrote(last, missing) {
                     continue;
                 }
-                // If it read something else it may have had a reason; not if the check knows the key
-                // by name, and the line that writes it was never reached again.
+                // If it read something else it may have had a reason; not if the check knows the
+                // key by name, and the line that writes it was never reached again.
                 let place = history.operation(*operation).place;
                 let mut later = history.operations_of(last).iter();
                 let reached = later.any(|id| history.operation(*id).place == place);
@@ -234,8 +234,8 @@ fn same_reads(
     told(history, first) == told(history, second)
 }
 
-/// Whether all that one attempt was told up to a call is where what the other was told begins, or the
-/// other way round.
+/// Whether all that one attempt was told up to a call is where what the other was told begins, or
+/// the other way round.
 fn begins_alike(
     history: &History<'_>,
     first: (AttemptId, OperationId),

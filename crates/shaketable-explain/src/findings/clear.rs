@@ -1,7 +1,8 @@
 //! A range was cleared that held rows of another client.
 //!
 //! Prefixes without an end mark (`user/1` and `user/10`), a wrong end key, a subspace above the own
-//! one: the clear takes rows along that another client had written, and that the failed phase misses.
+//! one: the clear takes rows along that another client had written, and that the failed phase
+//! misses.
 
 use super::Candidate;
 use super::doubt::capital;

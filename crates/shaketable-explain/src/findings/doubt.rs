@@ -1,14 +1,15 @@
 //! A commit whose result was unknown had taken effect, and its effect was made again.
 //!
-//! After 1021, a timeout or a dropped future a client does not know whether it committed. The record
-//! does. If it had, and a later attempt of the same transaction, or the next transaction of the
-//! client, does what cannot be done twice, that is the finding. What cannot be done twice: adding to
-//! a number, appending, reading a value and writing another one back, a row under a new key. Setting
-//! the same key to the same value can.
+//! After 1021, a timeout or a dropped future a client does not know whether it committed. The
+//! record does. If it had, and a later attempt of the same transaction, or the next transaction of
+//! the client, does what cannot be done twice, that is the finding. What cannot be done twice:
+//! adding to a number, appending, reading a value and writing another one back, a row under a new
+//! key. Setting the same key to the same value can.
 //!
 //! Three ways to try to be careful and fail have names of their own: the receipt was looked for by
 //! an attempt in between and not by the one that made the effect again; it was looked for and had
-//! been cleared; the transaction had been dropped or timed out, and a new one was taken for a first.
+//! been cleared; the transaction had been dropped or timed out, and a new one was taken for a
+//! first.
 
 use super::Candidate;
 use crate::atomic;

@@ -1,10 +1,10 @@
 //! The families of mistakes, and which of them is most likely the cause.
 //!
 //! Each family looks for one kind of mistake in the whole record and returns a [`Candidate`] for
-//! every instance it can prove. A candidate that changed nothing the failed phase had read cannot be
-//! its cause and is left out. Of each name the instance that the failure speaks of comes first, and
-//! then the one that happened first. Families are ordered by weight, from what makes the failed look
-//! itself wrong to what merely may have mattered:
+//! every instance it can prove. A candidate that changed nothing the failed phase had read cannot
+//! be its cause and is left out. Of each name the instance that the failure speaks of comes first,
+//! and then the one that happened first. Families are ordered by weight, from what makes the failed
+//! look itself wrong to what merely may have mattered:
 //!
 //! | weight | what it means |
 //! |---|---|
@@ -113,8 +113,8 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
     found.into_iter().map(finished).collect()
 }
 
-/// What speaks for this instance beside its family: how many keys, up to two, the failed phase saw as
-/// its commits left them, and how much the failure's own words speak of them.
+/// What speaks for this instance beside its family: how many keys, up to two, the failed phase saw
+/// as its commits left them, and how much the failure's own words speak of them.
 fn evidence(history: &History<'_>, focus: &Focus<'_>, candidate: &Candidate) -> (u32, u32) {
     let keys: BTreeSet<&Vec<u8>> = candidate.keys.iter().collect();
     let seen = keys.iter().filter(|key| {

@@ -1,8 +1,8 @@
 //! Something was done for a transaction that did not commit.
 //!
-//! While an attempt is open its client commits another transaction, and then the open attempt fails.
-//! What was done on the strength of it stays. The closure runs again, and does it again, or does
-//! something else.
+//! While an attempt is open its client commits another transaction, and then the open attempt
+//! fails. What was done on the strength of it stays. The closure runs again, and does it again, or
+//! does something else.
 
 use super::Candidate;
 use super::doubt::capital;

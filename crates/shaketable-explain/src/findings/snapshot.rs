@@ -3,9 +3,9 @@
 //! If every read of a transaction that writes is serializable, all commits could have happened one
 //! after the other. A read by snapshot, or without its conflict range, takes that guarantee away:
 //! transaction B may read K, C may change K, and B may commit all the same. That alone is harmless:
-//! B came first, then. It is an anomaly if something else says that C came first: B overwrote what C
-//! wrote, or C had read what B changed. The finding is the smallest such cycle, so the transactions
-//! in it cannot be put in any order: two of them in most cases, at most four.
+//! B came first, then. It is an anomaly if something else says that C came first: B overwrote what
+//! C wrote, or C had read what B changed. The finding is the smallest such cycle, so the
+//! transactions in it cannot be put in any order: two of them in most cases, at most four.
 
 use super::Candidate;
 use super::doubt::capital;

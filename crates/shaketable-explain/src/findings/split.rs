@@ -204,8 +204,8 @@ impl Step<'_, '_> {
         None
     }
 
-    /// The second step writes over what another client wrote after the first step, and looked at it in
-    /// neither: what it knows is what it wrote itself.
+    /// The second step writes over what another client wrote after the first step, and looked at it
+    /// in neither: what it knows is what it wrote itself.
     fn overwrite(&self, key: &[u8], change: &Change) -> Option<Candidate> {
         let history = self.history;
         let first_landed = history.landed(self.first)?;

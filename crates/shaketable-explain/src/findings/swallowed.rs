@@ -1,8 +1,8 @@
 //! An error after which nothing was done.
 //!
-//! A commit failed, its changes never happened, and the client went on as if they had: no retry, and
-//! no later commit of the client that makes up for it. Or the phase itself gave up on an error that
-//! wants a retry.
+//! A commit failed, its changes never happened, and the client went on as if they had: no retry,
+//! and no later commit of the client that makes up for it. Or the phase itself gave up on an error
+//! that wants a retry.
 
 use super::Candidate;
 use super::doubt::capital;

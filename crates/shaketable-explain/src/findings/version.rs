@@ -1,7 +1,7 @@
 //! A transaction that was told to read the past.
 //!
-//! A read version of the database is never older than what was committed before it was asked for. One
-//! that is set by hand may be.
+//! A read version of the database is never older than what was committed before it was asked for.
+//! One that is set by hand may be.
 
 use super::Candidate;
 use super::doubt::capital;

@@ -1,6 +1,6 @@
 //! The functions of tenants. The cluster's tenant mode is `disabled`, as FoundationDB's is unless
-//! it is configured otherwise, so that no tenant exists: one can be opened and transactions begun in
-//! it, and what needs the tenant itself fails with 2131.
+//! it is configured otherwise, so that no tenant exists: one can be opened and transactions begun
+//! in it, and what needs the tenant itself fails with 2131.
 
 use super::{borrow, take, write};
 use crate::admin;

@@ -2,8 +2,8 @@
 //!
 //! What was sent is noted when it is sent. The answer decides what the code under test knows; the
 //! history decides what is true. A commit that is not in the history at the end has not landed, but
-//! it is called lost only if it can no longer land: the answer settles that, or too many versions have
-//! passed since it read.
+//! it is called lost only if it can no longer land: the answer settles that, or too many versions
+//! have passed since it read.
 
 use super::keep::{KEY_BYTES_MAX, SELF_CONFLICT_PREFIX};
 use shaketable_cluster::checker::History;

@@ -1,8 +1,8 @@
 //! The record of a run: what the C border, the phases and the trace have to say, as one document.
 //!
-//! [`Notes`] collects while the run goes on, if a record is wanted. When the run is over, however it
-//! ended, [`Notes::finish`] joins what the recorder of the C border kept with the phases, the events
-//! and the verdict, and looks up lines and directories.
+//! [`Notes`] collects while the run goes on, if a record is wanted. When the run is over, however
+//! it ended, [`Notes::finish`] joins what the recorder of the C border kept with the phases, the
+//! events and the verdict, and looks up lines and directories.
 
 mod directories;
 

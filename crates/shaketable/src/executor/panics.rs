@@ -172,8 +172,8 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Whether the first that catches this panic, from the inside out, is tokio's task and not code that
-/// handles its own panics, or a task of ours. Without names nothing speaks against it.
+/// Whether the first that catches this panic, from the inside out, is tokio's task and not code
+/// that handles its own panics, or a task of ours. Without names nothing speaks against it.
 #[cfg(feature = "tokio")]
 fn is_caught_by_tokio(backtrace: &str) -> bool {
     let first = backtrace.lines().find_map(|line| {

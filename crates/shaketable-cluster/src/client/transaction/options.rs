@@ -147,8 +147,8 @@ impl Inner {
             }
             T::BypassUnreadable => options.bypass_unreadable = true,
             T::UseGrvCache => {
-                // Where it is accepted, each read version is still asked for: a fresh one is as good
-                // as a cached one.
+                // Where it is accepted, each read version is still asked for: a fresh one is as
+                // good as a cached one.
                 if self.context.api_version_at_least(720) && !self.context.has_shared_state {
                     return Err(Error::INVALID_OPTION);
                 }

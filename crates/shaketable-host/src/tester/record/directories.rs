@@ -2,8 +2,8 @@
 //!
 //! The layer stores a tree: under `\xfe`, for each directory, a row for each child with the name of
 //! the child in the key and the prefix of its contents in the value. A partition has a tree of its
-//! own, under its prefix and `\xfe`. Whoever wrote these rows or read them, their form is the same in
-//! every language.
+//! own, under its prefix and `\xfe`. Whoever wrote these rows or read them, their form is the same
+//! in every language.
 
 use shaketable_record::{Answer, Bytes, Call, Committed, Mutation, Operation};
 use std::collections::BTreeMap;
