@@ -40,11 +40,6 @@ pub fn text(record: &Record, explanation: &Explanation, width: usize) -> String 
     page.text
 }
 
-/// A finding in two lines, for reports that have no room for the proof.
-pub fn short(finding: &Finding) -> String {
-    format!("{}: {}", finding.name, finding.sentence)
-}
-
 /// A hazard in a few lines: where, what, what to do, and how often it was `seen`.
 pub fn hazard(finding: &Finding, place: &str, seen: &str, width: usize) -> String {
     let record = Record::default();
@@ -265,22 +260,31 @@ impl Page<'_> {
 
     /// Text broken between words.
     fn wrapped(&mut self, first: &str, rest: &str, text: &str) {
-        let mut line = first.to_owned();
-        let mut empty = true;
-        for word in text.split_whitespace() {
-            if !empty && visible(&line) + 1 + visible(word) > self.width {
-                self.line(&line);
-                line = rest.to_owned();
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            empty = false;
+        for line in wrapped(first, rest, text, self.width) {
+            self.line(&line);
         }
-        self.line(&line);
     }
+}
+
+/// Text broken between words into lines of at most `width` columns, the first of which begins with
+/// `first` and the others with `rest`.
+pub fn wrapped(first: &str, rest: &str, text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && visible(&line) + 1 + visible(word) > width {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines.push(line);
+    lines
 }
 
 /// How many columns a text takes, without its colours.

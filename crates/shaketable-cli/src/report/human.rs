@@ -4,6 +4,7 @@ use super::{Group, Summary};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use anstyle::{AnsiColor, Style};
+use shaketable_explain::text::wrapped;
 use shaketable_host::trace::{Event, Severity};
 use shaketable_host::verdict::Outcome;
 use std::fmt::Write;
@@ -123,34 +124,19 @@ fn waits(out: &mut String, outcome: &Outcome) {
 
 /// Why it failed, if the record proves it.
 fn cause(out: &mut String, outcome: &Outcome) {
-    /// Beside the titles of the other rows.
-    const COLUMNS: usize = 80;
+    const COLUMNS: usize = 100;
     let Some(cause) = &outcome.cause else {
         return;
     };
+    let (title, indent) = (format!("  {:<17} ", "why"), " ".repeat(20));
     let advice = format!("→ {}", cause.advice);
-    let lines = wrapped(&cause.sentence, COLUMNS);
-    for (index, line) in lines.chain(wrapped(&advice, COLUMNS)).enumerate() {
-        let title = if index == 0 { "why" } else { "" };
-        let _ = writeln!(out, "  {title:<17} {line}");
+    let sentence = wrapped(&title, &indent, &cause.sentence, COLUMNS);
+    for line in sentence
+        .into_iter()
+        .chain(wrapped(&indent, &indent, &advice, COLUMNS))
+    {
+        let _ = writeln!(out, "{line}");
     }
-}
-
-/// A text in lines of at most so many characters, cut between words.
-fn wrapped(text: &str, columns: usize) -> impl Iterator<Item = String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always one");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= columns {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines.into_iter()
 }
 
 /// The last operations of the client that failed.

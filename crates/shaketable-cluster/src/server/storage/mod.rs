@@ -233,8 +233,8 @@ impl Storage {
         let written = since_applied >= knobs.storage_commit_interval;
         // A batch under way would delay the empty ones too.
         let idle = env.quiet_seconds_since(self.applied_at.get());
-        let batches = (idle / knobs.empty_batch_interval()).floor();
-        let passed = batches * knobs.empty_batch_interval() * knobs.versions_per_second as f64;
+        let interval = knobs.empty_batch_interval();
+        let passed = (idle / interval).floor() * interval * knobs.versions_per_second as f64;
         let moved = if written || env.is_instant() {
             disk.version
         } else {
