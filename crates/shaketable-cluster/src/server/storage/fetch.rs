@@ -31,6 +31,21 @@ impl Storage {
         }
     }
 
+    /// Answers data distribution where the shards it asked about are here by now.
+    pub(super) fn answer_held(&self) {
+        if self.held.borrow().is_empty() {
+            return;
+        }
+        let disk = self.disk.borrow();
+        let mut held = self.held.borrow_mut();
+        let due = held.extract_if(.., |(request, _)| {
+            disk.version >= request.after && disk.holds(&request.range)
+        });
+        for (_, reply) in due {
+            reply.send(());
+        }
+    }
+
     async fn fetch(self: Rc<Self>, fetch: u64, range: KeyRange, since: Version) {
         let here = self.role.env().process().clone();
         loop {
