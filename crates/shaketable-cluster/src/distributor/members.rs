@@ -46,7 +46,7 @@ impl Distributor {
             }
             self.failed_since.borrow_mut().remove(tag);
             let endpoint = storage_tag_endpoint(&self.here, *process);
-            if let Ok(found) = endpoint.request(self.here.id(), GetStorageTag).await
+            if let Ok(found) = self.here.request(&endpoint, GetStorageTag).await
                 && found != Some(*tag)
             {
                 gone.insert(*tag);
@@ -123,7 +123,7 @@ impl Distributor {
         let tag = core.next_tag;
         self.write_core(|core| core.next_tag = tag + 1).await?;
         let recruit = recruit_endpoint(&self.here, process);
-        let asked = recruit.request(self.here.id(), Recruit::Storage(tag)).await;
+        let asked = self.here.request(&recruit, Recruit::Storage(tag)).await;
         let Ok(Recruited::Storage(tag)) = asked else {
             return Err(Interrupted);
         };

@@ -83,8 +83,8 @@ impl Distributor {
         // A fetch waits for a version that cannot be undone; versions advance only with commits.
         for _ in 0..2 {
             let proxy = &generation.commit_proxies[0].commit_empty_batch;
-            proxy
-                .request(self.here.id(), CommitEmptyBatch)
+            self.here
+                .request(proxy, CommitEmptyBatch)
                 .await
                 .map_err(|_| Interrupted)?;
             self.transact(async |transaction| transaction.get_read_version().await.map(drop))
@@ -99,7 +99,8 @@ impl Distributor {
             .map(|(_, process)| {
                 let endpoint = storage::wait_shards_held(&self.here, *process);
                 let range = range.clone();
-                endpoint.request(self.here.id(), WaitShardsHeld { range, after })
+                self.here
+                    .request(&endpoint, WaitShardsHeld { range, after })
             })
             .collect();
         for wait in waits {

@@ -266,14 +266,13 @@ impl CommitProxy {
 
     async fn commit_batch(&self, number: u64, batch: Batch) -> Result<(), Disconnected> {
         let env = self.role.env();
-        let started = env.process().now();
-        let process = self.role.process();
+        let here = env.process();
+        let started = here.now();
 
         self.version_turn.wait_for(|turn| *turn == number).await;
         let sequencer = &self.spec.sequencer;
-        let place = sequencer
-            .get_commit_version
-            .request_reliably(process, GetCommitVersion)
+        let place = here
+            .request_reliably(&sequencer.get_commit_version, GetCommitVersion)
             .await?;
         let received = self.version.replace(place.version);
         assert!(
@@ -341,7 +340,7 @@ impl CommitProxy {
                     batch: log_batch.clone(),
                     known_committed,
                 };
-                log.push.request_reliably(process, push)
+                here.request_reliably(&log.push, push)
             })
             .collect();
         for push in pushes {
@@ -357,9 +356,7 @@ impl CommitProxy {
             version: place.version,
             state,
         };
-        sequencer
-            .report_committed
-            .request_reliably(process, report)
+        here.request_reliably(&sequencer.report_committed, report)
             .await?;
 
         if too_old {
@@ -381,7 +378,7 @@ impl CommitProxy {
                 }));
             }
         }
-        self.learn_interval(env.process().now().since(started));
+        self.learn_interval(here.now().since(started));
         Ok(())
     }
 

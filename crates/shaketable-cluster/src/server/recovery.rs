@@ -170,16 +170,19 @@ impl Recovery<'_> {
             .iter()
             .map(|(id, process)| {
                 let endpoint = lock_log_endpoint(here, *process);
-                let (clock, from, sender) = (here.clone(), here.id(), sender.clone());
+                let (asker, sender) = (here.clone(), sender.clone());
                 let (id, epoch) = (*id, self.epoch);
                 here.spawn(Priority::ClusterController, async move {
                     loop {
-                        match endpoint.request_reliably(from, LockLog { id, epoch }).await {
+                        match asker
+                            .request_reliably(&endpoint, LockLog { id, epoch })
+                            .await
+                        {
                             Ok(locked) => {
                                 let _ = sender.send(locked);
                                 return;
                             }
-                            Err(_) => clock.sleep(LOCK_RETRY).await,
+                            Err(_) => asker.sleep(LOCK_RETRY).await,
                         }
                     }
                 })

@@ -361,7 +361,7 @@ impl Context {
         } else {
             self.pick(&info.commit_proxies)
         };
-        let reply = proxy.commit.request(self.process.id(), commit);
+        let reply = self.process.request(&proxy.commit, commit);
         match first_of(reply, self.proxies_change(info.generation)).await {
             First::Left(Ok(reply)) => Ok(reply),
             First::Left(Err(Disconnected::Refused | Disconnected::MaybeDelivered))

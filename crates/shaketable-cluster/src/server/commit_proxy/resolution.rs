@@ -65,7 +65,7 @@ impl CommitProxy {
                 });
             }
         }
-        let process = self.role.process();
+        let here = self.role.env().process();
         resolvers
             .iter()
             .zip(parts)
@@ -78,7 +78,7 @@ impl CommitProxy {
                     transactions,
                     state: state.clone(),
                 };
-                resolver.resolve.request_reliably(process, batch)
+                here.request_reliably(&resolver.resolve, batch)
             })
             .collect()
     }

@@ -172,7 +172,7 @@ impl Recovery<'_> {
     ) -> impl Future<Output = Result<Recruited, Interrupted>> + use<> {
         let here = self.here();
         let failed = here.on_failed(process);
-        let answer = recruit_endpoint(here, process).request_reliably(here.id(), recruit);
+        let answer = here.request_reliably(&recruit_endpoint(here, process), recruit);
         async move {
             match first_of(answer, failed).await {
                 First::Left(Ok(recruited)) => Ok(recruited),

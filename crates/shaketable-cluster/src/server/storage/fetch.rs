@@ -131,9 +131,11 @@ impl Storage {
                 reverse: false,
                 version,
             };
-            let reply = source
-                .get_key_values
-                .request(self.role.process(), request)
+            let reply = self
+                .role
+                .env()
+                .process()
+                .request(&source.get_key_values, request)
                 .await;
             // A lost server is treated like one that has not reached the version: try another.
             let part = reply.unwrap_or(Err(StorageError::Code(Error::FUTURE_VERSION)))?;

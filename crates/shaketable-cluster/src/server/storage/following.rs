@@ -21,7 +21,6 @@ impl Storage {
     /// of the new one.
     pub(super) async fn subscribe_for_ever(self: Rc<Self>) {
         let here = self.role.env().process().clone();
-        let process = self.role.process();
         let mut choice = self.tag as usize;
         loop {
             let changed = self.info.on_change();
@@ -40,8 +39,8 @@ impl Storage {
             let log = &info.logs[choice % info.logs.len()];
             let source = log.process;
             let after = self.disk.borrow().version;
-            let subscription = log.subscribe.request(
-                process,
+            let subscription = here.request(
+                &log.subscribe,
                 SubscribeLog {
                     tag: self.tag,
                     after,
@@ -190,7 +189,7 @@ impl Storage {
                 tag: self.tag,
                 upto: disk.rows.oldest(),
             };
-            log.pop.send(self.role.process(), pop);
+            self.role.env().process().send(&log.pop, pop);
         }
     }
 }
