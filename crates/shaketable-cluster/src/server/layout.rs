@@ -449,19 +449,26 @@ impl fmt::Display for Layout {
         } = self.configuration;
         write!(
             f,
-            "{} regions, {} datacenters, {} machines, {} processes, {} coordinators, {} storage servers, \
+            "{}, {}, {}, {}, {}, {}, \
              storage_replicas={storage_replicas} log_replicas={log_replicas} logs={logs} \
-             commit_proxies={commit_proxies} grv_proxies={grv_proxies} resolvers={resolvers}, \
-             {} shards",
-            self.regions.len().max(1),
-            count(|process| &process.datacenter),
-            count(|process| &process.machine),
-            self.processes.len(),
-            self.coordinators.len(),
-            self.storages.len(),
-            self.boundaries.len() + 1,
+             commit_proxies={commit_proxies} grv_proxies={grv_proxies} resolvers={resolvers}, {}",
+            counted(self.regions.len().max(1), "region", "regions"),
+            counted(
+                count(|process| &process.datacenter),
+                "datacenter",
+                "datacenters"
+            ),
+            counted(count(|process| &process.machine), "machine", "machines"),
+            counted(self.processes.len(), "process", "processes"),
+            counted(self.coordinators.len(), "coordinator", "coordinators"),
+            counted(self.storages.len(), "storage server", "storage servers"),
+            counted(self.boundaries.len() + 1, "shard", "shards"),
         )
     }
+}
+
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn system_keys_have_a_shard_of_their_own_except_in_a_single_process() {
     }
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), [2, 3, 4, 5]);
     let single = Layout::single_process().to_string();
-    assert!(single.ends_with(", 1 shards"), "{single}");
+    assert!(single.ends_with(", 1 shard"), "{single}");
 }
 
 #[test]
