@@ -5,7 +5,8 @@
 #     `shaketable explain` is the bug's true cause;
 #   * the fixed forms and the good examples have no finding and no hazard (`shaketable lint`).
 #
-# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1 on any surprise.
+# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1
+# on any surprise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -5,7 +5,8 @@
 #   * every bug (a file that has a second one, NAME-fixed.toml, beside it) is found within BUG_SEEDS seeds, and its fix passes FIX_SEEDS;
 #   * every example and fix gives the same bytes twice for the same seed.
 #
-# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1 on any surprise.
+# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1
+# on any surprise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
