@@ -28,7 +28,8 @@ failed=0
 check() {
     local features
     features=$(printf 'foundationdb/%s,' "$@")
-    if output=$(cd "$scratch" && cargo check --quiet --target-dir "$scratch/target" --features "${features%,}" 2>&1); then
+    if output=$(cd "$scratch" && cargo check --quiet --target-dir "$scratch/target" \
+        --features "${features%,}" 2>&1); then
         echo "ok      $*"
     else
         echo "failed  $*"
