@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::report::human::Detail;
 use crate::seed::Seed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shaketable_host::plan::StalledAfter;
@@ -272,6 +273,12 @@ pub struct OutputArgs {
     /// The format of results on standard output; json is one object per line (see docs/running.md).
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,
+    /// Say more: for a single run, fdbserver's console.
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Say less: verdicts, causes, and lines to paste.
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Write a JUnit report to this file.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
@@ -285,6 +292,15 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// How much is told.
+    pub fn detail(&self) -> Detail {
+        match (self.quiet, self.verbose) {
+            (true, _) => Detail::Quiet,
+            (false, true) => Detail::Verbose,
+            (false, false) => Detail::Usual,
+        }
+    }
+
     /// The folder for traces: the one that was asked for, or one below the `target` of the
     /// workspace that contains the current folder. Without a workspace, the current folder is used
     /// instead.

@@ -65,8 +65,8 @@ pub enum Recording {
     /// Only what the verdict needs.
     #[default]
     Nothing,
-    /// How often each fault happened.
-    Counts,
+    /// The faults shortly before a failure.
+    Faults,
     /// The same, and where in the code under test each call was made that has not ended.
     Places,
     /// Every event, to a file.
@@ -135,7 +135,7 @@ impl Recording {
     pub(crate) fn record(&self) -> Option<&RecordTo> {
         match self {
             Recording::Trace { record, .. } => record.as_ref(),
-            Recording::Nothing | Recording::Counts | Recording::Places => None,
+            Recording::Nothing | Recording::Faults | Recording::Places => None,
         }
     }
 
@@ -163,7 +163,7 @@ impl Recording {
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
-            Recording::Nothing | Recording::Counts | Recording::Places => None,
+            Recording::Nothing | Recording::Faults | Recording::Places => None,
         }
     }
 }

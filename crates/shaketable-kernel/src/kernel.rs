@@ -13,7 +13,7 @@ use crate::network::{Network, NetworkConfig};
 use crate::process::{Process, ProcessId};
 use crate::random::{Digest, Stream, Streams};
 use crate::ready::{Item, Ready};
-use crate::record::Recorder;
+use crate::record::{FaultCounts, Recorder};
 use crate::task::Tasks;
 use crate::time::Time;
 use crate::timer::{Action, Fired, TimerId, Timers};
@@ -40,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) network: RefCell<Network>,
     pub(crate) recorder: RefCell<Option<Rc<dyn Recorder>>>,
     pub(crate) recording: Cell<bool>,
+    pub(crate) fault_counts: Cell<FaultCounts>,
     pub(crate) current_process: Cell<Option<ProcessId>>,
     events: Cell<u64>,
     /// Events since time last moved.
@@ -133,6 +134,7 @@ impl Kernel {
             network: RefCell::new(network),
             recorder: RefCell::default(),
             recording: Cell::new(false),
+            fault_counts: Cell::default(),
             current_process: Cell::new(None),
             events: Cell::new(0),
             events_now: Cell::new(0),

@@ -5,7 +5,8 @@ use crate::exit_codes;
 use crate::pool::{Addresses, Pool};
 use crate::progress::Progress;
 use crate::protocol::{Request, Response};
-use crate::report::{Group, Summary, github, human, json, junit};
+use crate::report::human::{self, Detail, Extent};
+use crate::report::{Group, Summary, github, json, junit};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
@@ -91,7 +92,7 @@ enum Traces {
     All,
     /// The one that is replayed, with its record.
     Replayed,
-    /// None; but faults and errors are counted.
+    /// None, not even those of failing ones.
     Counts,
 }
 
@@ -155,16 +156,14 @@ impl<'a> Campaign<'a> {
     }
 
     fn run(&self) -> Result<u8, SessionError> {
+        self.try_outputs()?;
         let mut pool = self.session.pool(self.jobs, Addresses::Fixed)?;
-        if self.traces == Traces::All {
-            self.make_trace_folder()?;
-        }
         self.announce();
         let start = Instant::now();
         let mut watcher = Watcher {
             campaign: self,
             summary: Summary::new(self.session.files.clone()),
-            progress: Progress::new(self.schedule.runs(), self.schedule.duration),
+            progress: self.progress(),
             cut_short: Vec::new(),
         };
         let ended = sweep(
@@ -173,10 +172,9 @@ impl<'a> Campaign<'a> {
             |file, seed| match self.traces {
                 Traces::All => self.trace_of(file, seed),
                 Traces::Replayed => self.record_of(file, seed),
-                Traces::Counts => Recording::Counts,
                 // A single run is worth knowing where its clients wait, should it not end.
                 Traces::Failing if self.is_single() => Recording::Places,
-                Traces::Failing => Recording::Nothing,
+                Traces::Failing | Traces::Counts => Recording::Nothing,
             },
             &self.session.interrupted,
             &mut watcher,
@@ -199,16 +197,55 @@ impl<'a> Campaign<'a> {
                 jobs: self.jobs,
             };
             println!("{}", start.line());
-        } else if !self.is_single() {
-            let from = match self.schedule.runs() {
-                Some(runs) => format!(
-                    "{} from seed {}",
-                    human::plural(runs, "run"),
-                    self.schedule.first
-                ),
-                None => format!("runs from seed {}", self.schedule.first),
+        } else if !self.is_single() && self.output.detail() != Detail::Quiet {
+            let runs = match (self.schedule.runs(), self.schedule.duration) {
+                (Some(runs), _) => human::plural(runs, "run"),
+                (None, Some(duration)) => {
+                    let duration = humantime::format_duration(duration);
+                    format!("as many runs as fit into {duration}")
+                }
+                (None, None) => "runs without end".to_owned(),
             };
-            eprintln!("{from}, {} at once", self.jobs);
+            let (first, jobs) = (self.schedule.first, self.jobs);
+            eprintln!("{runs} from seed {first}, {jobs} at once");
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        if self.is_single() || self.output.detail() == Detail::Quiet {
+            return Progress::hidden();
+        }
+        Progress::new(self.schedule.runs(), self.schedule.duration)
+    }
+
+    /// Finds out now, and not when all is done, whether what was asked for can be written.
+    fn try_outputs(&self) -> Result<(), SessionError> {
+        if let Some(path) = &self.output.junit {
+            let mut options = fs::OpenOptions::new();
+            let opened = options.create(true).append(true).open(path);
+            opened.map_err(|error| SessionError::Write(path.clone(), error))?;
+        }
+        if self.traces == Traces::All {
+            self.make_trace_folder()?;
+        }
+        Ok(())
+    }
+
+    /// Reports a run that is the only one; a failure is reported with its cause later.
+    fn show_single(&self, response: &Response, file: &Path) {
+        let Response {
+            outcome,
+            real_seconds,
+            ..
+        } = response;
+        let detail = self.output.detail();
+        if detail == Detail::Verbose {
+            anstream::print!("{}", human::console(outcome, *real_seconds));
+        }
+        if outcome.passed() {
+            let columns = human::columns();
+            let text = human::passed(outcome, file, *real_seconds, detail, columns);
+            anstream::print!("{text}");
         }
     }
 
@@ -219,7 +256,7 @@ impl<'a> Campaign<'a> {
             if self.is_json() {
                 println!("{}", json::interrupted(run, file).line());
             } else {
-                anstream::println!("{}", human::cut_short(run, file));
+                anstream::println!("{}", human::cut_short(run, file, human::columns()));
             }
         }
     }
@@ -232,6 +269,7 @@ impl<'a> Campaign<'a> {
         ended: Ended,
     ) -> Result<u8, SessionError> {
         let repro = &self.session.repro;
+        let detail = self.output.detail();
         let code = match () {
             () if summary.total_failed() > 0 => exit_codes::TESTS_FAILED,
             () if ended == Ended::Interrupted => exit_codes::INTERRUPTED,
@@ -242,19 +280,13 @@ impl<'a> Campaign<'a> {
             }
             () => exit_codes::PASSED,
         };
-        if let Some(path) = &self.output.junit {
-            let xml = junit::report(summary, repro).map_err(|error| {
-                SessionError::Write(path.clone(), std::io::Error::other(error.to_string()))
-            })?;
-            fs::write(path, xml).map_err(|error| SessionError::Write(path.clone(), error))?;
-        }
-        github::append(summary, repro)
-            .map_err(|error| SessionError::Write("the job summary".into(), error))?;
         for group in &summary.groups {
             let file = &self.session.files[group.file];
-            let report = human::failure(group, file, summary.runs(), repro);
+            let report = |detail, columns| {
+                human::failure(group, file, summary.runs(), repro, detail, columns)
+            };
             if let Some(folder) = group.example.folder() {
-                let plain = anstream::adapter::strip_str(&report).to_string();
+                let plain = human::plain(&report(Detail::Usual, human::UNWRAPPED));
                 let path = folder.join(failure_folder::REPORT);
                 // The verdict is worth more than the file.
                 if let Err(error) = fs::write(&path, plain) {
@@ -264,23 +296,27 @@ impl<'a> Campaign<'a> {
             if self.is_json() {
                 println!("{}", json::failure(group, file, repro).line());
             } else {
-                anstream::println!("{report}");
+                anstream::println!("{}", report(detail, human::columns()));
             }
         }
+        let code = self.write_reports(summary, code);
         if self.is_json() {
             println!("{}", json::summary(summary, elapsed, code).line());
             return Ok(code);
         }
-        if ended == Ended::Interrupted {
-            anstream::println!("interrupted");
-        }
         if self.traces == Traces::Counts {
-            anstream::print!("{}", human::stats(summary));
+            anstream::print!("{}", human::stats(summary, human::columns()));
         }
         if summary.runs() == 0 && code == exit_codes::NOTHING_RUN {
             eprintln!("nothing was run: time was up before the first seed");
         } else if !self.is_single() {
-            anstream::print!("{}", human::summary(summary, elapsed, repro));
+            let extent = match ended {
+                Ended::Interrupted => Extent::Interrupted(self.schedule.runs()),
+                Ended::Complete | Ended::Stopped | Ended::NoWorkers => Extent::Complete,
+            };
+            let columns = human::columns();
+            let text = human::summary(summary, elapsed, extent, detail, columns);
+            anstream::print!("{text}");
         }
         let missed = summary.missed().count() as u64;
         if self.require_sometimes && missed > 0 {
@@ -290,6 +326,31 @@ impl<'a> Campaign<'a> {
             );
         }
         Ok(code)
+    }
+
+    /// Writes the reports for CI systems, and returns the exit status. The verdict is worth more
+    /// than a file: what cannot be written is said, and changes only the status of what passed.
+    fn write_reports(&self, summary: &Summary, code: u8) -> u8 {
+        let repro = &self.session.repro;
+        let junit = self.output.junit.as_ref().map(|path| {
+            let xml = junit::report(summary, repro).map_err(std::io::Error::other);
+            let written = xml.and_then(|xml| fs::write(path, xml));
+            written.map_err(|error| SessionError::Write(path.clone(), error))
+        });
+        let job_summary = github::append(summary, repro)
+            .map_err(|error| SessionError::Write("the job summary".into(), error));
+        let mut code = code;
+        for error in junit
+            .into_iter()
+            .chain([job_summary])
+            .filter_map(Result::err)
+        {
+            eprintln!("{}", error.report());
+            if code == exit_codes::PASSED {
+                code = error.exit_code();
+            }
+        }
+        code
     }
 
     fn make_trace_folder(&self) -> Result<(), SessionError> {
@@ -417,12 +478,7 @@ impl Observer for Watcher<'_> {
         if campaign.is_json() {
             println!("{}", json::run(&response, file).line());
         } else if campaign.is_single() {
-            self.progress.print(|| {
-                anstream::print!(
-                    "{}",
-                    human::single(&response.outcome, file, response.real_seconds)
-                )
-            });
+            campaign.show_single(&response, file);
         }
         self.summary.add(&response);
         if campaign.fail_fast && !response.outcome.passed() {

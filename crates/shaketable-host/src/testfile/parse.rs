@@ -1,6 +1,7 @@
 //! From TOML to a [`TestFile`], collecting everything that is wrong on the way.
 
 use super::known::{self, Kind};
+use super::limits;
 use super::{Configuration, Finding, Knob, TestFile, TestFileError, TestSpec, WorkloadSpec};
 use crate::options::{WorkloadOption, text_of};
 use std::ops::Range;
@@ -110,7 +111,22 @@ impl Parser<'_> {
                     .push(Finding::at(item.span().or(key.span()), message));
                 continue;
             };
+            let count = value.as_integer();
+            if let Some(Err(message)) = count.map(|count| limits::check_count(name, count)) {
+                self.findings.push(Finding::at(value.span(), message));
+                continue;
+            }
             set(&mut configuration, name, value);
+        }
+        let size = (
+            configuration.machine_count,
+            configuration.processes_per_machine,
+        );
+        if let (Some(machines), Some(each)) = size
+            && let Err(message) = limits::check_cluster(machines, each)
+        {
+            let span = table.get("machineCount").and_then(Item::span);
+            self.findings.push(Finding::at(span, message));
         }
         configuration
     }
@@ -188,7 +204,7 @@ impl Parser<'_> {
         match name {
             "testTitle" => test.title = text_of(value),
             "timeout" => {
-                test.timeout_seconds = self.number(name, value).unwrap_or(test.timeout_seconds);
+                test.timeout_seconds = self.seconds(name, value).unwrap_or(test.timeout_seconds);
                 if test.timeout_seconds <= 0.0 {
                     self.findings
                         .push(Finding::at(value.span(), "expected a `timeout` above 0"));
@@ -207,10 +223,10 @@ impl Parser<'_> {
                     .collect();
             }
             "databasePingDelay" => {
-                test.database_ping_delay_seconds = self.number(name, value).unwrap_or(0.0);
+                test.database_ping_delay_seconds = self.seconds(name, value).unwrap_or(0.0);
             }
             "connectionFailuresDisableDuration" => {
-                test.connection_failures_disable_seconds = self.number(name, value).unwrap_or(0.0);
+                test.connection_failures_disable_seconds = self.seconds(name, value).unwrap_or(0.0);
             }
             // The remaining keys steer checks of FoundationDB's own storage; there is nothing here
             // they could change.
@@ -273,6 +289,13 @@ impl Parser<'_> {
 
     /// Finds an option whose text its workload cannot read.
     fn option_values(&mut self, name: &str, table: &Table, options: &[WorkloadOption]) {
+        for option in options {
+            if let Err(message) = limits::check_option(&option.key, &option.text) {
+                let span = table.get(&option.key).and_then(Item::span);
+                self.findings
+                    .push(Finding::at(span, format!("{message} (workload `{name}`)")));
+            }
+        }
         let mut take = |key: &str| {
             let option = options.iter().find(|option| option.key == key)?;
             Some(option.text.clone())
@@ -358,6 +381,15 @@ impl Parser<'_> {
             self.findings.push(Finding::at(value.span(), message));
         }
         number
+    }
+
+    fn seconds(&mut self, name: &str, value: &Value) -> Option<f64> {
+        let seconds = self.number(name, value)?;
+        if let Err(message) = limits::check_seconds(name, seconds) {
+            self.findings.push(Finding::at(value.span(), message));
+            return None;
+        }
+        Some(seconds)
     }
 
     fn shape(&mut self, key: &Key, expected: &str) {

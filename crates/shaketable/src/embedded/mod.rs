@@ -580,7 +580,7 @@ impl Simulation {
 
     fn recording(&self, seed: u32) -> Recording {
         let Some(path) = self.trace_asked_for(seed) else {
-            return Recording::Counts;
+            return Recording::Faults;
         };
         Recording::Trace {
             path,

@@ -1,5 +1,7 @@
 //! `new`: a crate with a workload, a test file, and everything to run it.
 
+mod name;
+
 use crate::args::NewArgs;
 use crate::cargo::SYS_FILES;
 use crate::exit_codes;
@@ -14,15 +16,8 @@ pub fn new(args: &NewArgs) -> u8 {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let valid = !name.is_empty()
-        && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if !valid {
-        eprintln!(
-            "error: `{name}` is not a valid crate name: use letters, digits, `-` and `_`, and begin with a letter"
-        );
+    if let Err(message) = name::check(&name) {
+        eprintln!("error: {message}");
         return exit_codes::USAGE;
     }
     if folder.exists() {
