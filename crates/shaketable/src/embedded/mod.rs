@@ -474,6 +474,8 @@ impl Simulation {
         prepare: impl Fn() -> G + Sync,
     ) -> Result<Passed, Failed> {
         hermetic::keep_symbols();
+        #[cfg(all(feature = "tokio", not(tokio_unstable)))]
+        crate::executor::runtime::chance::find();
         let replay = seeds::from_environment();
         let regressions = match replay {
             Seeds::Unsaid => self.regressions.as_deref().map(Regressions::new),

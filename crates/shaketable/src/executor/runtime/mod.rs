@@ -17,6 +17,8 @@
 //! * The end of a phase cannot come inside a turn, because a runtime cannot be dropped by a task
 //!   that it is polling: [`after_turn`] puts it off.
 
+#[cfg(all(feature = "embedded", not(tokio_unstable)))]
+pub(crate) mod chance;
 #[cfg(not(feature = "embedded"))]
 pub(crate) mod machine;
 mod symbols;
@@ -139,6 +141,9 @@ fn next_due() -> Option<Rc<Scope>> {
 impl Runtime {
     fn new(context: &WorkloadContext) -> Result<Runtime, String> {
         symbols::check()?;
+        #[cfg(all(feature = "embedded", not(tokio_unstable)))]
+        let mut builder = chance::seeded(Builder::new_current_thread);
+        #[cfg(not(all(feature = "embedded", not(tokio_unstable))))]
         let mut builder = Builder::new_current_thread();
         builder.enable_io().enable_time();
         // Called for a thread that is about to be started, on the thread that asks for it.
