@@ -233,6 +233,32 @@ pub(super) fn is_own_place(place: Option<&str>) -> bool {
     place.is_some_and(|place| place.starts_with(file!()))
 }
 
+/// What is not simulated, and what to do instead; `stack` shows how the code asked for it.
+pub(super) fn what_is_not_simulated(stack: &str) -> (&'static str, &'static str) {
+    if stack.contains("tokio::runtime::builder::") {
+        (
+            "a runtime of its own is not simulated",
+            "each phase has a tokio runtime, so await the future there, or spawn it",
+        )
+    } else if stack.contains("tokio::process::") {
+        (
+            "other programs are not simulated",
+            "put the program behind a trait, and give the test an implementation of its own",
+        )
+    } else if stack.contains("tokio::signal::") {
+        (
+            "signals are not simulated",
+            "hand the code a future that is ready when it is to stop, such as the receiver of a \
+             channel, and let the test decide when",
+        )
+    } else {
+        (
+            "sockets and pipes are not simulated",
+            "connect the two sides with tokio::io::duplex, or put the other side behind a trait",
+        )
+    }
+}
+
 /// What tokio calls a thread of its pool; in a simulation there must be none.
 fn refuse_thread() -> String {
     panic!(
