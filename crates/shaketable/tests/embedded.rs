@@ -332,3 +332,20 @@ fn temporary(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     path.join(format!("embedded-{}-{name}", std::process::id()))
 }
+
+#[cfg(not(feature = "tokio"))]
+#[test]
+fn code_on_tokio_is_told_which_feature_it_needs() {
+    let simulation = Simulation::new().seeds(1).without_regressions();
+    let failed = simulation.try_test(async |_db, _context| {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    });
+    let failed = failed.expect_err("there is no runtime");
+    let help = "enable the feature `tokio` of the crate shaketable: there is no reactor running";
+    assert!(failed.reason().contains(help), "{}", failed.reason());
+    assert!(
+        failed.reason().contains("tests/embedded.rs:"),
+        "{}",
+        failed.reason()
+    );
+}

@@ -509,3 +509,40 @@ fn a_future_that_is_shared_by_clients_and_kinds_of_tasks_wakes_them_all() {
             Ok(())
         });
 }
+
+#[test]
+fn the_record_has_the_line_of_a_task_for_each_of_its_operations() {
+    let simulation = quiet().seeds(1).named("the lines of tasks");
+    let failed = simulation.try_test(async |db: SimDatabase, _context| -> PhaseResult {
+        let line = tokio::spawn(async move {
+            let trx = db.create_trx().expect("a transaction");
+            let (line, value) = (line!(), trx.get(b"key", false).await);
+            value.map(|_| line)
+        });
+        Err(format!("the read is in line {}.", line.await??).into())
+    });
+    let report = failed.expect_err("as planned").to_string();
+    let line = report.split_once("the read is in line ").expect("a line").1;
+    let line: u32 = line
+        .split('.')
+        .next()
+        .and_then(|line| line.parse().ok())
+        .expect("a line");
+    let folder = report
+        .lines()
+        .find_map(|line| line.strip_prefix("everything about it: "));
+    let folder = std::path::PathBuf::from(folder.expect("a folder"));
+    let file = std::fs::File::open(folder.join("record.jsonl.gz")).expect("a record");
+    let record = shaketable_record::file::read(file).expect("a record");
+    let read = record.operations.iter().find(|operation| {
+        matches!(&operation.call, shaketable_record::Call::Get { key, .. } if key.kept() == b"key")
+    });
+    let place = read.and_then(|read| read.place).expect("a place");
+    let place = &record.places[place as usize];
+    assert!(place.file.ends_with("tests/tokio.rs"), "{place:?}");
+    assert_eq!(place.line, line, "{place:?}");
+    assert!(
+        report.contains(&format!("tests/tokio.rs:{line}")),
+        "{report}"
+    );
+}
