@@ -66,7 +66,7 @@ impl RustWorkloadFactory for Factory {
     }
 }
 
-#[shaketable::test(seeds = 0..3)]
+#[shaketable::sim_test(seeds = 0..3)]
 async fn a_test_reads_what_it_wrote(db: SimDatabase) -> PhaseResult {
     db.run(|trx, _| async move {
         trx.set(b"hello", b"world");
@@ -80,18 +80,18 @@ async fn a_test_reads_what_it_wrote(db: SimDatabase) -> PhaseResult {
     Ok(())
 }
 
-#[shaketable::test(seeds = [7], clients = 3, faults = Faults::none())]
+#[shaketable::sim_test(seeds = [7], clients = 3, faults = Faults::none())]
 async fn a_test_may_have_several_clients(db: SimDatabase, context: WorkloadContext) {
     assert_eq!(context.client_count(), 3);
     drop(db);
 }
 
-#[shaketable::test(seeds = 1, faults = Faults::none())]
+#[shaketable::sim_test(seeds = 1, faults = Faults::none())]
 async fn a_test_may_do_without_a_database() {
     shaketable::sleep(std::time::Duration::from_secs(3600)).await;
 }
 
-#[shaketable::test(seeds = 1, without_regressions)]
+#[shaketable::sim_test(seeds = 1, without_regressions)]
 #[should_panic(expected = "this is what I say")]
 async fn a_panic_inside_fails_the_test() {
     assert!(

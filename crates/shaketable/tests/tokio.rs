@@ -31,7 +31,7 @@ async fn greet(db: SimDatabase, mut door: mpsc::Receiver<String>) -> Result<u64,
     }
 }
 
-#[shaketable::test(seeds = 0..5)]
+#[shaketable::sim_test(seeds = 0..5)]
 async fn every_customer_is_greeted(db: SimDatabase) -> PhaseResult {
     let (door, customers) = mpsc::channel(8);
     let greeter = tokio::spawn(greet(db, customers));

@@ -415,7 +415,7 @@ impl Simulation {
     /// fails.
     ///
     /// One client runs it, unless [`clients`](Self::clients) asks for more.
-    /// [`#[shaketable::test]`](macro@crate::test) is the short form.
+    /// [`#[shaketable::sim_test]`](macro@crate::sim_test) is the short form.
     ///
     /// ```no_run
     /// # use shaketable::{Simulation, PhaseResult};
