@@ -52,7 +52,7 @@ mod program {
             include_str!("glob.rs"),
             include_bytes!("glob.rs"),
         );
-        debug_assert_eq!(1, 1);
+        debug_assert_eq!(number, list[0]);
         debug_assert_ne!(1, 2);
         thread_local!(static LOCAL: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
         assert_eq!(LOCAL.get(), 0);
