@@ -54,7 +54,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ),
     ("shaketable_explain", &["shaketable_record"]),
     ("shaketable_kernel", &[]),
-    // The expansion of `#[shaketable::test]` names the crate it is written for.
+    // The expansion of `#[shaketable::sim_test]` names the crate it is written for.
     ("shaketable_macros", &["shaketable"]),
     (
         "shaketable_page",

@@ -415,7 +415,7 @@ impl Simulation {
     /// fails.
     ///
     /// One client runs it, unless [`clients`](Self::clients) asks for more.
-    /// [`#[shaketable::test]`](macro@crate::test) is the short form.
+    /// [`#[shaketable::sim_test]`](macro@crate::sim_test) is the short form.
     ///
     /// ```no_run
     /// # use shaketable::{Simulation, PhaseResult};
@@ -474,6 +474,8 @@ impl Simulation {
         prepare: impl Fn() -> G + Sync,
     ) -> Result<Passed, Failed> {
         hermetic::keep_symbols();
+        #[cfg(all(feature = "tokio", not(tokio_unstable)))]
+        crate::executor::runtime::chance::find();
         let replay = seeds::from_environment();
         let regressions = match replay {
             Seeds::Unsaid => self.regressions.as_deref().map(Regressions::new),

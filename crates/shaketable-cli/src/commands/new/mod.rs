@@ -93,12 +93,6 @@ fn files(name: &str, source: Option<&str>, tokio: bool) -> Vec<(String, String)>
         ),
         (".gitignore".to_owned(), "/target\n".to_owned()),
     ];
-    if tokio {
-        files.push((
-            ".cargo/config.toml".to_owned(),
-            include_str!("config.toml.template").to_owned(),
-        ));
-    }
     let vendored = SYS_FILES.iter();
     files.extend(vendored.map(|(path, text)| {
         (
