@@ -95,6 +95,16 @@ pub(crate) fn author_place(call: usize) -> Option<Place> {
     stack.iter().find_map(|address| place_at(*address))
 }
 
+/// The author's lines among these addresses, as `queue::claim at src/queue.rs:88`.
+pub(crate) fn author_lines(addresses: &[usize]) -> Vec<String> {
+    let places = addresses.iter().filter_map(|address| place_at(*address));
+    let lines = places.map(|place| format!("{} at {}:{}", place.function, place.file, place.line));
+    lines.take(LINES_MAX).collect()
+}
+
+/// More than this helps no reader.
+const LINES_MAX: usize = 12;
+
 /// The author's line and function at an address. Of calls that were inlined there, the innermost of
 /// the author's counts.
 fn place_at(address: usize) -> Option<Place> {

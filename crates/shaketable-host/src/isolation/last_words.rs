@@ -156,6 +156,11 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_voi
     unsafe { libc::raise(signal) };
 }
 
+/// The name of a signal.
+pub(super) fn signal_name(number: i32) -> &'static str {
+    Signal::try_from(number).map_or("a signal", Signal::as_str)
+}
+
 extern "C" fn on_exit() {
     say_client();
 }
