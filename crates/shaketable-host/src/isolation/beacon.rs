@@ -94,9 +94,14 @@ impl Beacon {
         OWN.set(beacon);
     }
 
+    /// Whether processes that were forked share the beacon with this one.
+    pub(super) fn is_shared() -> bool {
+        !SHARED.load(Ordering::Acquire).is_null()
+    }
+
     /// Puts the beacon where processes forked from now on share it with this one.
     pub(super) fn share() -> io::Result<()> {
-        if !SHARED.load(Ordering::Acquire).is_null() {
+        if Beacon::is_shared() {
             return Ok(());
         }
         let size = NonZeroUsize::new(size_of::<Beacon>()).expect("a beacon has a size");
@@ -228,7 +233,7 @@ impl Beacon {
 
 /// Stops the process because the code under test did something fatal, and records what it was.
 pub(crate) fn refuse(message: &str) -> ! {
-    if SHARED.load(Ordering::Acquire).is_null() {
+    if !Beacon::is_shared() {
         Beacon::current().leave_message(message);
         eprintln!("shaketable: {message}");
         std::process::abort();

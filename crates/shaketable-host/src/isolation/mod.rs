@@ -40,6 +40,12 @@ use nix::sys::signal::{SigHandler, Signal};
 use std::io;
 use std::time::Duration;
 
+/// Whether an address is certainly none of the code under test: a process that forks for seeds has
+/// that in libraries alone.
+pub(crate) fn is_hosts_own(address: usize) -> bool {
+    Beacon::is_shared() && last_words::is_in_program(address)
+}
+
 /// How much memory a seed's process may use; fdbserver's own limit.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
