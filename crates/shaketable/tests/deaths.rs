@@ -79,11 +79,20 @@ fn exits_as_if_all_were_well() {
 #[test]
 #[ignore = "dies"]
 fn spins() {
-    dies(|| {
-        loop {
-            std::hint::spin_loop();
-        }
-    });
+    dies(spin);
+}
+
+/// A test of its own, because each has a folder of its own.
+#[test]
+#[ignore = "dies"]
+fn spins_for_the_environment() {
+    dies(spin);
+}
+
+fn spin() {
+    loop {
+        std::hint::spin_loop();
+    }
 }
 
 #[test]
@@ -229,11 +238,17 @@ fn an_endless_loop_fails_after_the_limit_and_other_tests_continue() {
 
 #[test]
 fn the_environment_sets_the_limit() {
-    let death = death_of("spins", &[("SHAKETABLE_HANG_LIMIT", "500ms")]);
-    check(&death, "spins");
+    let death = death_of(
+        "spins_for_the_environment",
+        &[("SHAKETABLE_HANG_LIMIT", "500ms")],
+    );
+    check(&death, "spins_for_the_environment");
     assert!(death.text.contains("no end after 0.5 s"), "{}", death.text);
     for bad in ["0s", "soon", "-3", "5"] {
-        let death = death_of("spins", &[("SHAKETABLE_HANG_LIMIT", bad)]);
+        let death = death_of(
+            "spins_for_the_environment",
+            &[("SHAKETABLE_HANG_LIMIT", bad)],
+        );
         let words = format!(
             "SHAKETABLE_HANG_LIMIT: expected a time such as 30s or 5m, or off, found `{bad}`: "
         );
