@@ -222,14 +222,20 @@ impl StallWatch {
             *last = (done, now);
         }
         let idle = now.since(last.1.max(calm_since));
-        let outstanding = testbed.outstanding(client);
-        let is_watch = |one: &Outstanding| matches!(one.ask, Ask::Watch(_));
-        let is_delay = |one: &Outstanding| matches!(one.ask, Ask::Delay(_));
-        if outstanding.is_empty() || outstanding.iter().any(is_delay) {
+        let (mut delays, mut watches, mut others) = (0, 0, 0);
+        let mut newest: Option<Time> = None;
+        testbed.look_at_outstanding(client, |one| {
+            newest = newest.max(Some(one.since));
+            match one.ask {
+                Ask::Delay(_) => delays += 1,
+                Ask::Watch(_) => watches += 1,
+                _ => others += 1,
+            }
+        });
+        if delays > 0 || watches + others == 0 {
             return Standing::Active;
         }
-        if outstanding.iter().all(is_watch) {
-            let newest = outstanding.iter().map(|one| one.since).max();
+        if others == 0 {
             let waited = newest.map_or(0.0, |newest| now.since(newest));
             return match waited.min(idle) > WATCHES_ONLY_SECONDS {
                 true => Standing::WatchesOnly,
