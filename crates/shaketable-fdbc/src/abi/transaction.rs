@@ -4,7 +4,6 @@
 use super::{borrow, bytes, failed, option_value, take, write};
 use crate::future::FDBFuture;
 use crate::outstanding::Ask;
-use crate::recorder::atomic_name;
 use crate::transaction::FDBTransaction;
 use crate::types::{fdb_bool_t, fdb_error_t};
 use crate::value::{Keys, MappedRows, Rows, Strings, Value};
@@ -12,6 +11,7 @@ use shaketable_cluster::client::options::{Scope, find};
 use shaketable_cluster::client::{ConflictRangeKind, RangeLimits, Transaction};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::proto::{KeyRange, KeySelector};
+use shaketable_record::text::atomic_name;
 use shaketable_record::{Call, RangeCall};
 use std::ffi::c_int;
 
