@@ -123,6 +123,9 @@ pub struct RunArgs {
     /// Write a trace for passing seeds as well.
     #[arg(long)]
     pub trace: bool,
+    /// If every seed passed, look for hazards in what they did, and fail if there is one.
+    #[arg(long, conflicts_with = "trace")]
+    pub lint: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,

@@ -343,12 +343,14 @@ fn settle(record: &mut Record, commits: Vec<Asked>) -> Doubts {
             .iter()
             .map(|id| (*id, &record.operations[*id as usize]))
             .collect();
-        let Some((operation, asked)) = calls
-            .iter()
-            .find(|(_, one)| one.call == Call::Commit)
-            .map(|(id, one)| (*id, one.asked))
+        let Some((operation, commit)) = calls.iter().find(|(_, one)| one.call == Call::Commit)
         else {
             continue;
+        };
+        let (operation, asked) = (*operation, commit.asked);
+        let answered = match commit.answer {
+            Answer::Error(1021) => commit.answered,
+            _ => None,
         };
         let mutations: Vec<Mutation> = calls
             .iter()
@@ -374,6 +376,7 @@ fn settle(record: &mut Record, commits: Vec<Asked>) -> Doubts {
                 attempt: *attempt,
                 asked,
                 read_version: own.read_version,
+                settled: answered,
                 mutations: mutations.clone(),
             });
         }

@@ -59,19 +59,26 @@ fn find(args: &ExplainArgs, file: &Path) -> Result<Record, SessionError> {
 fn told_by_clients(doubts: Doubts) -> String {
     let Doubts {
         landed,
+        alike,
         lost,
         unknown,
     } = doubts;
-    let mut note = "\nThis is what the clients saw.".to_owned();
+    let mut note = "\nThis is what the clients saw, without the lines of their code.\n".to_owned();
     let all = landed + lost + unknown;
     if all > 0 {
         let commits = plural(all as u64, "commit");
         note += &format!(
-            " {commits} had an unknown result: later reads show that {landed} had landed\nand {lost} \
-             had not; of {unknown} no read tells.",
+            "{commits} had an unknown result. Later reads show that {landed} had landed, \
+             {lost} had not;\nof {unknown} no read tells.\n"
         );
     }
-    note + "\n"
+    if alike > 0 {
+        note += &format!(
+            "{alike} of those that had landed are like others that had not: the reads tell how many\n\
+             landed, not which, and the first ones stand for them.\n"
+        );
+    }
+    note
 }
 
 /// The columns of the terminal.

@@ -6,8 +6,8 @@
 //! is skipped, except errors, which fail a run, and the seed.
 
 use crate::session::SessionError;
-use quick_xml::{Reader, XmlVersion};
 use quick_xml::events::{BytesStart, Event as XmlEvent};
+use quick_xml::{Reader, XmlVersion};
 use shaketable_explain::seen::{Doubts, ErrorEvent, record};
 use shaketable_record::seen::{EVENT, Line, NUMBER, PART, TEXT, WORKLOAD, from_text};
 use shaketable_record::{Header, Record};
@@ -168,7 +168,13 @@ fn xml_fields(line: &str) -> Option<Fields> {
         let attributes = element.attributes().filter_map(Result::ok);
         let pairs = attributes.map(|attribute| {
             let name = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
-            Some((name, attribute.normalized_value(XmlVersion::Implicit1_0).ok()?.into_owned()))
+            Some((
+                name,
+                attribute
+                    .normalized_value(XmlVersion::Implicit1_0)
+                    .ok()?
+                    .into_owned(),
+            ))
         });
         pairs.collect()
     };

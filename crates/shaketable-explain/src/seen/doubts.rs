@@ -4,7 +4,9 @@
 //! unknown result makes predictions come true that fail without it, it had landed; if it makes true
 //! ones fail wherever it is put in, it was lost; if it makes no difference, nobody can know. Where
 //! several such commits wrote the same keys, one alone may make no difference: then the smallest
-//! set of them is looked for that does, and believed only if no other set does as well.
+//! set of them is looked for that does, and believed only if no other set does as well. Commits that
+//! add the same to the same key are all alike: a read may tell how many of them landed, and not
+//! which. Then the first ones are taken for it, and counted as alike.
 //!
 //! A key with a versionstamp needs no replay: the row is there, or not, and has its version in it.
 
@@ -18,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Doubts {
     /// How many had landed.
     pub landed: usize,
+    /// How many of these were chosen among commits that are all alike.
+    pub alike: usize,
     /// How many were lost.
     pub lost: usize,
     /// How many are still unknown.
@@ -40,6 +44,9 @@ pub(super) struct Doubtful {
     pub(super) attempt: AttemptId,
     pub(super) asked: f64,
     pub(super) read_version: Option<i64>,
+    /// When it was known that it would not land later than that: a client answers 1021 only after
+    /// it has made sure.
+    pub(super) settled: Option<f64>,
     pub(super) mutations: Vec<Mutation>,
 }
 
@@ -60,6 +67,8 @@ struct Looks {
     by_key: BTreeMap<Vec<u8>, Vec<Look>>,
     /// All rows that were ever seen.
     rows: BTreeMap<Vec<u8>, Bytes>,
+    /// When attempts began, and the versions that they read at.
+    versions: Vec<(f64, i64)>,
 }
 
 /// Sorts out what landed, in order, and what was lost.
@@ -110,7 +119,11 @@ pub(super) fn settle(
         if doubtful.len() < before && !doubtful.is_empty() {
             continue;
         }
-        let together = together(&looks, &landed, &doubtful);
+        let mut together = together(&looks, &landed, &doubtful);
+        if together.is_empty() {
+            together = alike(&looks, &landed, &doubtful);
+            doubts.alike += together.len();
+        }
         if together.is_empty() {
             break;
         }
@@ -156,6 +169,8 @@ fn judge(looks: &Looks, landed: &[Landed], one: &Doubtful) -> Judgement {
     let keys = keys_of(&one.mutations);
     let absent = looks.surprises(&keys, landed, &[]);
     let lowest = lower_bound(landed, one);
+    let highest = one.settled.and_then(|time| looks.first_version_after(time));
+    let highest = highest.unwrap_or(i64::MAX);
     // Only what happens to its own keys tells one place from another.
     let commits = landed
         .iter()
@@ -170,6 +185,7 @@ fn judge(looks: &Looks, landed: &[Landed], one: &Doubtful) -> Judgement {
         .filter(|version| *version > lowest)
         .chain([lowest])
         .map(|version| version + 1)
+        .filter(|version| *version <= highest)
         .collect();
     places.sort_unstable();
     places.dedup();
@@ -226,6 +242,45 @@ fn together(looks: &Looks, landed: &[Landed], doubtful: &[Doubtful]) -> Vec<usiz
     Vec::new()
 }
 
+/// The first of those commits that add the same to the same key, as many as make predictions come
+/// true.
+fn alike(looks: &Looks, landed: &[Landed], doubtful: &[Doubtful]) -> Vec<usize> {
+    let additions = doubtful.iter().flat_map(|one| &one.mutations);
+    let additions = additions.filter_map(|mutation| match mutation {
+        Mutation::Atomic { key, name, .. } if atomic::accumulates(name) => Some((key, mutation)),
+        _ => None,
+    });
+    for (key, addition) in additions {
+        let group: Vec<usize> = (0..doubtful.len())
+            .filter(|index| doubtful[*index].mutations.contains(addition))
+            .collect();
+        let there: Vec<Landed> = group
+            .iter()
+            .map(|index| {
+                let one = &doubtful[*index];
+                one.landed_at(lower_bound(landed, one) + 1)
+            })
+            .collect();
+        let there: Vec<&Landed> = there.iter().collect();
+        let key = [key.kept().to_vec()];
+        let tried: Vec<usize> = (0..=there.len())
+            .map(|count| looks.surprises(&key, landed, &there[..count]))
+            .collect();
+        let Some(least) = tried.iter().min() else {
+            continue;
+        };
+        let mut best = (0..)
+            .zip(&tried)
+            .filter(|(_, surprises)| *surprises == least);
+        if let (Some((count, _)), None) = (best.next(), best.next())
+            && count > 0
+        {
+            return group[..count].to_vec();
+        }
+    }
+    Vec::new()
+}
+
 fn members(set: u32, group: &[usize]) -> impl Iterator<Item = usize> {
     let indices = group.iter().enumerate();
     indices
@@ -247,11 +302,17 @@ impl Looks {
         let mut looks = Looks {
             by_key: BTreeMap::new(),
             rows: BTreeMap::new(),
+            versions: Vec::new(),
         };
         for (id, attempt) in history.attempts() {
             let Some(version) = attempt.read_version else {
                 continue;
             };
+            let sets_version =
+                |id: &u32| matches!(history.operation(*id).call, Call::SetReadVersion(_));
+            if !history.operations_of(id).iter().any(sets_version) {
+                looks.versions.push((attempt.begun, version));
+            }
             // An attempt sees its own writes.
             let mut own: Vec<Mutation> = Vec::new();
             for operation in history.operations_of(id) {
@@ -293,6 +354,12 @@ impl Looks {
             }
         }
         looks
+    }
+
+    /// The lowest version that an attempt that began after a moment reads at.
+    fn first_version_after(&self, time: f64) -> Option<i64> {
+        let later = self.versions.iter().filter(|(begun, _)| *begun >= time);
+        later.map(|(_, version)| *version).min()
     }
 
     fn of(&self, key: &[u8]) -> &[Look] {
