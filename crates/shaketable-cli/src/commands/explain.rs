@@ -63,19 +63,26 @@ fn told_by_clients(doubts: Doubts) -> String {
         lost,
         unknown,
     } = doubts;
-    let mut note = "\nThis is what the clients saw, without the lines of their code.\n".to_owned();
-    let all = landed + lost + unknown;
-    if all > 0 {
-        let commits = plural(all as u64, "commit");
-        note += &format!(
-            "{commits} had an unknown result. Later reads show that {landed} had landed, \
-             {lost} had not;\nof {unknown} no read tells.\n"
-        );
+    let mut note = "This is what the clients saw, without the lines of their code.\n".to_owned();
+    let parts = [
+        (landed, "had landed"),
+        (lost, "had not"),
+        (unknown, "may have landed or not: no read tells"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !parts.is_empty() {
+        let commits = plural((landed + lost + unknown) as u64, "commit");
+        let parts = parts.join(", ");
+        note += &format!("{commits} of unknown result, judged by later reads: {parts}.\n");
     }
     if alike > 0 {
         note += &format!(
-            "{alike} of those that had landed are like others that had not: the reads tell how many\n\
-             landed, not which, and the first ones stand for them.\n"
+            "Of the {landed} that had landed, {alike} are like others that had not: reads tell how \
+             many landed,\nnot which. The first ones stand for them.\n"
         );
     }
     note
