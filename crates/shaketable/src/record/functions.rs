@@ -54,6 +54,7 @@ mod real {
             /// # Safety
             ///
             /// As the C function.
+            #[allow(clippy::too_many_arguments, reason = "the C function has them")]
             pub(super) unsafe fn $name($($argument: $type),*) $(-> $result)? {
                 static KNOWN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
                 const NAME: &CStr =
@@ -623,7 +624,7 @@ fn awaited(ticket: Option<Ticket>, future: *mut FDBFuture) -> *mut FDBFuture {
 
 /// # Safety
 ///
-/// There are so many bytes, or none if the pointer is null.
+/// The pointer is null, or there are `length` bytes.
 unsafe fn bytes<'a>(bytes: *const u8, length: c_int) -> &'a [u8] {
     match bytes.is_null() {
         true => &[],
