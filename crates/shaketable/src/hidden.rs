@@ -4,9 +4,6 @@
 //! program, or of this workload library, to them, and no other library of the process sees them.
 //! That needs no argument of the linker, and works alike in every host.
 
-use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
-
 /// Defines hidden symbols that jump to functions of the same name, and a first one that keeps them
 /// in the program: an object that nothing refers to is left out by the linker.
 macro_rules! hidden {
@@ -36,7 +33,12 @@ pub(crate) use hidden;
 
 /// The function of that name that the rest of the process uses: the host's, or that of a library.
 #[cfg(not(feature = "embedded"))]
-pub(crate) fn original(name: &CStr, known: &AtomicPtr<c_void>) -> *mut c_void {
+pub(crate) fn original(
+    name: &std::ffi::CStr,
+    known: &std::sync::atomic::AtomicPtr<std::ffi::c_void>,
+) -> *mut std::ffi::c_void {
+    use std::sync::atomic::Ordering;
+
     let function = known.load(Ordering::Relaxed);
     if !function.is_null() {
         return function;

@@ -103,7 +103,7 @@ mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod executor;
-#[cfg(any(feature = "record", feature = "tokio"))]
+#[cfg(any(all(feature = "record", not(feature = "embedded")), feature = "tokio"))]
 mod hidden;
 pub mod history;
 mod host;
