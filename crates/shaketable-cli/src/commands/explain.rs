@@ -1,8 +1,8 @@
 //! `explain`: why a run failed.
 //!
 //! The record comes from where `log` finds it: the folder of an earlier failure, a record's file,
-//! or a run of the seed. A run under fdbserver has no record; what its clients saw is in its trace, if
-//! they were built to write it there ([`trace`]). What it means is the business of `shaketable-explain`.
+//! or a run of the seed. A run under fdbserver has no record; what its clients saw is in its trace,
+//! if they were built to write it there. What it means is the business of `shaketable-explain`.
 
 use super::{log, trace};
 use crate::args::{ExplainArgs, FilterArgs, LogArgs, LogFormat, MessageFormat, ValuesShown};
