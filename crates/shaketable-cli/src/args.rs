@@ -47,7 +47,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   shaketable explain tests/atomic.toml --seed 42
-  shaketable explain target/shaketable/failures/atomic-42")]
+  shaketable explain target/shaketable/failures/atomic-42
+  shaketable explain --trace simfdb/          a run under fdbserver, from its trace")]
     Explain(ExplainArgs),
     /// Look for hazards in runs that may well pass: what would go wrong with less luck.
     #[command(after_help = "\
@@ -123,6 +124,9 @@ pub struct RunArgs {
     /// Write a trace for passing seeds as well.
     #[arg(long)]
     pub trace: bool,
+    /// If every seed passed, look for hazards in what they did, and fail if there is one.
+    #[arg(long, conflicts_with = "trace")]
+    pub lint: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
@@ -403,10 +407,15 @@ pub struct ReplayArgs {
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// A test file, or what an earlier run left: its folder, or its record.
-    pub file: PathBuf,
+    #[arg(required_unless_present = "trace")]
+    pub file: Option<PathBuf>,
     /// The seed, for a test file.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<Seed>,
+    /// Explain a run under fdbserver from its trace: files, or the folder. The workload's library
+    /// must be built with the feature `record` of the crate `shaketable`.
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["file", "seed"])]
+    pub trace: Vec<PathBuf>,
     /// The form of the explanation.
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,

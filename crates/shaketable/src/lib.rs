@@ -70,6 +70,9 @@
 //! `tracing` sends events and spans of the crate of that name to the simulation's trace, as
 //! `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
 //!
+//! `record` writes what the clients do and are told into the simulation's trace, so that `shaketable
+//! explain --trace` can explain a run under fdbserver. A test program records without it.
+//!
 //! `embedded` brings the embedded simulation into a test program: `Simulation` and
 //! `#[shaketable::sim_test]`. It belongs in `[dev-dependencies]`; a workload library that a simulator
 //! loads must be built without it.
@@ -100,6 +103,8 @@ mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod executor;
+#[cfg(any(all(feature = "record", not(feature = "embedded")), feature = "tokio"))]
+mod hidden;
 pub mod history;
 mod host;
 mod instance;
@@ -107,6 +112,8 @@ mod metrics;
 mod phase;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod processor;
+#[cfg(all(feature = "record", not(feature = "embedded")))]
+mod record;
 mod register;
 mod rng;
 #[cfg(feature = "assertions")]

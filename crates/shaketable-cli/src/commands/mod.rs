@@ -7,3 +7,4 @@ pub mod log;
 pub mod new;
 pub mod page;
 pub mod run;
+mod trace;

@@ -1,5 +1,6 @@
 //! `run`, `replay` and `stats`: sweeps and their reports.
 
+use super::lint::{Hazards, Records};
 use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
 use crate::exit_codes;
 use crate::pool::{Addresses, Pool};
@@ -36,10 +37,13 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     } else {
         Traces::Failing
     };
-    Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
+    let campaign = Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
         .stop_at_first(args.fail_fast)
-        .require_sometimes(args.require_sometimes)
-        .run()
+        .require_sometimes(args.require_sometimes);
+    match args.lint {
+        true => campaign.lint(&Records::new()?).run(),
+        false => campaign.run(),
+    }
 }
 
 /// `replay`.
@@ -108,6 +112,8 @@ struct Campaign<'a> {
     fail_fast: bool,
     require_sometimes: bool,
     values: Values,
+    /// Where the records of all runs go that are searched for hazards, if they are.
+    records: Option<&'a Records>,
 }
 
 impl<'a> Campaign<'a> {
@@ -129,7 +135,13 @@ impl<'a> Campaign<'a> {
             fail_fast: false,
             require_sometimes: false,
             values: Values::default(),
+            records: None,
         }
+    }
+
+    fn lint(mut self, records: &'a Records) -> Self {
+        self.records = Some(records);
+        self
     }
 
     fn show_values(mut self, values: ValuesShown) -> Self {
@@ -165,16 +177,14 @@ impl<'a> Campaign<'a> {
             summary: Summary::new(self.session.files.clone()),
             progress: self.progress(),
             cut_short: Vec::new(),
+            hazards: self.records.map(Hazards::new),
         };
         let ended = sweep(
             &mut pool,
             &self.schedule,
-            |file, seed| match self.traces {
-                Traces::All => self.trace_of(file, seed),
-                Traces::Replayed => self.record_of(file, seed),
-                // A single run is worth knowing where its clients wait, should it not end.
-                Traces::Failing if self.is_single() => Recording::Places,
-                Traces::Failing | Traces::Counts => Recording::Nothing,
+            |file, seed| match (self.traces, self.records) {
+                (_, Some(records)) => records.recording(file, seed),
+                (traces, None) => self.recording(traces, file, seed),
             },
             &self.session.interrupted,
             &mut watcher,
@@ -185,7 +195,18 @@ impl<'a> Campaign<'a> {
         }
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
-        self.conclude(&watcher.summary, elapsed, ended)
+        self.conclude(&watcher.summary, watcher.hazards.as_ref(), elapsed, ended)
+    }
+
+    /// How a run of the sweep is recorded.
+    fn recording(&self, traces: Traces, file: usize, seed: Seed) -> Recording {
+        match traces {
+            Traces::All => self.trace_of(file, seed),
+            Traces::Replayed => self.record_of(file, seed),
+            // A single run is worth knowing where its clients wait, should it not end.
+            Traces::Failing if self.is_single() => Recording::Places,
+            Traces::Failing | Traces::Counts => Recording::Nothing,
+        }
     }
 
     fn announce(&self) {
@@ -265,11 +286,14 @@ impl<'a> Campaign<'a> {
     fn conclude(
         &self,
         summary: &Summary,
+        hazards: Option<&Hazards<'_>>,
         elapsed: std::time::Duration,
         ended: Ended,
     ) -> Result<u8, SessionError> {
         let repro = &self.session.repro;
         let detail = self.output.detail();
+        // Failures come first; their records are not what passes.
+        let hazards = hazards.filter(|_| summary.total_failed() == 0);
         let code = match () {
             () if summary.total_failed() > 0 => exit_codes::TESTS_FAILED,
             () if ended == Ended::Interrupted => exit_codes::INTERRUPTED,
@@ -278,6 +302,7 @@ impl<'a> Campaign<'a> {
             () if self.require_sometimes && summary.missed().next().is_some() => {
                 exit_codes::TESTS_FAILED
             }
+            () if hazards.is_some_and(|hazards| !hazards.is_empty()) => exit_codes::TESTS_FAILED,
             () => exit_codes::PASSED,
         };
         for group in &summary.groups {
@@ -301,6 +326,7 @@ impl<'a> Campaign<'a> {
         }
         let code = self.write_reports(summary, code);
         if self.is_json() {
+            print!("{}", hazards.map(Hazards::json).unwrap_or_default());
             println!("{}", json::summary(summary, elapsed, code).line());
             return Ok(code);
         }
@@ -324,6 +350,9 @@ impl<'a> Campaign<'a> {
                 "--require-sometimes: {} never held",
                 human::plural(missed, "assertion")
             );
+        }
+        if let Some(hazards) = hazards {
+            anstream::print!("\n{}--lint: {}", hazards.text(), hazards.summary());
         }
         Ok(code)
     }
@@ -449,6 +478,8 @@ struct Watcher<'a> {
     progress: Progress,
     /// Runs that the user interrupted after a while.
     cut_short: Vec<Response>,
+    /// The hazards in all runs, if they are searched for.
+    hazards: Option<Hazards<'a>>,
 }
 
 /// A run of a sweep that was interrupted after this long may have been what the user was waiting
@@ -462,9 +493,14 @@ impl Observer for Watcher<'_> {
         }
     }
 
-    fn finished(&mut self, response: Response) -> Flow {
+    fn finished(&mut self, mut response: Response) -> Flow {
         let campaign = self.campaign;
         let file = &campaign.session.files[response.file];
+        if let Some(hazards) = &mut self.hazards {
+            hazards.add(&response);
+            response.outcome.trace = None;
+            response.outcome.record = None;
+        }
         if response.outcome.passed() {
             let moved = move_passed(&response.outcome);
             if let (Some(trace), false) = (&response.outcome.trace, campaign.is_json()) {

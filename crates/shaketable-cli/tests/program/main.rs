@@ -4,6 +4,7 @@
 //! are tested here.
 
 mod bench;
+mod explanations;
 mod hermetic;
 mod libraries;
 mod records;

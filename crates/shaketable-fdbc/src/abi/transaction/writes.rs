@@ -2,12 +2,12 @@
 
 use super::range;
 use crate::abi::{borrow, bytes};
-use crate::recorder::atomic_name;
 use crate::transaction::FDBTransaction;
 use crate::types::fdb_error_t;
 use shaketable_cluster::client::ConflictRangeKind;
 use shaketable_cluster::error::Error;
 use shaketable_record::Call;
+use shaketable_record::text::atomic_name;
 use std::ffi::c_int;
 
 /// Writes one key.

@@ -1,46 +1,17 @@
 //! The functions of the C library that this program or library answers for tokio.
 //!
-//! They are defined here under their own names, but *hidden*: the linker binds the calls of this
-//! program, or of this workload library, to them, and no other library of the process sees them. So
-//! they work alike in a test program, under `shaketable run` and inside fdbserver, and need no
-//! argument of the linker.
+//! They are [hidden](crate::hidden), so they work alike in a test program, under `shaketable run`
+//! and inside fdbserver.
 
 use super::turn;
 use crate::executor::scope::Scope;
 use crate::executor::{Failure, panics};
+use crate::hidden::hidden;
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
-
-/// Defines hidden symbols that jump to functions of the same name, and a first one that keeps them
-/// in the program: an object that nothing refers to is left out by the linker.
-macro_rules! hidden {
-    ($keep:ident, $($name:ident),+) => {
-        std::arch::global_asm!(
-            ".pushsection .text.shaketable_hidden,\"ax\",@progbits",
-            concat!(".globl ", stringify!($keep)),
-            concat!(".hidden ", stringify!($keep)),
-            concat!(stringify!($keep), ":"),
-            $(
-                concat!(".globl ", stringify!($name)),
-                concat!(".hidden ", stringify!($name)),
-                concat!(".type ", stringify!($name), ",@function"),
-                concat!(stringify!($name), ":"),
-                #[cfg(target_arch = "x86_64")]
-                concat!("jmp {", stringify!($name), "}"),
-                #[cfg(target_arch = "aarch64")]
-                concat!("b {", stringify!($name), "}"),
-                concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
-            )+
-            ".popsection",
-            $($name = sym $name,)+
-        );
-    };
-}
-#[cfg(not(feature = "embedded"))]
-pub(super) use hidden;
 
 hidden!(
     shaketable_hidden_symbols,
