@@ -155,11 +155,13 @@ enum Standing {
 impl StallWatch {
     /// Checks whether the clients make progress. Returns whether the run has failed because one
     /// does not.
+    #[inline]
     pub(super) fn look(&self, run: &Run, testbed: &Testbed) -> bool {
         let now = run.kernel.now();
-        if now < self.next_look.get() {
-            return false;
-        }
+        now >= self.next_look.get() && self.look_closely(run, testbed, now)
+    }
+
+    fn look_closely(&self, run: &Run, testbed: &Testbed, now: Time) -> bool {
         self.next_look.set(now.after(LOOK_SECONDS));
         let Some(limit) = run.given.stalled_after_seconds else {
             return false;

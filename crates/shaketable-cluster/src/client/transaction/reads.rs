@@ -202,14 +202,11 @@ impl Transaction {
                 let shard = this.context.locate(&key, false).await?;
                 let include_port = this.state().options.include_port;
                 let addresses = shard.servers.iter().map(|server| {
-                    if include_port {
-                        return server.address.clone();
-                    }
-                    let ip = server
-                        .address
-                        .rsplit_once(':')
-                        .map_or(&*server.address, |(ip, _)| ip);
-                    Rc::from(ip)
+                    let address = server.address;
+                    Rc::from(match include_port {
+                        true => address.to_string(),
+                        false => address.ip.to_string(),
+                    })
                 });
                 Ok(addresses.collect())
             }))

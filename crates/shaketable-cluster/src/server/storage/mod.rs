@@ -74,7 +74,7 @@ struct Storage {
 pub fn interface(here: &Process, process: ProcessId, tag: Tag) -> StorageInterface {
     StorageInterface {
         id: tag,
-        address: here.describe(process).address.to_string().into(),
+        address: here.describe(process).address,
         get_value: here.well_known_endpoint(process, "storage get value"),
         get_key: here.well_known_endpoint(process, "storage get key"),
         get_key_values: here.well_known_endpoint(process, "storage get key values"),
