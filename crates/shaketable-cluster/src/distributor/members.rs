@@ -145,13 +145,15 @@ impl Distributor {
     /// were moved away from them: it may have come back in the meantime. Returns whether it did.
     pub(super) async fn remove_storages(&self, gone: &BTreeSet<Tag>) -> Result<bool, Interrupted> {
         let _turn = self.turn().await;
-        let shards = self.shards().await?;
-        let mut tags = shards.iter().flat_map(|shard| shard.team.all.iter());
-        if tags.any(|tag| gone.contains(tag)) {
-            return Ok(false);
+        if !gone.is_empty() {
+            let shards = self.shards().await?;
+            let mut tags = shards.iter().flat_map(|shard| shard.team.all.iter());
+            if tags.any(|tag| gone.contains(tag)) {
+                return Ok(false);
+            }
+            self.write_core(|core| core.storages.retain(|(tag, _)| !gone.contains(tag)))
+                .await?;
         }
-        self.write_core(|core| core.storages.retain(|(tag, _)| !gone.contains(tag)))
-            .await?;
         let core = self.controller.core();
         // Taken off the list only once they can no longer be given a shard. The list may also
         // contain others, whose recruiting or removal was interrupted.
