@@ -19,6 +19,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "shaketable_fdbc",
             "shaketable_host",
             "shaketable_macros",
+            "shaketable_record",
         ],
     ),
     ("shaketable_abi", &[]),

@@ -228,8 +228,8 @@ impl Simulation {
     ///     .seeds(1)
     ///     .hang_limit(Duration::from_secs(1))
     ///     .without_regressions()
-    ///     .try_test(async |_db, _context| loop {
-    ///         std::hint::spin_loop(); // waits for a thread that is not there
+    ///     .try_test(async |_db, _context| {
+    ///         while std::hint::black_box(true) {} // waits for a thread that is not there
     ///     })
     ///     .expect_err("it never ends");
     /// assert!(failed.reason().contains("no end after 1 s"), "{failed}");
