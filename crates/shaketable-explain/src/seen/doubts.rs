@@ -317,7 +317,7 @@ impl Looks {
             let mut own: Vec<Mutation> = Vec::new();
             for operation in history.operations_of(id) {
                 let call = &history.operation(*operation).call;
-                own.extend(super::mutation(call));
+                own.extend(super::commits::mutation(call));
                 let Some(read) = history.read(*operation) else {
                     continue;
                 };
