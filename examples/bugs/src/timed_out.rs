@@ -10,7 +10,9 @@ use shaketable::foundationdb::tuple::{Subspace, Versionstamp};
 use shaketable::foundationdb::{FdbError, Transaction};
 use shaketable::{PhaseError, PhaseResult, SimDatabase};
 
+/// The patience of a guest: more after every timeout, because a cluster may be too slow for less.
 const TIMEOUT_MS: i32 = 500;
+const TIMEOUT_MAX_MS: i32 = 8_000;
 const TIMED_OUT: i32 = 1031;
 
 #[derive(Default)]
@@ -20,7 +22,8 @@ impl Layer for Seats {
     async fn start(&mut self, client: &Client, db: &SimDatabase) -> PhaseResult {
         for round in 0..client.rounds {
             let guest = Subspace::all().pack(&("guest", client.id(), round));
-            let mut trx = impatient(db)?;
+            let mut patience = Patience::new(db);
+            let mut trx = patience.begin()?;
             loop {
                 let booked = if client.fixed {
                     trx.get(&guest, false).await.map(|seat| seat.is_some())
@@ -37,14 +40,14 @@ impl Layer for Seats {
                         }
                         match trx.commit().await {
                             Ok(_) => break,
-                            Err(error) if error.code() == TIMED_OUT => impatient(db)?,
+                            Err(error) if error.code() == TIMED_OUT => patience.begin()?,
                             // An unknown result is known to be dangerous.
                             Err(error) if error.is_maybe_committed() && !client.fixed => break,
-                            Err(error) => or_impatient(db, error.on_error().await)?,
+                            Err(error) => patience.after(error.on_error().await)?,
                         }
                     }
-                    Err(error) if error.code() == TIMED_OUT => impatient(db)?,
-                    Err(error) => or_impatient(db, trx.on_error(error).await)?,
+                    Err(error) if error.code() == TIMED_OUT => patience.begin()?,
+                    Err(error) => patience.after(trx.on_error(error).await)?,
                 };
             }
         }
@@ -65,21 +68,33 @@ impl Layer for Seats {
     }
 }
 
-/// A transaction that fails after some time.
-fn impatient(db: &SimDatabase) -> Result<Transaction, PhaseError> {
-    let trx = db.create_trx()?;
-    trx.set_option(TransactionOption::Timeout(TIMEOUT_MS))?;
-    Ok(trx)
+/// Begins transactions that fail after some time.
+struct Patience<'a> {
+    db: &'a SimDatabase,
+    timeout_ms: i32,
 }
 
-/// The transaction to go on with; a pause may time out too.
-fn or_impatient(
-    db: &SimDatabase,
-    paused: Result<Transaction, FdbError>,
-) -> Result<Transaction, PhaseError> {
-    match paused {
-        Err(error) if error.code() == TIMED_OUT => impatient(db),
-        paused => Ok(paused?),
+impl Patience<'_> {
+    fn new(db: &SimDatabase) -> Patience<'_> {
+        Patience {
+            db,
+            timeout_ms: TIMEOUT_MS,
+        }
+    }
+
+    fn begin(&mut self) -> Result<Transaction, PhaseError> {
+        let trx = self.db.create_trx()?;
+        trx.set_option(TransactionOption::Timeout(self.timeout_ms))?;
+        self.timeout_ms = TIMEOUT_MAX_MS.min(self.timeout_ms * 2);
+        Ok(trx)
+    }
+
+    /// The transaction to go on with after a pause, which may time out too.
+    fn after(&mut self, paused: Result<Transaction, FdbError>) -> Result<Transaction, PhaseError> {
+        match paused {
+            Err(error) if error.code() == TIMED_OUT => self.begin(),
+            paused => Ok(paused?),
+        }
     }
 }
 
