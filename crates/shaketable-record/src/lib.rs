@@ -7,10 +7,9 @@
 //! ranges and its true [`Fate`], which the client may never learn; everything that committed, in
 //! commit order; and what happened to the cluster meanwhile.
 //!
-//! This crate has the types, their file form ([`mod@file`]), the lines that a client alone can write
-//! ([`seen`]) and readable text for keys ([`text`]).
-//! It draws no conclusions: that is the explainer's work. It knows no host, no simulator and no
-//! client.
+//! This crate has the types, their file form ([`mod@file`]), the lines that a client alone can
+//! write ([`seen`]) and readable text for keys ([`text`]). It draws no conclusions: that is the
+//! explainer's work. It knows no host, no simulator and no client.
 //!
 //! Everything refers to everything else by its index in the record's lists ([`AttemptId`] and
 //! friends), so a record can be walked in any direction without a search.

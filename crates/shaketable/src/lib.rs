@@ -70,12 +70,13 @@
 //! `tracing` sends events and spans of the crate of that name to the simulation's trace, as
 //! `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
 //!
-//! `record` writes what the clients do and are told into the simulation's trace, so that `shaketable
-//! explain --trace` can explain a run under fdbserver. A test program records without it.
+//! `record` writes what the clients do and are told into the simulation's trace, so that
+//! `shaketable explain --trace` can explain a run under fdbserver. A test program records without
+//! it.
 //!
 //! `embedded` brings the embedded simulation into a test program: `Simulation` and
-//! `#[shaketable::sim_test]`. It belongs in `[dev-dependencies]`; a workload library that a simulator
-//! loads must be built without it.
+//! `#[shaketable::sim_test]`. It belongs in `[dev-dependencies]`; a workload library that a
+//! simulator loads must be built without it.
 
 #[cfg(not(any(feature = "fdb-7_1", feature = "fdb-7_3", feature = "fdb-7_4")))]
 compile_error!(

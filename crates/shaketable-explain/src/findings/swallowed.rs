@@ -2,8 +2,8 @@
 //!
 //! A commit failed, its changes never happened, and the client went on as if they had: no retry,
 //! and no later commit of the client that makes up for it. Of numbers that grow or shrink only the
-//! failed phase's own count can tell whether one is missing. Or the phase itself gave up on an error
-//! that wants a retry.
+//! failed phase's own count can tell whether one is missing. Or the phase itself gave up on an
+//! error that wants a retry.
 
 use super::Candidate;
 use super::doubt::capital;

@@ -2,11 +2,11 @@
 //!
 //! The known commits, replayed in order, predict what every read should have seen. If a commit of
 //! unknown result makes predictions come true that fail without it, it had landed; if it makes true
-//! ones fail wherever it is put in, it was lost; if it makes no difference, its fate stays unknown. Where
-//! several such commits wrote the same keys, one alone may make no difference: then the smallest
-//! set of them is looked for that does, and believed only if no other set does as well. Commits that
-//! add the same to the same key are all alike: a read may tell how many of them landed, and not
-//! which. Then the first ones are taken for it, and counted as alike.
+//! ones fail wherever it is put in, it was lost; if it makes no difference, its fate stays unknown.
+//! Where several such commits wrote the same keys, one alone may make no difference: then the
+//! smallest set of them is looked for that does, and believed only if no other set does as well.
+//! Commits that add the same to the same key are all alike: a read may tell how many of them
+//! landed, and not which. Then the first ones are taken for it, and counted as alike.
 //!
 //! A key with a versionstamp needs no replay: the row is there, or not, and has its version in it.
 //!

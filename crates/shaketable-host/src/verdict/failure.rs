@@ -1,5 +1,5 @@
-//! One thing that went wrong: what kind of failure it is, in which phase of which workload, on which
-//! client and when.
+//! One thing that went wrong: what kind of failure it is, in which phase of which workload, on
+//! which client and when.
 //!
 //! Two failures of one cause have the same signature, whatever their seeds; that is how a sweep of
 //! a thousand seeds reports three causes and not a hundred failures.

@@ -2,8 +2,8 @@
 //! would run it.
 //!
 //! This host has no transactions; what becomes of those is tested where there are some, with
-//! `examples/bugs`. Here the library's own functions must find those of another libfdb_c, and what it
-//! writes must be lines of a record.
+//! `examples/bugs`. Here the library's own functions must find those of another libfdb_c, and what
+//! it writes must be lines of a record.
 
 use crate::bench::{Host, probe_that_records};
 use shaketable_record::seen::{Seen, from_text};

@@ -9,9 +9,9 @@
 //! all logs is rolled back when a recovery decides so. No client can have been given such a version
 //! to read at.
 //!
-//! Here are the server's interface and its state. A request goes through `waiting`, until its version
-//! has arrived, to `serving`, `mapped` or `watches`; `following` brings versions from the logs, and
-//! `fetch` brings shards from other servers.
+//! Here are the server's interface and its state. A request goes through `waiting`, until its
+//! version has arrived, to `serving`, `mapped` or `watches`; `following` brings versions from the
+//! logs, and `fetch` brings shards from other servers.
 
 mod disk;
 mod fetch;

@@ -3,8 +3,8 @@
 //! Tokio asks the operating system for the time, and takes the order in which `select!` looks at
 //! its branches from a random number. `shaketable run` and a test program answer both from the
 //! seed, for everything they load. fdbserver does not; there the library answers for itself, from
-//! the context of its workloads. These functions are [hidden](crate::hidden): the server keeps its own
-//! clock.
+//! the context of its workloads. These functions are [hidden](crate::hidden): the server keeps its
+//! own clock.
 
 use crate::clock::EPOCH;
 use crate::context::WorkloadContext;
