@@ -198,7 +198,10 @@ impl Compiled {
             numbers.insert(name.number);
             compiled.forced.insert(name, outcome);
         }
-        let dropped = overrides.drop.iter().map(|text| DecisionName::parse(text).0);
+        let dropped = overrides
+            .drop
+            .iter()
+            .map(|text| DecisionName::parse(text).0);
         compiled.dropped = dropped.collect();
         compiled
     }
@@ -222,6 +225,15 @@ impl Compiled {
         let single = self.forced.keys().chain(&self.dropped).cloned();
         open.chain(single)
     }
+}
+
+/// Reads an outcome of the form `for 1.5 s`.
+fn parse_seconds(outcome: &str) -> Option<f64> {
+    outcome
+        .strip_prefix("for ")?
+        .strip_suffix(" s")?
+        .parse()
+        .ok()
 }
 
 fn group_name(group: &str) -> DecisionName {
@@ -343,6 +355,36 @@ impl Kernel {
         }
     }
 
+    /// For how many seconds something lasts, given what chance says. If it is forced where chance
+    /// would not have it, it lasts for as long as the override says, or else for `longest`.
+    pub fn decide_seconds(
+        &self,
+        drawn: Option<f64>,
+        longest: f64,
+        name: impl FnOnce() -> (String, String),
+    ) -> Option<f64> {
+        if !self.is_deciding() {
+            return drawn;
+        }
+        let (group, place) = name();
+        let mut decisions = self.0.decisions.borrow_mut();
+        let number = Some(decisions.visit(&group, &place));
+        let name = DecisionName {
+            group,
+            place: Some(place),
+            number,
+        };
+        let outcome = drawn.map(|seconds| format!("for {seconds} s"));
+        match decisions.judge(name, outcome, self.now()) {
+            Verdict::AsDrawn => drawn,
+            Verdict::Dropped => None,
+            Verdict::Forced(outcome) => {
+                let seconds = outcome.as_deref().and_then(parse_seconds);
+                Some(seconds.or(drawn).unwrap_or(longest))
+            }
+        }
+    }
+
     /// What becomes of a value that chance has chosen, where there is only one visit: the value, or
     /// another, or `None` if it is dropped.
     pub fn decide_value(&self, group: &str, place: &str, drawn: String) -> Option<String> {
@@ -439,7 +481,10 @@ mod tests {
                 None => text.to_owned(),
             };
             let (name, read) = DecisionName::parse(&written);
-            assert_eq!((name.to_string().as_str(), read.as_deref()), (text, outcome));
+            assert_eq!(
+                (name.to_string().as_str(), read.as_deref()),
+                (text, outcome)
+            );
         }
         let (name, _) = DecisionName::parse("connection/tester 2→server 0.1 412");
         assert_eq!(name.place.as_deref(), Some("tester 2→server 0.1"));

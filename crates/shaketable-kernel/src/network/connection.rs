@@ -22,7 +22,9 @@ enum Break {
 impl Break {
     /// Reads what [`fmt::Display`] writes; whatever else it is, the connection closes.
     fn parse(text: &str) -> Break {
-        let seconds = text.strip_prefix(SILENT).and_then(|rest| rest.strip_suffix(" s"));
+        let seconds = text
+            .strip_prefix(SILENT)
+            .and_then(|rest| rest.strip_suffix(" s"));
         let seconds = seconds.and_then(|seconds| seconds.parse().ok());
         seconds.map_or(Break::Closes, |seconds| Break::FallsSilent { seconds })
     }
