@@ -59,6 +59,11 @@ Examples:
   shaketable log tests/atomic.toml --seed 42 --client 2 --last 20
   shaketable log target/shaketable/failures/atomic-42 --key counter --format csv")]
     Log(LogArgs),
+    /// List what chance decided in a run, by the names that a case can drop or force.
+    #[command(after_help = "\
+Examples:
+  shaketable decisions tests/atomic.toml --seed 42")]
+    Decisions(DecisionsArgs),
     /// List test files with their tests, workloads and libraries.
     #[command(after_help = "\
 Examples:
@@ -364,11 +369,11 @@ pub struct BuildArgs {
 /// `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The test file.
+    /// The test file, or a case, which has its own seed.
     pub file: PathBuf,
-    /// The seed.
+    /// The seed, for a test file.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub seed: Seed,
+    pub seed: Option<Seed>,
     /// How much of values the record shows.
     #[arg(long, value_name = "HOW MUCH", default_value = "short")]
     pub values: ValuesShown,
@@ -496,6 +501,25 @@ impl From<ValuesShown> for shaketable_host::plan::Values {
             ValuesShown::Full => shaketable_host::plan::Values::Full,
         }
     }
+}
+
+/// `decisions`.
+#[derive(Debug, Args)]
+pub struct DecisionsArgs {
+    /// The test file, or a case, which has its own seed.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    /// The form of the list; json is one object per line.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
 }
 
 /// `list`.

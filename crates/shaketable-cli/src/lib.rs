@@ -57,6 +57,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Lint(args) => commands::lint::lint(args),
         Command::Log(args) => commands::log::log(args),
         Command::Stats(args) => commands::run::stats(args),
+        Command::Decisions(args) => commands::decisions::decisions(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {

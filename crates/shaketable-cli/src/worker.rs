@@ -99,8 +99,11 @@ impl Worker {
     fn run(&self, request: &Request) -> io::Result<Response> {
         self.forget_printed()?;
         let start = Instant::now();
+        let plan = &self.plans[request.file];
+        let changed = request.case.as_deref();
+        let changed = changed.map(|case| plan.with_case(case.clone()));
         let outcome = self.isolation.run_seed(
-            &self.plans[request.file],
+            changed.as_ref().unwrap_or(plan),
             &self.job.settings,
             request.seed,
             &request.recording,

@@ -11,6 +11,7 @@
 //! before that, `isolation::death` makes one from what is known about it. Code that receives
 //! outcomes, such as the program, only reads them.
 
+use crate::case::TakenDecision;
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -48,6 +49,9 @@ pub struct Outcome {
     pub errors: BTreeMap<i32, u64>,
     /// How often each fault was injected, by name.
     pub faults: BTreeMap<String, u64>,
+    /// Every decision of chance, in order; only of runs that list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<TakenDecision>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.
@@ -293,6 +297,8 @@ pub enum FailureKind {
     NotCreated,
     /// The workload used the interface in a way that is not allowed.
     Misuse,
+    /// A decision that the case lists never came up.
+    CaseOutdated,
     /// A signal ended the process.
     Crashed,
     /// The workload ended the process.
@@ -328,6 +334,7 @@ impl FailureKind {
             FailureKind::OptionsNotRead => "options not read",
             FailureKind::NotCreated => "workload not created",
             FailureKind::Misuse => "interface misused",
+            FailureKind::CaseOutdated => "case outdated",
             FailureKind::Crashed => "crashed",
             FailureKind::Exited => "ended the process",
             FailureKind::Hung => "hung",

@@ -1,6 +1,7 @@
 //! The subcommands that do more than list.
 
 pub mod check_determinism;
+pub mod decisions;
 pub mod explain;
 pub mod lint;
 pub mod log;

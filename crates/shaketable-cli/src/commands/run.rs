@@ -27,6 +27,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let capture = !single || args.output.message_format == MessageFormat::Json;
     let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
     let schedule = Schedule::new(&args.sweep, 1, session.files.len());
+    let schedule = schedule.with_cases(&session.case_seeds);
     if schedule.runs() == Some(0) {
         return Ok(nothing(args.output.message_format));
     }
@@ -50,11 +51,12 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
         args.output.message_format == MessageFormat::Json,
     )?;
     let schedule = Schedule {
-        first: args.seed,
+        first: session.only_seed(args.seed)?,
         count: Some(1),
         duration: None,
         shard: None,
         files: 1,
+        cases: Vec::new(),
     };
     Campaign::new(&session, &args.output, schedule, Some(1), Traces::Replayed)
         .show_values(args.values)
@@ -65,6 +67,7 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
 pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
     let schedule = Schedule::new(&args.sweep, 100, session.files.len());
+    let schedule = schedule.with_cases(&session.case_seeds);
     Campaign::new(
         &session,
         &args.output,
@@ -452,6 +455,7 @@ impl Watcher<'_> {
                 file: *file,
                 seed: seeds[0],
                 recording: campaign.record_of(*file, Seed(seeds[0])),
+                case: None,
             };
             let signature = signature.clone();
             // After an interrupt that ended the sweep its failures are still explained; a second

@@ -5,6 +5,7 @@ use super::progress::Progress;
 use super::record::Notes;
 use super::testbed::Testbed;
 use super::waits::{self, Waiting};
+use crate::case::TakenDecision;
 use crate::isolation::beacon::Beacon;
 use crate::library::instance::Workload;
 use crate::library::promise::{Owner, Promises};
@@ -254,6 +255,20 @@ impl Run {
             sites.chain(self.findings.sites.buggified()).collect();
     }
 
+    /// A case that lists decisions which no longer come up must not pass: it tests nothing. A run
+    /// that has failed may well have ended before their turn.
+    pub(super) fn check_case(&self) {
+        let unmet = self.kernel.unmet_overrides();
+        if !unmet.is_empty() && !self.has_failed() {
+            let names: Vec<String> = unmet.iter().map(|name| format!("`{name}`")).collect();
+            let message = format!(
+                "the case no longer applies: {} never came up",
+                names.join(", ")
+            );
+            self.fail(FailureKind::CaseOutdated, None, None, message);
+        }
+    }
+
     /// The last events and lines of a run.
     pub(super) fn note_end(&self) {
         self.trace(
@@ -265,6 +280,11 @@ impl Run {
 
     fn unseed(&self) -> u32 {
         (self.kernel.fingerprint() % 100_001) as u32
+    }
+
+    fn decisions(&self) -> Vec<TakenDecision> {
+        let decisions = self.kernel.decisions().into_iter();
+        decisions.map(TakenDecision::from).collect()
     }
 
     pub(super) fn outcome(
@@ -292,6 +312,10 @@ impl Run {
             assertions: self.findings.sites.assertions(),
             errors: self.findings.errors.take(),
             faults: recorder.faults(),
+            decisions: match recording {
+                Recording::Decisions => self.decisions(),
+                _ => Vec::new(),
+            },
             notable: self.log.notable(),
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),

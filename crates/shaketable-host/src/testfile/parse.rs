@@ -40,6 +40,7 @@ impl Parser<'_> {
             configuration: Configuration::default(),
             knobs: Vec::new(),
             tests: Vec::new(),
+            case: None,
         };
         for (key, item) in entries(root) {
             match (key.get(), item) {
@@ -400,7 +401,7 @@ fn type_name(item: &Item) -> &'static str {
     }
 }
 
-fn set(configuration: &mut Configuration, name: &str, value: &Value) {
+pub(crate) fn set(configuration: &mut Configuration, name: &str, value: &Value) {
     let c = configuration;
     match name {
         "buggify" => c.buggify = value.as_bool(),

@@ -564,6 +564,7 @@ impl Simulation {
             configuration: Configuration::default(),
             knobs: Vec::new(),
             tests: vec![test],
+            case: None,
         }
     }
 
