@@ -59,6 +59,12 @@ Examples:
   shaketable log tests/atomic.toml --seed 42 --client 2 --last 20
   shaketable log target/shaketable/failures/atomic-42 --key counter --format csv")]
     Log(LogArgs),
+    /// Find the smallest case that fails in the same way as a run.
+    #[command(after_help = "\
+Examples:
+  shaketable minimise tests/atomic.toml --seed 42
+  shaketable minimise tests/atomic.toml --seed 42 -o tests/cases/lost-reply.toml")]
+    Minimise(MinimiseArgs),
     /// List what chance decided in a run, by the names that a case can drop or force.
     #[command(after_help = "\
 Examples:
@@ -501,6 +507,34 @@ impl From<ValuesShown> for shaketable_host::plan::Values {
             ValuesShown::Full => shaketable_host::plan::Values::Full,
         }
     }
+}
+
+/// `minimise`.
+#[derive(Debug, Args)]
+pub struct MinimiseArgs {
+    /// The test file, or a case, which has its own seed.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    /// Write the case to this file too.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How long to search.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
+    pub budget: Duration,
+    /// How many processes simulate at once [default: the number of cores].
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// The form of the report.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
 }
 
 /// `decisions`.

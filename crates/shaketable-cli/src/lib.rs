@@ -16,6 +16,7 @@ pub mod cargo;
 pub mod commands;
 pub mod exit_codes;
 pub mod list;
+pub mod minimise;
 pub mod pool;
 pub mod progress;
 pub mod protocol;
@@ -58,6 +59,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Log(args) => commands::log::log(args),
         Command::Stats(args) => commands::run::stats(args),
         Command::Decisions(args) => commands::decisions::decisions(args),
+        Command::Minimise(args) => commands::minimise::minimise(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {

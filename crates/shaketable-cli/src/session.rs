@@ -137,7 +137,10 @@ impl Session {
             });
         }
         let seed_of = |file: &TestFile| file.case.as_ref().map(|case| Seed(case.seed));
-        let case_seeds = parsed.iter().map(seed_of).collect();
+        let case_seeds: Vec<Option<Seed>> = parsed.iter().map(seed_of).collect();
+        let cases = files.iter().zip(&case_seeds);
+        let cases = cases.filter(|(_, seed)| seed.is_some());
+        let cases = cases.map(|(path, _)| path.clone()).collect();
         let interrupted = Arc::new(AtomicBool::new(false));
         watch_for_interrupt(&interrupted);
         Ok(Session {
@@ -147,6 +150,7 @@ impl Session {
                 program: program_words(),
                 settings: settings.clone(),
                 build: build.clone(),
+                cases,
             },
             job: Job {
                 files: jobs,

@@ -27,6 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &[
             "shaketable_explain",
             "shaketable_host",
+            "shaketable_minimise",
             "shaketable_page",
             "shaketable_record",
         ],
@@ -54,6 +55,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ),
     ("shaketable_explain", &["shaketable_record"]),
     ("shaketable_kernel", &[]),
+    ("shaketable_minimise", &[]),
     // The expansion of `#[shaketable::test]` names the crate it is written for.
     ("shaketable_macros", &["shaketable"]),
     (

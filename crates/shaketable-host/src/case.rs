@@ -32,6 +32,7 @@ use shaketable_kernel::{Overrides, Reseed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use shaketable_kernel::DecisionName;
 pub use text::{is_case, parse};
 
 /// How a run differs from what its test file and its seed say. What is not set is left to them.

@@ -49,7 +49,11 @@ pub struct Outcome {
     pub errors: BTreeMap<i32, u64>,
     /// How often each fault was injected, by name.
     pub faults: BTreeMap<String, u64>,
-    /// Every decision of chance, in order; only of runs that list them.
+    /// The options that the code under test read, with their texts; only of cases.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// Every decision of chance, in order, of runs that list them; of other cases those that
+    /// happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<TakenDecision>,
     /// The first and the last warnings and errors of the run.

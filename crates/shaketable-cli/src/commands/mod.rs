@@ -5,6 +5,7 @@ pub mod decisions;
 pub mod explain;
 pub mod lint;
 pub mod log;
+pub mod minimise;
 pub mod new;
 pub mod page;
 pub mod run;

@@ -448,6 +448,7 @@ mod tests {
     fn repro() -> Repro {
         Repro {
             program: "shaketable".into(),
+            cases: Vec::new(),
             settings: Settings {
                 buggify: Some(true),
                 ..Settings::default()

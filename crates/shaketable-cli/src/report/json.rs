@@ -170,6 +170,7 @@ mod tests {
     fn messages_are_as_documented() {
         let repro = Repro {
             program: "shaketable".into(),
+            cases: Vec::new(),
             settings: Settings::default(),
             build: BuildArgs::default(),
         };

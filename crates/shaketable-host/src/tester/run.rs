@@ -43,6 +43,8 @@ pub(super) struct Findings {
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
     pub(super) sites: super::sites::Sites,
+    /// The options that the code under test read; only of cases.
+    options: RefCell<BTreeMap<String, String>>,
     /// How often each error reached a workload.
     errors: RefCell<BTreeMap<i32, u64>>,
     console: RefCell<Vec<String>>,
@@ -282,9 +284,21 @@ impl Run {
         (self.kernel.fingerprint() % 100_001) as u32
     }
 
-    fn decisions(&self) -> Vec<TakenDecision> {
+    fn decisions(&self, all: bool) -> Vec<TakenDecision> {
         let decisions = self.kernel.decisions().into_iter();
-        decisions.map(TakenDecision::from).collect()
+        decisions
+            .filter(|decision| all || decision.happened)
+            .map(TakenDecision::from)
+            .collect()
+    }
+
+    /// The code under test read an option.
+    pub(super) fn note_option(&self, name: &str, text: &str) {
+        // The crate `shaketable` reads options of its own.
+        if self.given.file.case.is_some() && !name.starts_with("shaketable") {
+            let mut options = self.findings.options.borrow_mut();
+            options.entry(name.to_owned()).or_insert(text.to_owned());
+        }
     }
 
     pub(super) fn outcome(
@@ -312,10 +326,8 @@ impl Run {
             assertions: self.findings.sites.assertions(),
             errors: self.findings.errors.take(),
             faults: recorder.faults(),
-            decisions: match recording {
-                Recording::Decisions => self.decisions(),
-                _ => Vec::new(),
-            },
+            options: self.findings.options.take(),
+            decisions: self.decisions(*recording == Recording::Decisions),
             notable: self.log.notable(),
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),
