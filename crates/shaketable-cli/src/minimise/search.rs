@@ -25,6 +25,10 @@ use std::rc::Rc;
 const FUTURES: u64 = 8;
 /// The number of futures of a smaller step.
 const FUTURES_OF_A_STEP: u64 = 3;
+/// The number of futures in which fewer clients are tried: they meet less often.
+const FUTURES_OF_CLIENTS: u64 = 20;
+/// The number of futures in which a race is looked for that is seldom lost.
+const FUTURES_OF_A_RACE: u64 = 100;
 
 /// How often everything but decisions is made smaller.
 const ROUNDS: usize = 3;
@@ -58,8 +62,23 @@ pub struct Found {
 
 /// Searches for a smaller case than `start`, whose run took these decisions.
 pub fn search(oracle: &mut Oracle<'_>, start: &Case, taken: &[TakenDecision]) -> Option<Found> {
+    let best = leap(oracle, start, taken)?;
+    let found = reduce(oracle, best);
+    if found.case.only.as_ref().is_none_or(Vec::is_empty) {
+        return Some(found);
+    }
+    // A race that is seldom lost needs many futures, but no fault.
+    let quiet = futures(&nothing_happens(start), FUTURES_OF_A_RACE);
+    match first_of(oracle, &quiet) {
+        Some(lost) => Some(reduce(oracle, lost)),
+        None => Some(found),
+    }
+}
+
+/// Makes a case that fails smaller, step by step.
+fn reduce(oracle: &mut Oracle<'_>, best: (Case, Rc<Tried>)) -> Found {
     let mut search = Search {
-        best: leap(oracle, start, taken)?,
+        best,
         oracle,
         is_minimal: false,
     };
@@ -77,7 +96,7 @@ pub fn search(oracle: &mut Oracle<'_>, start: &Case, taken: &[TakenDecision]) ->
         }
         search.reduce_decisions();
     }
-    Some(search.finish())
+    search.finish()
 }
 
 /// The first leap that fails.
@@ -86,10 +105,6 @@ fn leap(
     start: &Case,
     taken: &[TakenDecision],
 ) -> Option<(Case, Rc<Tried>)> {
-    let quiet = Case {
-        only: Some(Vec::new()),
-        ..start.clone()
-    };
     let noticed = Case {
         only: Some(NOTICED.iter().map(|group| (*group).to_owned()).collect()),
         stress: true,
@@ -99,22 +114,35 @@ fn leap(
         only: Some(texts(taken)),
         ..start.clone()
     };
-    let candidates: Vec<Case> = futures(&quiet, FUTURES)
+    let candidates: Vec<Case> = futures(&nothing_happens(start), FUTURES)
         .into_iter()
         .chain(futures(&noticed, FUTURES))
         .chain([happened])
         .collect();
-    let Answer::Fails(index) = oracle.first_failing(&candidates) else {
-        return None;
-    };
-    let found = candidates[index].clone();
-    let tried = oracle.look_up(&found)?;
+    let (found, tried) = first_of(oracle, &candidates)?;
     // Groups were left to chance: from here on, each decision is listed.
     let listed = Case {
         only: Some(texts(&tried.decisions)),
         ..found
     };
     oracle.fails(&listed).map(|tried| (listed, tried))
+}
+
+fn nothing_happens(start: &Case) -> Case {
+    Case {
+        only: Some(Vec::new()),
+        ..start.clone()
+    }
+}
+
+/// The first of these that fails.
+fn first_of(oracle: &mut Oracle<'_>, candidates: &[Case]) -> Option<(Case, Rc<Tried>)> {
+    let Answer::Fails(index) = oracle.first_failing(candidates) else {
+        return None;
+    };
+    let found = candidates.get(index)?.clone();
+    let tried = oracle.look_up(&found)?;
+    Some((found, tried))
 }
 
 /// The names of those that happened.
@@ -191,12 +219,9 @@ impl Search<'_, '_> {
 
     /// Takes the first of these cases that fails, if one does.
     fn take_first(&mut self, candidates: &[Case]) -> bool {
-        let Answer::Fails(index) = self.oracle.first_failing(candidates) else {
-            return false;
-        };
-        match self.oracle.look_up(&candidates[index]) {
-            Some(tried) => {
-                self.best = (candidates[index].clone(), tried);
+        match first_of(self.oracle, candidates) {
+            Some(found) => {
+                self.best = found;
                 true
             }
             None => false,
@@ -349,10 +374,8 @@ impl Search<'_, '_> {
             });
             let mut variants = vec![case, front, back];
             variants.dedup();
-            let tried = variants
-                .iter()
-                .flat_map(|case| futures(case, FUTURES_OF_A_STEP));
-            candidates.extend(tried);
+            let tried = variants.iter();
+            candidates.extend(tried.flat_map(|case| futures(case, FUTURES_OF_CLIENTS)));
         }
         self.take_first(&candidates);
     }
