@@ -130,6 +130,9 @@ pub struct RunArgs {
     /// Fail if a `sometimes!` or `reachable!` in the code under test never held, in any seed.
     #[arg(long)]
     pub require_sometimes: bool,
+    /// Make the first failure of each kind small: say what it needs, and keep a case of it.
+    #[arg(long)]
+    pub minimise: bool,
     /// Write a trace for passing seeds as well.
     #[arg(long)]
     pub trace: bool,

@@ -48,7 +48,7 @@ pub struct Request {
     pub seed: u32,
     /// How much of it to keep.
     pub recording: Recording,
-    /// Another case of the file, if it is to be changed.
+    /// Another case of the file, if it is to be changed. Then the settings of the job do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<Box<Case>>,
 }

@@ -54,6 +54,13 @@ impl Schedule {
         if self.cases.iter().all(Option::is_some) && !self.cases.is_empty() {
             self.count = Some(1);
             self.shard = None;
+            self.first = self
+                .cases
+                .iter()
+                .copied()
+                .flatten()
+                .next()
+                .unwrap_or(self.first);
         }
         self
     }

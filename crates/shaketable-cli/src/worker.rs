@@ -9,7 +9,7 @@ use crate::protocol::{Job, Ready, Request, Response};
 use serde::Serialize;
 use shaketable_host::isolation::Isolation;
 use shaketable_host::library::LoadError;
-use shaketable_host::plan::Plan;
+use shaketable_host::plan::{Plan, Settings};
 use shaketable_host::testfile::{TestFile, TestFileError};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -102,9 +102,17 @@ impl Worker {
         let plan = &self.plans[request.file];
         let changed = request.case.as_deref();
         let changed = changed.map(|case| plan.with_case(case.clone()));
+        // A case in a request says everything: nothing else may set what it leaves open.
+        let settings = match &changed {
+            Some(_) => Settings {
+                stalled_after: self.job.settings.stalled_after,
+                ..Settings::default()
+            },
+            None => self.job.settings.clone(),
+        };
         let outcome = self.isolation.run_seed(
             changed.as_ref().unwrap_or(plan),
-            &self.job.settings,
+            &settings,
             request.seed,
             &request.recording,
         );

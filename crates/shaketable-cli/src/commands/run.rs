@@ -2,10 +2,11 @@
 
 use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
 use crate::exit_codes;
+use crate::minimise::minimise;
 use crate::pool::{Addresses, Pool};
 use crate::progress::Progress;
 use crate::protocol::{Request, Response};
-use crate::report::{Group, Summary, github, human, json, junit};
+use crate::report::{Group, Small, Summary, github, human, json, junit};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
@@ -15,10 +16,13 @@ use shaketable_host::verdict::Outcome;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// More distinct failures than this are counted, but not run again.
 const RECORDED_GROUPS_MAX: usize = 10;
+
+/// How long one failure of a sweep is made small.
+const MINIMISE_BUDGET: Duration = Duration::from_secs(20);
 
 /// `run`.
 pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
@@ -39,6 +43,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
         .stop_at_first(args.fail_fast)
         .require_sometimes(args.require_sometimes)
+        .make_small(args.minimise)
         .run()
 }
 
@@ -109,6 +114,7 @@ struct Campaign<'a> {
     trace_names: Vec<String>,
     fail_fast: bool,
     require_sometimes: bool,
+    minimise: bool,
     values: Values,
 }
 
@@ -130,6 +136,7 @@ impl<'a> Campaign<'a> {
             trace_names: trace_names(&session.files),
             fail_fast: false,
             require_sometimes: false,
+            minimise: false,
             values: Values::default(),
         }
     }
@@ -141,6 +148,11 @@ impl<'a> Campaign<'a> {
 
     fn stop_at_first(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
+        self
+    }
+
+    fn make_small(mut self, minimise: bool) -> Self {
+        self.minimise = minimise;
         self
     }
 
@@ -187,6 +199,9 @@ impl<'a> Campaign<'a> {
         let elapsed = start.elapsed();
         if matches!(self.traces, Traces::Failing | Traces::All) && ended != Ended::NoWorkers {
             watcher.record_failures(&mut pool);
+            if self.minimise {
+                watcher.minimise_failures(&mut pool);
+            }
         }
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
@@ -231,7 +246,7 @@ impl<'a> Campaign<'a> {
     fn conclude(
         &self,
         summary: &Summary,
-        elapsed: std::time::Duration,
+        elapsed: Duration,
         ended: Ended,
     ) -> Result<u8, SessionError> {
         let repro = &self.session.repro;
@@ -440,6 +455,29 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
+    /// Makes the first seed of each group small, and keeps the case in its folder.
+    fn minimise_failures(&mut self, pool: &mut Pool) {
+        let campaign = self.campaign;
+        let session = campaign.session;
+        for group in self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX) {
+            let run = (group.file, Seed(group.seeds[0]));
+            let minimised = minimise(session, pool, run, MINIMISE_BUDGET, &mut |_| {});
+            let Ok(mut minimised) = minimised else {
+                continue;
+            };
+            let folder = folder_of(&campaign.trace_names[group.file], run.1);
+            // What is left is worth more than the file.
+            if let Err(error) = minimised.write(&folder.join(failure_folder::CASE)) {
+                eprintln!("warning: {}", crate::with_causes(&error));
+            }
+            group.small = Some(Small {
+                needs: minimised.needs(),
+                clients: minimised.found.case.clients.unwrap_or_default(),
+                case: minimised.path,
+            });
+        }
+    }
+
     /// Runs the first seed of each group again, to get its record, its trace and what led to the
     /// failure.
     fn record_failures(&mut self, pool: &mut Pool) {

@@ -33,6 +33,8 @@ pub struct Tried {
 /// Runs candidates.
 pub struct Oracle<'a> {
     pool: &'a mut Pool,
+    /// The number of the test file in the workers' job.
+    file: usize,
     interrupted: &'a AtomicBool,
     deadline: Instant,
     /// The signature of the wanted failure.
@@ -51,6 +53,7 @@ impl<'a> Oracle<'a> {
     /// An oracle for failures like this one.
     pub fn new(
         pool: &'a mut Pool,
+        file: usize,
         interrupted: &'a AtomicBool,
         deadline: Instant,
         wanted: &Failure,
@@ -58,6 +61,7 @@ impl<'a> Oracle<'a> {
     ) -> Oracle<'a> {
         Oracle {
             pool,
+            file,
             interrupted,
             deadline,
             wanted: wanted.signature(),
@@ -114,7 +118,7 @@ impl<'a> Oracle<'a> {
                     break;
                 };
                 let request = Request {
-                    file: 0,
+                    file: self.file,
                     seed: case.seed,
                     recording: Recording::Nothing,
                     case: Some(Box::new(case.clone())),

@@ -59,6 +59,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
         );
     }
     cause(&mut out, outcome);
+    small(&mut out, group);
     waits(&mut out, outcome);
     story(&mut out, outcome);
     drawn(&mut out, outcome);
@@ -119,6 +120,25 @@ fn waits(out: &mut String, outcome: &Outcome) {
     for (index, wait) in outcome.waits.iter().enumerate() {
         let title = if index == 0 { "who waits" } else { "" };
         let _ = writeln!(out, "  {title:<17} {}", shortened(&wait.to_string()));
+    }
+}
+
+/// What the failure needs, if it was made small.
+fn small(out: &mut String, group: &Group) {
+    const COLUMNS: usize = 100;
+    let Some(small) = &group.small else {
+        return;
+    };
+    let indent = " ".repeat(20);
+    for (index, need) in small.needs.iter().enumerate() {
+        let title = if index == 0 { "needs" } else { "" };
+        for line in wrapped(&format!("  {title:<17} "), &indent, need, COLUMNS) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    if let Some(case) = &small.case {
+        let clients = plural(u64::from(small.clients), "client");
+        let _ = writeln!(out, "  {:<17} {} ({clients})", "case", case.display());
     }
 }
 

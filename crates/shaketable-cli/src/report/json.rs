@@ -1,6 +1,6 @@
 //! The report for programs: one JSON object per line. `docs/running.md` describes every message.
 
-use super::{Group, Summary};
+use super::{Group, Small, Summary};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use serde::Serialize;
@@ -63,6 +63,9 @@ pub enum Message<'a> {
         reproduce: String,
         /// What the workload printed.
         printed: &'a str,
+        /// What is left of it, if it was made small.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        small: Option<&'a Small>,
         /// The run of the first seed.
         outcome: &'a Outcome,
     },
@@ -139,6 +142,7 @@ pub fn failure<'a>(group: &'a Group, file: &'a Path, repro: &Repro) -> Message<'
         seeds: &group.seeds,
         reproduce: repro.line(file, group.seeds[0]),
         printed: &group.printed,
+        small: group.small.as_ref(),
         outcome: &group.example,
     }
 }

@@ -10,6 +10,7 @@ pub mod junit;
 pub mod repro;
 
 use crate::protocol::Response;
+use serde::Serialize;
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -54,6 +55,19 @@ pub struct Group {
     pub example: Outcome,
     /// What the code under test printed in it.
     pub printed: String,
+    /// The same failure made small, if that was asked for.
+    pub small: Option<Small>,
+}
+
+/// What is left of a failure that was made small.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Small {
+    /// What it needs, in words.
+    pub needs: Vec<String>,
+    /// The number of clients.
+    pub clients: u32,
+    /// The case.
+    pub case: Option<PathBuf>,
 }
 
 /// How many seeds a group remembers.
@@ -128,6 +142,7 @@ impl Summary {
             count: 1,
             example: outcome.clone(),
             printed: response.printed.clone(),
+            small: None,
         });
     }
 

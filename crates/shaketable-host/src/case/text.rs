@@ -4,7 +4,7 @@ use super::{Case, ReseedStreams};
 use crate::options::text_of;
 use crate::testfile::{Finding, TestFile, TestFileError, configuration_keys};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, Item, Key, Table, Value, value};
 
 /// Whether a text is that of a case.
@@ -25,7 +25,7 @@ pub fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
         return Err(refuse(reader.findings));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut file = TestFile::read(&folder.join(&case.test))?;
+    let mut file = TestFile::read(&plain(&folder.join(&case.test)))?;
     if file.case.is_some() {
         let finding = Finding::at(None, "`test` names another case")
             .help("name the test file that the other case names");
@@ -33,6 +33,22 @@ pub fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
     }
     case.apply(&mut file);
     Ok(file)
+}
+
+/// The path without the steps into folders and out of them again.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        let last = plain.components().next_back();
+        match (component, last) {
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            (Component::CurDir, _) => {}
+            _ => plain.push(component),
+        }
+    }
+    plain
 }
 
 const KEYS: &[&str] = &[
@@ -262,8 +278,8 @@ impl Case {
             Item::Table(table)
         };
         for (key, table, read) in [
-            ("options", &self.options, plain as fn(&str) -> Value),
-            ("knobs", &self.knobs, plain),
+            ("options", &self.options, simplest as fn(&str) -> Value),
+            ("knobs", &self.knobs, simplest),
             ("configuration", &self.configuration, as_written),
         ] {
             if !table.is_empty() {
@@ -301,7 +317,7 @@ fn list(names: &[String]) -> Array {
 }
 
 /// A number, a truth value, or a text.
-fn plain(text: &str) -> Value {
+fn simplest(text: &str) -> Value {
     match text.parse::<Value>() {
         Ok(value) if text_of(&value) == text && !value.is_array() && !value.is_inline_table() => {
             value
@@ -372,6 +388,17 @@ mod tests {
             let source = case.to_toml();
             assert!(is_case(&source));
             assert_eq!(read(&source), (case, vec![]), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_path_takes_no_detours() {
+        for (path, expected) in [
+            ("target/failures/../../examples/a.toml", "examples/a.toml"),
+            ("../../a/./b.toml", "../../a/b.toml"),
+            ("/x/../y.toml", "/y.toml"),
+        ] {
+            assert_eq!(plain(Path::new(path)), Path::new(expected));
         }
     }
 
