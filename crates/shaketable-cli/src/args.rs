@@ -65,6 +65,12 @@ Examples:
   shaketable minimise tests/atomic.toml --seed 42
   shaketable minimise tests/atomic.toml --seed 42 -o tests/cases/lost-reply.toml")]
     Minimise(MinimiseArgs),
+    /// Find the moment at which a failure became inevitable.
+    #[command(after_help = "\
+Examples:
+  shaketable when tests/atomic.toml --seed 42
+  shaketable when tests/atomic.toml --seed 42 --futures 200")]
+    When(WhenArgs),
     /// List what chance decided in a run, by the names that a case can drop or force.
     #[command(after_help = "\
 Examples:
@@ -523,6 +529,34 @@ pub struct MinimiseArgs {
     /// Write the case to this file too.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// How long to search.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
+    pub budget: Duration,
+    /// How many processes simulate at once [default: the number of cores].
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// The form of the report.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `when`.
+#[derive(Debug, Args)]
+pub struct WhenArgs {
+    /// The test file, or a case, which has its own seed.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    /// How many futures are run from each moment on.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..))]
+    pub futures: u64,
     /// How long to search.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
     pub budget: Duration,

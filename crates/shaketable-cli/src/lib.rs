@@ -24,6 +24,7 @@ pub mod report;
 pub mod seed;
 pub mod session;
 pub mod sweep;
+pub mod when;
 pub mod worker;
 
 use args::{Cli, Command};
@@ -60,6 +61,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Stats(args) => commands::run::stats(args),
         Command::Decisions(args) => commands::decisions::decisions(args),
         Command::Minimise(args) => commands::minimise::minimise(args),
+        Command::When(args) => commands::when::when(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {

@@ -52,8 +52,8 @@ pub struct Outcome {
     /// The options that the code under test read, with their texts; only of cases.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// Every decision of chance, in order, of runs that list them; of other cases those that
-    /// happened.
+    /// Every decision of chance, in order, of runs that list them; of cases that allow only some,
+    /// those that happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<TakenDecision>,
     /// The first and the last warnings and errors of the run.

@@ -9,3 +9,4 @@ pub mod minimise;
 pub mod new;
 pub mod page;
 pub mod run;
+pub mod when;

@@ -203,6 +203,7 @@ impl<'a> Campaign<'a> {
                 watcher.minimise_failures(&mut pool);
             }
         }
+        watcher.summary.compare();
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
         self.conclude(&watcher.summary, elapsed, ended)

@@ -67,24 +67,13 @@ pub fn minimise(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Minimised, CannotMinimise> {
     let began = Instant::now();
-    let path = &session.files[file];
-    let read = TestFile::read(path).map_err(|error| SessionError::TestFiles(vec![error]))?;
-    let mut case = start_of(session, &read, seed);
-    let request = Request {
-        file,
-        seed: seed.0,
-        recording: Recording::Decisions,
-        case: Some(Box::new(case.clone())),
-    };
-    let response = run_one(pool, request, &session.interrupted);
-    let start = response.ok_or(SessionError::Interrupted)?.outcome;
-    let wanted = start
-        .failures
-        .first()
-        .ok_or(CannotMinimise::Passes)?
-        .clone();
-    case.clients = Some(start.drawn.clients);
-    case.buggify = Some(start.drawn.buggify);
+    let Start {
+        case,
+        test,
+        outcome: start,
+    } = Start::run(session, pool, file, seed)?;
+    let wanted = start.failures.first();
+    let wanted = wanted.ok_or(CannotMinimise::Passes)?.clone();
     let deadline = began + budget;
     let interrupted = &session.interrupted;
     let mut oracle = Oracle::new(pool, file, interrupted, deadline, &wanted, progress);
@@ -98,9 +87,48 @@ pub fn minimise(
         start,
         wanted,
         found,
-        test: read.path,
+        test,
         path: None,
     })
+}
+
+/// The run that is looked at.
+pub struct Start {
+    /// The run as a case that says everything.
+    pub case: Case,
+    /// The path of its test file.
+    pub test: PathBuf,
+    /// What became of it, with its decisions.
+    pub outcome: Outcome,
+}
+
+impl Start {
+    /// Runs a file with a seed.
+    pub fn run(
+        session: &Session,
+        pool: &mut Pool,
+        file: usize,
+        seed: Seed,
+    ) -> Result<Start, SessionError> {
+        let path = &session.files[file];
+        let read = TestFile::read(path).map_err(|error| SessionError::TestFiles(vec![error]))?;
+        let mut case = start_of(session, &read, seed);
+        let request = Request {
+            file,
+            seed: seed.0,
+            recording: Recording::Decisions,
+            case: Some(Box::new(case.clone())),
+        };
+        let response = run_one(pool, request, &session.interrupted);
+        let outcome = response.ok_or(SessionError::Interrupted)?.outcome;
+        case.clients = Some(outcome.drawn.clients);
+        case.buggify = Some(outcome.drawn.buggify);
+        Ok(Start {
+            case,
+            test: read.path,
+            outcome,
+        })
+    }
 }
 
 /// The case that is made smaller: what the file, a case, and the arguments say.

@@ -85,29 +85,49 @@ impl<'a> Oracle<'a> {
     /// The first candidate that fails in the wanted way.
     pub fn first_failing(&mut self, candidates: &[Case]) -> Answer {
         let keys: Vec<String> = candidates.iter().map(key).collect();
-        let mut next = 0;
-        loop {
+        let answer = |oracle: &Oracle<'_>| {
             // What is known decides, as soon as everything before it is known.
-            let settled = keys.iter().map_while(|key| self.known.get(key));
-            let (mut passed, mut found) = (0, None);
+            let settled = keys.iter().map_while(|key| oracle.known.get(key));
+            let mut passed = 0;
             for tried in settled {
                 if tried.fails {
-                    found = Some(passed);
-                    break;
+                    return Some(Answer::Fails(passed));
                 }
                 passed += 1;
             }
-            if let Some(index) = found {
-                return Answer::Fails(index);
-            }
-            if passed == keys.len() {
-                return Answer::AllPass;
+            (passed == keys.len()).then_some(Answer::AllPass)
+        };
+        self.run_until(candidates, &keys, answer)
+            .unwrap_or(Answer::Stop)
+    }
+
+    /// What became of all of these; `None` if time was up.
+    pub fn all(&mut self, candidates: &[Case]) -> Option<Vec<Rc<Tried>>> {
+        let keys: Vec<String> = candidates.iter().map(key).collect();
+        let answer = |oracle: &Oracle<'_>| {
+            let known = keys.iter().map(|key| oracle.known.get(key).cloned());
+            known.collect()
+        };
+        self.run_until(candidates, &keys, answer)
+    }
+
+    /// Runs candidates in their order until there is an answer; `None` if time was up.
+    fn run_until<T>(
+        &mut self,
+        candidates: &[Case],
+        keys: &[String],
+        answer: impl Fn(&Oracle<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let mut next = 0;
+        loop {
+            if let Some(answer) = answer(self) {
+                return Some(answer);
             }
             if self.interrupted.load(Ordering::Relaxed)
                 || Instant::now() > self.deadline
                 || !self.pool.is_alive()
             {
-                return Answer::Stop;
+                return None;
             }
             for worker in self.pool.idle() {
                 let is_asked = |key| self.known.contains_key(key) || self.is_open(key);
@@ -137,7 +157,13 @@ impl<'a> Oracle<'a> {
                     self.runs += 1;
                     (self.progress)(self.runs);
                 }
-                PoolAnswer::Lost(_) | PoolAnswer::Nothing => {}
+                PoolAnswer::Lost(lost) => {
+                    for asked in lost {
+                        self.open.remove(&asked.ticket.number());
+                    }
+                    next = 0;
+                }
+                PoolAnswer::Nothing => {}
             }
         }
     }

@@ -60,6 +60,7 @@ pub fn failure(group: &Group, file: &Path, runs: u64, repro: &Repro) -> String {
     }
     cause(&mut out, outcome);
     small(&mut out, group);
+    common(&mut out, group);
     waits(&mut out, outcome);
     story(&mut out, outcome);
     drawn(&mut out, outcome);
@@ -139,6 +140,21 @@ fn small(out: &mut String, group: &Group) {
     if let Some(case) = &small.case {
         let clients = plural(u64::from(small.clients), "client");
         let _ = writeln!(out, "  {:<17} {} ({clients})", "case", case.display());
+    }
+}
+
+/// What failing runs have in common and passing ones have not.
+fn common(out: &mut String, group: &Group) {
+    for (index, common) in group.common.iter().enumerate() {
+        let title = if index == 0 { "in common" } else { "" };
+        let _ = writeln!(
+            out,
+            "  {title:<17} {}: {:.0} % of these runs, {:.0} % of passing ones (p = {:.0e})",
+            common.feature,
+            common.among_failing * 100.0,
+            common.among_passing * 100.0,
+            common.p_value
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! The report for programs: one JSON object per line. `docs/running.md` describes every message.
 
+use super::common::Common;
 use super::{Group, Small, Summary};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
@@ -66,6 +67,9 @@ pub enum Message<'a> {
         /// What is left of it, if it was made small.
         #[serde(skip_serializing_if = "Option::is_none")]
         small: Option<&'a Small>,
+        /// What failing runs have in common and passing ones have not; left out if nothing is sure.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        common: &'a [Common],
         /// The run of the first seed.
         outcome: &'a Outcome,
     },
@@ -143,6 +147,7 @@ pub fn failure<'a>(group: &'a Group, file: &'a Path, repro: &Repro) -> Message<'
         reproduce: repro.line(file, group.seeds[0]),
         printed: &group.printed,
         small: group.small.as_ref(),
+        common: &group.common,
         outcome: &group.example,
     }
 }

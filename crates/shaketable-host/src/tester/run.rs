@@ -285,9 +285,11 @@ impl Run {
     }
 
     fn decisions(&self, all: bool) -> Vec<TakenDecision> {
+        let case = self.given.file.case.as_ref();
+        let lists = case.is_some_and(|case| case.only.is_some());
         let decisions = self.kernel.decisions().into_iter();
         decisions
-            .filter(|decision| all || decision.happened)
+            .filter(|decision| all || lists && decision.happened)
             .map(TakenDecision::from)
             .collect()
     }
