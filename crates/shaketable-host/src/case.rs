@@ -26,14 +26,15 @@
 mod text;
 
 use crate::options::WorkloadOption;
-use crate::testfile::{Configuration, TestFile};
+use crate::testfile::{Configuration, Finding, TestFile, TestFileError};
 use serde::{Deserialize, Serialize};
 use shaketable_kernel::{Overrides, Reseed};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use shaketable_kernel::DecisionName;
-pub use text::{is_case, parse};
+pub use text::is_case;
+pub(crate) use text::parse;
 
 /// How a run differs from what its test file and its seed say. What is not set is left to them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -119,6 +120,15 @@ impl From<shaketable_kernel::Decision> for TakenDecision {
 }
 
 impl Case {
+    /// Reads a case by itself, for a program that has its own test: the case need not name one.
+    pub fn read(path: &Path) -> Result<Case, TestFileError> {
+        let source = std::fs::read_to_string(path).map_err(|error| {
+            let finding = Finding::at(None, format!("cannot read the case: {error}"));
+            TestFileError::new(path, "", vec![finding])
+        })?;
+        text::read(path, &source)
+    }
+
     /// What becomes of the decisions of the run.
     pub(crate) fn overrides(&self) -> Overrides {
         let reseed = self.reseed.iter().map(|reseed| Reseed {

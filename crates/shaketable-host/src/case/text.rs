@@ -13,16 +13,12 @@ pub fn is_case(source: &str) -> bool {
 }
 
 /// Reads a case; returns the test file that it names, changed as it says.
-pub fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
+pub(crate) fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
     let refuse = |findings| TestFileError::new(path, source, findings);
-    let document = Document::parse(source).map_err(|error| {
-        let message = format!("not TOML: {}", error.message().trim());
-        refuse(vec![Finding::at(error.span(), message)])
-    })?;
-    let mut reader = Reader::default();
-    let case = reader.root(document.as_table());
-    if !reader.findings.is_empty() {
-        return Err(refuse(reader.findings));
+    let case = read(path, source)?;
+    if case.test.as_os_str().is_empty() {
+        let finding = Finding::at(None, "expected `test`, the path of a test file");
+        return Err(refuse(vec![finding]));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut file = TestFile::read(&plain(&folder.join(&case.test)))?;
@@ -33,6 +29,22 @@ pub fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
     }
     case.apply(&mut file);
     Ok(file)
+}
+
+/// Reads a case by itself.
+pub(super) fn read(path: &Path, source: &str) -> Result<Case, TestFileError> {
+    let refuse = |findings| TestFileError::new(path, source, findings);
+    let document = Document::parse(source).map_err(|error| {
+        let message = format!("not TOML: {}", error.message().trim());
+        refuse(vec![Finding::at(error.span(), message)])
+    })?;
+    let mut reader = Reader::default();
+    let case = reader.root(document.as_table());
+    if reader.findings.is_empty() {
+        Ok(case)
+    } else {
+        Err(refuse(reader.findings))
+    }
 }
 
 /// The path without the steps into folders and out of them again.
@@ -85,12 +97,7 @@ impl Reader {
                 ),
             }
         }
-        let case = case.unwrap_or_default();
-        if case.test.as_os_str().is_empty() && self.findings.is_empty() {
-            let finding = Finding::at(None, "expected `test`, the path of a test file");
-            self.findings.push(finding);
-        }
-        case
+        case.unwrap_or_default()
     }
 
     fn case(&mut self, table: &Table) -> Case {
@@ -361,7 +368,7 @@ mod tests {
         }
     }
 
-    fn read(source: &str) -> (Case, Vec<Finding>) {
+    fn read_all(source: &str) -> (Case, Vec<Finding>) {
         let document = Document::parse(source).unwrap();
         let mut reader = Reader::default();
         let case = reader.root(document.as_table());
@@ -387,7 +394,7 @@ mod tests {
         ] {
             let source = case.to_toml();
             assert!(is_case(&source));
-            assert_eq!(read(&source), (case, vec![]), "{source}");
+            assert_eq!(read_all(&source), (case, vec![]), "{source}");
         }
     }
 
@@ -405,7 +412,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let source = "[case]\ntest = 3\nseed = -1\nclient = 2\nonly = [1]\n[case.configuration]\nmachinecount = 4\n";
-        let (_, findings) = read(source);
+        let (_, findings) = read_all(source);
         let messages: Vec<&str> = findings
             .iter()
             .map(|finding| finding.message.as_str())

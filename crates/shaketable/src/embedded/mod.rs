@@ -32,6 +32,7 @@ use crate::register;
 use crate::workload::{PhaseOutcome, RustWorkloadFactory, SimDatabase, SingleRustWorkload};
 use regressions::Regressions;
 use shaketable_abi::v1::{FDBWorkload, FDBWorkloadContext, Factory};
+use shaketable_host::case::Case;
 use shaketable_host::failure_folder;
 use shaketable_host::library::Library;
 use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, StalledAfter, Values};
@@ -92,6 +93,7 @@ pub struct Simulation {
     faults: Faults,
     options: Vec<(String, String)>,
     regressions: Option<PathBuf>,
+    cases: Vec<PathBuf>,
     required: Vec<String>,
     require_sometimes: bool,
 }
@@ -125,6 +127,7 @@ impl Simulation {
             options: Vec::new(),
             // The place of the call would not do as a name: it changes as the file does.
             regressions: test.and_then(|_| regressions::default_path()),
+            cases: Vec::new(),
             required: Vec::new(),
             require_sometimes: false,
         }
@@ -281,6 +284,34 @@ impl Simulation {
     /// Keeps no failing seeds.
     pub fn without_regressions(mut self) -> Self {
         self.regressions = None;
+        self
+    }
+
+    /// Runs a case before all seeds: a TOML file with a seed and the decisions of chance that a run
+    /// needs to fail, as `shaketable minimise` writes it. The case fails too if one of its decisions
+    /// never comes up any more. What the case leaves open, such as the number of clients, is as this
+    /// simulation says; the test file that it names is not read.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// # let file = format!("shaketable-case-{}.toml", std::process::id());
+    /// # let file = std::env::temp_dir().join(file);
+    /// let case = "[case]\nseed = 17\nonly = [\"a reply is lost/tester 0 1\"]\n";
+    /// std::fs::write(&file, case)?;
+    /// let passed = Simulation::new().case(&file).seeds(0..3).test(async |db, _context| {
+    ///     // The reply to this commit is lost, and it is made a second time.
+    ///     let set = db.run(|trx, _| async move {
+    ///         trx.set(b"greeting", b"hello");
+    ///         Ok(())
+    ///     });
+    ///     set.await.unwrap();
+    /// });
+    /// assert_eq!(passed.seeds(), 4);
+    /// # std::fs::remove_file(&file)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn case(mut self, file: impl Into<PathBuf>) -> Self {
+        self.cases.push(file.into());
         self
     }
 
@@ -487,11 +518,26 @@ impl Simulation {
         let plan = self.plan(workload, factory);
         let settings = self.settings();
         let mut passed = Passed::new(&self.name);
-        for seed in known.iter().copied().chain(asked.iter()) {
+        let cases = match is_sweep {
+            true => self.read_cases(&settings),
+            false => Vec::new(),
+        };
+        let open = Settings {
+            stalled_after: settings.stalled_after,
+            ..Settings::default()
+        };
+        let cases = cases.iter().map(|case| (case.seed, Some(case)));
+        let seeds = known.iter().copied().chain(asked.iter());
+        for (seed, case) in cases.chain(seeds.map(|seed| (seed, None))) {
+            let changed = case.map(|case| plan.with_case(case.clone()));
+            let (plan, settings) = match &changed {
+                Some(changed) => (changed, &open),
+                None => (&plan, &settings),
+            };
             let simulate = |recording: &Recording| {
                 on_own_thread(&self.name, || {
                     let _lent = prepare();
-                    shaketable_host::simulate(&plan, &settings, seed, recording)
+                    shaketable_host::simulate(plan, settings, seed, recording)
                 })
             };
             let mut outcome = simulate(&self.recording(seed));
@@ -510,6 +556,10 @@ impl Simulation {
                 passed.add(&outcome);
                 continue;
             }
+            if case.is_some() {
+                let replay = report::case_line(self.test.as_deref());
+                return Err(Failed::new(&self.name, &outcome, &passed, &replay, None));
+            }
             let is_new = !known.contains(&seed);
             let kept = regressions.as_ref().map(|file| match is_new {
                 true => file.keep(seed, &self.name, &report::reason(&outcome)),
@@ -526,6 +576,19 @@ impl Simulation {
             true => Ok(passed),
             false => Err(Failed::missed(&passed, &missed)),
         }
+    }
+
+    /// The cases, with what they leave open filled in.
+    fn read_cases(&self, settings: &Settings) -> Vec<Case> {
+        let read = |path: &PathBuf| {
+            let mut case = Case::read(path).unwrap_or_else(|error| panic!("{error}"));
+            case.clients = case.clients.or(settings.clients);
+            case.buggify = case.buggify.or(settings.buggify);
+            case.fault_injection = case.fault_injection.or(settings.fault_injection);
+            case.stress |= settings.stress;
+            case
+        };
+        self.cases.iter().map(read).collect()
     }
 
     fn plan(&self, workload: &str, factory: Factory) -> Plan {
