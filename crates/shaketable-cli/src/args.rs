@@ -71,6 +71,13 @@ Examples:
   shaketable when tests/atomic.toml --seed 42
   shaketable when tests/atomic.toml --seed 42 --futures 200")]
     When(WhenArgs),
+    /// List the bugs that are remembered, and run each again.
+    #[command(after_help = "\
+Examples:
+  shaketable run tests/atomic.toml --seeds 1000 --remember
+  shaketable bugs
+  shaketable bugs tests/cases")]
+    Bugs(BugsArgs),
     /// List what chance decided in a run, by the names that a case can drop or force.
     #[command(after_help = "\
 Examples:
@@ -139,6 +146,10 @@ pub struct RunArgs {
     /// Make the first failure of each kind small: say what it needs, and keep a case of it.
     #[arg(long)]
     pub minimise: bool,
+    /// Make failures small and remember one case of each kind in this folder [default:
+    /// .shaketable/bugs of the cargo workspace].
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    pub remember: Option<Option<PathBuf>>,
     /// Write a trace for passing seeds as well.
     #[arg(long)]
     pub trace: bool,
@@ -322,7 +333,7 @@ pub(crate) fn results_dir() -> PathBuf {
 
 /// The relative path from the current folder up to the first that holds a `Cargo.lock`; empty if
 /// none does.
-fn workspace_root() -> PathBuf {
+pub(crate) fn workspace_root() -> PathBuf {
     let Ok(current) = std::env::current_dir() else {
         return PathBuf::new();
     };
@@ -564,6 +575,22 @@ pub struct WhenArgs {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// The form of the report.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `bugs`.
+#[derive(Debug, Args)]
+pub struct BugsArgs {
+    /// The folder with their cases [default: .shaketable/bugs of the cargo workspace].
+    pub folder: Option<PathBuf>,
+    /// The form of the list; json is one object per line.
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,
     #[command(flatten)]

@@ -12,6 +12,7 @@
 )]
 
 pub mod args;
+pub mod bugs;
 pub mod cargo;
 pub mod commands;
 pub mod exit_codes;
@@ -62,6 +63,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Decisions(args) => commands::decisions::decisions(args),
         Command::Minimise(args) => commands::minimise::minimise(args),
         Command::When(args) => commands::when::when(args),
+        Command::Bugs(args) => commands::bugs::bugs(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {

@@ -46,6 +46,15 @@ pub struct Case {
     pub seed: u32,
     /// What it shows, for people.
     pub note: Option<String>,
+    /// The signature of its failure, for a memory of bugs: without numbers, so that it is the same
+    /// in every run that fails in this way.
+    pub fails: Option<String>,
+    /// What explains the failure, by its name in `docs/explain.md`.
+    pub finding: Option<String>,
+    /// The commit at which the failure was first seen.
+    pub first_seen: Option<String>,
+    /// The commit at which it was last seen.
+    pub last_seen: Option<String>,
     /// The number of clients.
     pub clients: Option<u32>,
     /// Whether the cluster misbehaves in rare but legal ways.

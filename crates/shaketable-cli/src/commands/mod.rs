@@ -1,5 +1,6 @@
 //! The subcommands that do more than list.
 
+pub mod bugs;
 pub mod check_determinism;
 pub mod decisions;
 pub mod explain;

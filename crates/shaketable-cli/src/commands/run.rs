@@ -1,6 +1,7 @@
 //! `run`, `replay` and `stats`: sweeps and their reports.
 
 use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
+use crate::bugs;
 use crate::exit_codes;
 use crate::minimise::minimise;
 use crate::pool::{Addresses, Pool};
@@ -43,7 +44,8 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
         .stop_at_first(args.fail_fast)
         .require_sometimes(args.require_sometimes)
-        .make_small(args.minimise)
+        .make_small(args.minimise || args.remember.is_some())
+        .remember(args.remember.clone())
         .run()
 }
 
@@ -115,6 +117,8 @@ struct Campaign<'a> {
     fail_fast: bool,
     require_sometimes: bool,
     minimise: bool,
+    /// The folder in which bugs are remembered.
+    remembered: Option<PathBuf>,
     values: Values,
 }
 
@@ -137,6 +141,7 @@ impl<'a> Campaign<'a> {
             fail_fast: false,
             require_sometimes: false,
             minimise: false,
+            remembered: None,
             values: Values::default(),
         }
     }
@@ -153,6 +158,12 @@ impl<'a> Campaign<'a> {
 
     fn make_small(mut self, minimise: bool) -> Self {
         self.minimise = minimise;
+        self
+    }
+
+    fn remember(mut self, asked: Option<Option<PathBuf>>) -> Self {
+        let usual = || crate::args::workspace_root().join(bugs::FOLDER);
+        self.remembered = asked.map(|folder| folder.unwrap_or_else(usual));
         self
     }
 
@@ -470,6 +481,13 @@ impl Watcher<'_> {
             // What is left is worth more than the file.
             if let Err(error) = minimised.write(&folder.join(failure_folder::CASE)) {
                 eprintln!("warning: {}", crate::with_causes(&error));
+            }
+            if let Some(bugs) = &campaign.remembered {
+                let cause = group.example.cause.as_ref();
+                let finding = cause.map(|cause| cause.name.as_str());
+                if let Err(error) = bugs::remember(bugs, &mut minimised, finding) {
+                    eprintln!("warning: {}", crate::with_causes(&error));
+                }
             }
             group.small = Some(Small {
                 needs: minimised.needs(),

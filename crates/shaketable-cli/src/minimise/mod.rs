@@ -146,6 +146,17 @@ fn start_of(session: &Session, file: &TestFile, seed: Seed) -> Case {
 }
 
 impl Minimised {
+    /// The failure in words, with the name of its test.
+    pub fn wanted_words(&self) -> String {
+        let Failure {
+            test,
+            kind,
+            message,
+            ..
+        } = &self.wanted;
+        format!("{test}: {}: {message}", kind.describe())
+    }
+
     /// The decisions that are left.
     pub fn listed(&self) -> &[String] {
         self.found.case.only.as_deref().unwrap_or_default()

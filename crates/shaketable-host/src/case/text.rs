@@ -67,6 +67,10 @@ const KEYS: &[&str] = &[
     "test",
     "seed",
     "note",
+    "fails",
+    "finding",
+    "firstSeen",
+    "lastSeen",
     "clients",
     "buggify",
     "faultInjection",
@@ -107,6 +111,10 @@ impl Reader {
                 "test" => case.test = self.text(key, item).unwrap_or_default().into(),
                 "seed" => case.seed = self.whole(key, item).unwrap_or_default(),
                 "note" => case.note = self.text(key, item),
+                "fails" => case.fails = self.text(key, item),
+                "finding" => case.finding = self.text(key, item),
+                "firstSeen" => case.first_seen = self.text(key, item),
+                "lastSeen" => case.last_seen = self.text(key, item),
                 "clients" => case.clients = self.whole(key, item),
                 "buggify" => case.buggify = self.switch(key, item),
                 "faultInjection" => case.fault_injection = self.switch(key, item),
@@ -251,8 +259,16 @@ impl Case {
         let test = self.test.display().to_string();
         case.insert("test", value(test));
         case.insert("seed", value(i64::from(self.seed)));
-        if let Some(note) = &self.note {
-            case.insert("note", value(note));
+        for (key, text) in [
+            ("note", &self.note),
+            ("fails", &self.fails),
+            ("finding", &self.finding),
+            ("firstSeen", &self.first_seen),
+            ("lastSeen", &self.last_seen),
+        ] {
+            if let Some(text) = text {
+                case.insert(key, value(text));
+            }
         }
         if let Some(clients) = self.clients {
             case.insert("clients", value(i64::from(clients)));
@@ -351,6 +367,7 @@ mod tests {
             test: "../double_increment.toml".into(),
             seed: 42,
             note: Some("a \"reply\" is lost".into()),
+            first_seen: Some("0123abc".into()),
             clients: Some(2),
             buggify: Some(true),
             options: texts(&[("rounds", "3"), ("name", "x y")]),
