@@ -30,6 +30,8 @@ const FUTURES_OF_CLIENTS: u64 = 20;
 /// The number of futures in which a race is looked for that is seldom lost.
 const FUTURES_OF_A_RACE: u64 = 100;
 
+/// As many clients as a person can follow at once.
+const FEW_CLIENTS: u32 = 2;
 /// How often everything but decisions is made smaller.
 const ROUNDS: usize = 3;
 
@@ -351,6 +353,19 @@ impl Search<'_, '_> {
     /// there happens to another.
     fn reduce_clients(&mut self) {
         let clients = self.case().clients.unwrap_or(1);
+        let all: Vec<Case> = (1..clients)
+            .flat_map(|fewer| self.with_clients(fewer, FUTURES_OF_CLIENTS))
+            .collect();
+        self.take_first(&all);
+        // Two clients meet seldom, but two are so much easier to follow.
+        if self.case().clients > Some(FEW_CLIENTS) {
+            let few = self.with_clients(FEW_CLIENTS, FUTURES_OF_A_RACE);
+            self.take_first(&few);
+        }
+    }
+
+    /// The case with fewer clients, in a number of futures.
+    fn with_clients(&self, fewer: u32, count: u64) -> Vec<Case> {
         let mut named: Vec<u32> = self
             .listed()
             .iter()
@@ -358,26 +373,22 @@ impl Search<'_, '_> {
             .collect();
         named.sort_unstable();
         named.dedup();
-        let mut candidates = Vec::new();
-        for fewer in 1..clients {
-            let case = Case {
-                clients: Some(fewer),
-                ..self.case().clone()
-            };
-            let rank =
-                |number: u32| named.iter().position(|one| *one == number).unwrap_or(0) as u32;
-            let front = renamed(&case, "tester ", |number| {
-                (rank(number).min(fewer - 1)).to_string()
-            });
-            let back = renamed(&case, "tester ", |number| {
-                (fewer - 1 - rank(number).min(fewer - 1)).to_string()
-            });
-            let mut variants = vec![case, front, back];
-            variants.dedup();
-            let tried = variants.iter();
-            candidates.extend(tried.flat_map(|case| futures(case, FUTURES_OF_CLIENTS)));
-        }
-        self.take_first(&candidates);
+        let case = Case {
+            clients: Some(fewer),
+            ..self.case().clone()
+        };
+        let rank = |number: u32| {
+            let rank = named.iter().position(|one| *one == number);
+            (rank.unwrap_or(0) as u32).min(fewer - 1)
+        };
+        let front = renamed(&case, "tester ", |number| rank(number).to_string());
+        let back = renamed(&case, "tester ", |number| {
+            (fewer - 1 - rank(number)).to_string()
+        });
+        let mut variants = vec![case, front, back];
+        variants.dedup();
+        let variants = variants.iter();
+        variants.flat_map(|case| futures(case, count)).collect()
     }
 
     /// Lets decisions happen earlier.
@@ -401,10 +412,16 @@ impl Search<'_, '_> {
                     ..name.clone()
                 };
                 let mut only = listed.clone();
-                only[index] = match &outcome {
+                let text = match &outcome {
                     Some(outcome) => format!("{name}: {outcome}"),
                     None => name.to_string(),
                 };
+                // Two that were apart may be one now.
+                if only.contains(&text) {
+                    only.remove(index);
+                } else {
+                    only[index] = text;
+                }
                 self.with_decisions(only)
             });
             let candidates: Vec<Case> = candidates.collect();
