@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Proves that a seed decides a run and nothing else does.
 
-Every test file under examples/ is run as it is, with buggify off and on, under stress, without faults, and with each fault workload alone (those of examples/bugs
-with two of them, in turn). Each such run leaves a record: the full trace, the unseed, the verdict, the metrics. The same seed must leave the same bytes
+Every test file under examples/ is run as it is, with buggify off and on, under stress, without
+faults, and with each fault workload alone (those of examples/bugs with two of them, in turn). Each
+such run leaves a record: the full trace, the unseed, the verdict, the metrics. The same seed must
+leave the same bytes
 
   * in another process;
-  * in another place: other variables in the environment, other folder, home, language, time zone, stack limit, allocator;
+  * in another place: other variables in the environment, other folder, home, language, time zone,
+    stack limit, allocator;
   * with its memory laid out at random, and at the same addresses each time;
   * on one core that two busy loops want as well;
   * from a program and libraries that were built for debugging.
 
-Usage: conformance/determinism.py [--seeds N] [--only TEXT]. Builds what it needs. Exit code 1 at any difference.
+Usage: conformance/determinism.py [--seeds N] [--only TEXT]. Builds what it needs. Exit code 1 at
+any difference.
 """
 
 import argparse
@@ -32,10 +36,19 @@ BLOCK = re.compile(r"(?m)^\s*\[\[test\.workload\]\]\n")
 # Each fault workload with options under which it does something within a short run.
 FAULTS = {
     "Attrition": {"machinesToKill": 6, "testDuration": 20.0},
-    "ChangeConfig": {"maxDelayBeforeChange": 10.0, "coordinators": "'auto'", "configMode": "'double logs=3'"},
+    "ChangeConfig": {
+        "maxDelayBeforeChange": 10.0,
+        "coordinators": "'auto'",
+        "configMode": "'double logs=3'",
+    },
     "ClogSingleConnection": {"maxDelay": 10.0, "clogDuration": 10.0},
     "ClogTlog": {"testDuration": 40.0},
-    "DiskFailureInjection": {"testDuration": 20.0, "throttleDisk": "true", "stallInterval": 1.0, "stallPeriod": 3.0},
+    "DiskFailureInjection": {
+        "testDuration": 20.0,
+        "throttleDisk": "true",
+        "stallInterval": 1.0,
+        "stallPeriod": 3.0,
+    },
     "RandomClogging": {"testDuration": 20.0},
     "RandomMoveKeys": {"testDuration": 20.0, "meanDelay": 0.5},
     "RandomRangeLock": {"maxStartDelay": 10.0, "maxLockDuration": 5.0},
@@ -79,11 +92,14 @@ def cases(seeds):
         alone = [*FAULTS, *FAULTS][turn : turn + 2] if path.parent.name == "bugs" else FAULTS
         for fault in alone:
             options = FAULTS[fault]
-            lines = [f"testName = '{fault}'"] + [f"{key} = {value}" for key, value in options.items()]
+            lines = [f"testName = '{fault}'"] + [
+                f"{key} = {value}" for key, value in options.items()
+            ]
             block = "".join(f"    {line}\n" for line in lines)
             variants.append((f"only {fault}", file(quiet, kept + [block])))
         for variant, content in variants:
-            # Ranges are only ever locked with buggify; where there is no choice to make they take turns.
+            # Ranges are only ever locked with buggify; where there is no choice to make they take
+            # turns.
             both = variant == "as it is"
             for buggify in ["off", "on"] if both else [["off", "on"][number % 2]]:
                 for _ in range(seeds):
@@ -101,17 +117,31 @@ class Place:
     def run(self, case, scratch):
         """The record of a case: a dictionary of byte strings."""
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            home = pathlib.Path(folder, "an", "other", "place") if self.scrambled else pathlib.Path(folder)
+            home = (
+                pathlib.Path(folder, "an", "other", "place")
+                if self.scrambled
+                else pathlib.Path(folder)
+            )
             home.mkdir(parents=True, exist_ok=True)
             (home / "lib").symlink_to(ROOT / "target" / self.build)
             (home / "case.toml").write_text(case.text)
-            command = [ROOT / "target" / self.build / "shaketable", "replay", "case.toml", "--no-build"]
+            command = [
+                ROOT / "target" / self.build / "shaketable",
+                "replay",
+                "case.toml",
+                "--no-build",
+            ]
             command += case.options
             command += ["--trace-dir", "traces", "--message-format", "json"]
             if self.addresses == "fixed":
                 command = ["setarch", os.uname().machine, "-R"] + command
             done = subprocess.run(
-                command, cwd=home, env=self.environment(), preexec_fn=self.prepare, capture_output=True, timeout=300
+                command,
+                cwd=home,
+                env=self.environment(),
+                preexec_fn=self.prepare,
+                capture_output=True,
+                timeout=300,
             )
             record = {"exit code": str(done.returncode).encode()}
             for trace in sorted((home / "traces").glob("*")) if (home / "traces").is_dir() else []:
@@ -131,8 +161,18 @@ class Place:
         environment = {"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C", "TZ": "UTC"}
         if self.scrambled:
             environment |= {f"NOISE_{number}": "x" * (97 * number % 512) for number in range(200)}
-            environment |= {"HOME": "/nonexistent", "LANG": "tr_TR.UTF-8", "LC_ALL": "de_DE.UTF-8", "TZ": "Pacific/Chatham"}
-            environment |= {"MALLOC_PERTURB_": "165", "MALLOC_ARENA_MAX": "1", "RUST_MIN_STACK": "4194304", "RUST_BACKTRACE": "full"}
+            environment |= {
+                "HOME": "/nonexistent",
+                "LANG": "tr_TR.UTF-8",
+                "LC_ALL": "de_DE.UTF-8",
+                "TZ": "Pacific/Chatham",
+            }
+            environment |= {
+                "MALLOC_PERTURB_": "165",
+                "MALLOC_ARENA_MAX": "1",
+                "RUST_MIN_STACK": "4194304",
+                "RUST_BACKTRACE": "full",
+            }
         return environment
 
     def prepare(self):
@@ -171,12 +211,15 @@ def difference(expected, found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds of each case")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     arguments = parser.parse_args()
     for profile in [["--release"], []]:
-        # The service by itself: together with the others it would give them all the feature `tokio`.
+        # The service by itself: together with the others it would give them all the feature
+        # `tokio`.
         for packages in [["shaketable-cli", "shaketable-example-*"], ["shaketable-service"]]:
             packages = [word for package in packages for word in ["-p", package]]
             subprocess.run(["cargo", "build", "--quiet", *profile, *packages], cwd=ROOT, check=True)
@@ -218,9 +261,16 @@ def main():
         print(text)
     for name, count in compared.items():
         print(f"{name:20} {count} records compared")
-    events = sum(record.count(b"\n") for base in bases for name, record in base.items() if name.startswith("trace"))
+    events = sum(
+        record.count(b"\n")
+        for base in bases
+        for name, record in base.items()
+        if name.startswith("trace")
+    )
     failed = sum(base["exit code"] != b"0" for base in bases)
-    print(f"{len(chosen)} runs ({failed} of them failed), {events} events, {len(differences)} differences")
+    print(
+        f"{len(chosen)} runs ({failed} of them failed), {events} events, {len(differences)} differences"
+    )
     return 1 if differences or not chosen else 0
 
 

@@ -5,7 +5,8 @@
 #     `shaketable explain` is the bug's true cause;
 #   * the fixed forms and the good examples have no finding and no hazard (`shaketable lint`).
 #
-# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1 on any surprise.
+# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1
+# on any surprise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -65,8 +66,10 @@ cause_of() { # cause_of BUG
 }
 
 failing_seeds() { # failing_seeds FILE
-    { "$program" run "$1" --no-build --seed "$SEED" --seeds "$BUG_SEEDS" --message-format json || true; } |
-        sed -n 's/^{"type":"run".*"seed":\([0-9]*\),"passed":false.*/\1/p' | sort -n | head -n "$SEEDS_PER_BUG"
+    { "$program" run "$1" --no-build --seed "$SEED" --seeds "$BUG_SEEDS" \
+        --message-format json || true; } |
+        sed -n 's/^{"type":"run".*"seed":\([0-9]*\),"passed":false.*/\1/p' |
+        sort -n | head -n "$SEEDS_PER_BUG"
 }
 
 for file in examples/bugs/*.toml; do
@@ -86,9 +89,11 @@ for file in examples/bugs/*.toml; do
     done
 done
 
-for file in examples/bugs/*-fixed.toml examples/{atomic,bank,cache,cycle,election,index,queue}/*.toml; do
+for file in examples/bugs/*-fixed.toml \
+    examples/{atomic,bank,cache,cycle,election,index,queue}/*.toml; do
     case $file in */Cargo.toml) continue ;; esac
-    if "$program" explain "$file" --no-build --seed "$SEED" --message-format json | grep -q '"findings":\[\]'; then
+    if "$program" explain "$file" --no-build --seed "$SEED" --message-format json |
+        grep -q '"findings":\[\]'; then
         passed=$((passed + 1))
     else
         surprise "$file: has a finding, or failed"

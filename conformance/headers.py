@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Writes `include/foundationdb/`, the C headers of our libfdb_c, and checks them.
 
-Everything in them is in this repository already: functions and structs are declared in `sys/`, option codes stand in
-`facts/options.csv`. Writing the headers from there means that they cannot disagree.
+Everything in them is in this repository already: functions and structs are declared in `sys/`,
+option codes stand in `facts/options.csv`. Writing the headers from there means that they cannot
+disagree.
 
     headers.py            writes the headers
     headers.py --check    fails if they are not what would be written; then lets compilers judge them
 
-The judgement: C and C++, at API versions from 23 to the newest, accept them without a warning; every struct has the size
-and the offsets that `sys/` asserts; every function of FoundationDB 7.4 in `facts/symbols.csv` is declared. Then the same
-with FoundationDB's own headers beside ours, which the published crate `foundationdb-sys` carries: C refuses a function that
-is declared twice with different types, and a layout that differs.
+The judgement: C and C++, at API versions from 23 to the newest, accept them without a warning;
+every struct has the size and the offsets that `sys/` asserts; every function of FoundationDB 7.4 in
+`facts/symbols.csv` is declared. Then the same with FoundationDB's own headers beside ours, which
+the published crate `foundationdb-sys` carries: C refuses a function that is declared twice with
+different types, and a layout that differs.
 """
 
 import argparse
@@ -173,7 +175,9 @@ def types_header():
         text += "\n" + comment(struct["comment"])
         text += "#pragma pack(push, 4)\n" if struct["packed"] else ""
         text += f"typedef struct {struct['tag']} {{\n"
-        text += "".join(comment(line, "    ") + f"    {field};\n" for line, field in struct["fields"])
+        text += "".join(
+            comment(line, "    ") + f"    {field};\n" for line, field in struct["fields"]
+        )
         text += f"}} {struct['name']};\n"
         text += "#pragma pack(pop)\n" if struct["packed"] else ""
     text += "\n/* What a mutation inside a granule does. */\n"
@@ -233,7 +237,9 @@ def version_header():
     text = GENERATED + "#ifndef FDB_C_APIVERSION_G_H\n#define FDB_C_APIVERSION_G_H\n\n"
     text += "/* The newest API version, of the library and for bindings; and those that brought something. */\n"
     text += f"#define FDB_LATEST_API_VERSION {API_VERSION}\n#define FDB_LATEST_BINDINGS_API_VERSION {API_VERSION}\n"
-    for name, version in re.findall(r"pub const (FDB_API_VERSION_\w+): u32 = (\d+);", (SYS / "versions.rs").read_text()):
+    for name, version in re.findall(
+        r"pub const (FDB_API_VERSION_\w+): u32 = (\d+);", (SYS / "versions.rs").read_text()
+    ):
         text += f"#define {name} {version}\n"
     return text + "\n#endif\n"
 
@@ -242,7 +248,9 @@ def wrap(declaration):
     """Breaks a long declaration between its parameters."""
     begin, space, parameters = declaration.partition("(")
     parameters = ", ".join(each.replace(" ", "\0") for each in parameters.split(", "))
-    lines = textwrap.wrap(begin.replace(" ", "\0") + space + parameters, 118, subsequent_indent="    ")
+    lines = textwrap.wrap(
+        begin.replace(" ", "\0") + space + parameters, 118, subsequent_indent="    "
+    )
     return "\n".join(lines).replace("\0", " ") + "\n"
 
 
@@ -258,26 +266,35 @@ def functions(file):
     """The functions that one file of `sys/` declares, in the header of 7.4."""
     text = (SYS / "functions" / f"{file}.rs").read_text()
     text = text[text.index("unsafe extern") :]
-    pattern = r"((?:    ///[^\n]*\n)*)((?:    #\[[^\n]*\n)*)    pub fn (\w+)\((.*?)\)(?:\s*-> ([^;]+))?;"
+    pattern = (
+        r"((?:    ///[^\n]*\n)*)((?:    #\[[^\n]*\n)*)    pub fn (\w+)\((.*?)\)(?:\s*-> ([^;]+))?;"
+    )
     for lines, attributes, name, parameters, result in re.findall(pattern, text, re.DOTALL):
         removed = re.search(r"cfg\(not\(since_(\d+)\)\)", attributes)
         if "not(since_" in attributes and not removed:
             continue  # one version had it, and it is not this one
         parameters = [
-            declare(kind, parameter) for parameter, kind in re.findall(r"(\w+): (Option<.*?>|[^,]+?)(?:,|$)", parameters.strip())
+            declare(kind, parameter)
+            for parameter, kind in re.findall(
+                r"(\w+): (Option<.*?>|[^,]+?)(?:,|$)", parameters.strip()
+            )
         ]
         yield {
             "name": name,
             "comment": sentence(lines),
             "condition": f"FDB_API_VERSION < {removed[1]}" if removed else "",
-            "declaration": declare(result or "c_void", f"{name}({', '.join(parameters) or 'void'})"),
+            "declaration": declare(
+                result or "c_void", f"{name}({', '.join(parameters) or 'void'})"
+            ),
         }
 
 
 def handles():
     text = (SYS / "types.rs").read_text()
     block = text[text.index("\nhandles! {") :]
-    for lines, tag, name in re.findall(r"((?:    ///[^\n]*\n)+)(?:    #[^\n]*\n)*    (\w+) = (\w+);", block):
+    for lines, tag, name in re.findall(
+        r"((?:    ///[^\n]*\n)+)(?:    #[^\n]*\n)*    (\w+) = (\w+);", block
+    ):
         yield {"comment": sentence(lines), "tag": tag, "name": name}
 
 
@@ -288,21 +305,33 @@ def structs():
         text = (SYS / file).read_text()
         pattern = r"((?:///[^\n]*\n)+)((?:#\[[^\n]*\n)+)pub struct (FDB\w+) \{\n(.*?)\n\}"
         for lines, attributes, name, body in re.findall(pattern, text, re.DOTALL):
-            fields = re.findall(r"((?:    ///[^\n]*\n)+)    pub (\w+): (.*?),(?=\n    ///|$)", body + "\n", re.DOTALL)
+            fields = re.findall(
+                r"((?:    ///[^\n]*\n)+)    pub (\w+): (.*?),(?=\n    ///|$)",
+                body + "\n",
+                re.DOTALL,
+            )
             tag = re.search(rf"pub type (\w+) = {name};", text)[1]
             found[name] = {
                 "name": name,
                 "tag": tag,
                 "comment": sentence(lines),
                 "packed": "packed(4)" in attributes,
-                "fields": [(sentence(remark), declare(kind.strip(), field.rstrip("_"))) for remark, field, kind in fields],
+                "fields": [
+                    (sentence(remark), declare(kind.strip(), field.rstrip("_")))
+                    for remark, field, kind in fields
+                ],
             }
     done = []
     while found:
         ready = next(
             name
             for name, struct in found.items()
-            if not any(re.search(rf"\b{other}\b", field) for other in found if other != name for _, field in struct["fields"])
+            if not any(
+                re.search(rf"\b{other}\b", field)
+                for other in found
+                if other != name
+                for _, field in struct["fields"]
+            )
         )
         done.append(found.pop(ready))
     return done
@@ -311,8 +340,14 @@ def structs():
 def layouts():
     """What `sys/` asserts of each struct: name, size, offsets."""
     text = (SYS / "types.rs").read_text() + (SYS / "granules.rs").read_text()
-    for name, size, rest in re.findall(r"assert_layout!\(\s*(FDB\w+), size (\d+), align \d+,(.*?)\);", text, re.DOTALL):
-        yield name, size, [(field.rstrip("_"), offset) for field, offset in re.findall(r"(\w+) @ (\d+)", rest)]
+    for name, size, rest in re.findall(
+        r"assert_layout!\(\s*(FDB\w+), size (\d+), align \d+,(.*?)\);", text, re.DOTALL
+    ):
+        yield (
+            name,
+            size,
+            [(field.rstrip("_"), offset) for field, offset in re.findall(r"(\w+) @ (\d+)", rest)],
+        )
 
 
 def options():
@@ -329,7 +364,10 @@ def declare(kind, name):
     kind = " ".join(kind.split())
     pointer = re.fullmatch(r'Option< ?unsafe extern "C" fn\((.*?),? ?\)(?: -> (.*?))?,? ?>', kind)
     if pointer:
-        parameters = [declare(each, each_name) for each_name, each in re.findall(r"(\w+): ([^,]+)", pointer[1])]
+        parameters = [
+            declare(each, each_name)
+            for each_name, each in re.findall(r"(\w+): ([^,]+)", pointer[1])
+        ]
         return declare(pointer[2] or "c_void", f"(*{name})({', '.join(parameters)})")
     array = re.fullmatch(r"\[(\w+); (\d+)\]", kind)
     if array:
@@ -356,23 +394,36 @@ def judge():
     SCRATCH.mkdir(parents=True, exist_ok=True)
     layout = "".join(
         f'ASSERT(sizeof({name}) == {size}, "{name}");\n'
-        + "".join(f'ASSERT(offsetof({name}, {field}) == {offset}, "{name}.{field}");\n' for field, offset in fields)
+        + "".join(
+            f'ASSERT(offsetof({name}, {field}) == {offset}, "{name}.{field}");\n'
+            for field, offset in fields
+        )
         for name, size, fields in layouts()
     )
     use = f"#include <foundationdb/fdb_c.h>\n#include <stddef.h>\n{layout}"
     ours = ["-I", str(ROOT / "include")]
     for version in JUDGED:
-        compile_(f"#define ASSERT _Static_assert\n#define FDB_API_VERSION {version}\n{use}", "c", ours)
-        compile_(f"#define ASSERT static_assert\n#define FDB_API_VERSION {version}\n{use}", "cc", ours)
+        compile_(
+            f"#define ASSERT _Static_assert\n#define FDB_API_VERSION {version}\n{use}", "c", ours
+        )
+        compile_(
+            f"#define ASSERT static_assert\n#define FDB_API_VERSION {version}\n{use}", "cc", ours
+        )
         print(f"ok      C and C++ at {version}", flush=True)
-    refused = compile_(f"#define FDB_API_VERSION {API_VERSION_MIN - 1}\n{use}", "c", ours, must=False)
+    refused = compile_(
+        f"#define FDB_API_VERSION {API_VERSION_MIN - 1}\n{use}", "c", ours, must=False
+    )
     if not refused:
         sys.exit(f"headers: an API version before {API_VERSION_MIN} was accepted")
 
     declared = {function["name"] for file in SECTIONS for function in functions(file)}
     with open(ROOT / "conformance" / "facts" / "symbols.csv") as file:
         # Those that were removed at 14 and 23 have no declaration in any header that we serve.
-        wanted = {row["symbol"] for row in csv.DictReader(file) if row["7.4"] == "1" and row["stub_removed_at"] not in ("14", "23")}
+        wanted = {
+            row["symbol"]
+            for row in csv.DictReader(file)
+            if row["7.4"] == "1" and row["stub_removed_at"] not in ("14", "23")
+        }
     missing = wanted - declared - INTERNAL
     if missing:
         sys.exit(f"headers: not declared: {sorted(missing)}")
@@ -389,7 +440,7 @@ def judge():
         source = f"#define ASSERT _Static_assert\n#define FDB_API_VERSION {version}\n#include <fdb_c.h>\n#include <stddef.h>\n"
         compile_(source + layout + again, "c", ["-I", str(theirs)])
     numbers = "".join(
-        f"ASSERT({prefix}{row['name'].upper()} == {row['code']}, \"{row['name']}\");\n"
+        f'ASSERT({prefix}{row["name"].upper()} == {row["code"]}, "{row["name"]}");\n'
         for scope, prefix, _ in SCOPES
         for row in options()
         if row["scope"] == scope and row["hidden"] != "1"
@@ -404,7 +455,16 @@ def compile_(source, language, flags, must=True):
     file = SCRATCH / f"judge.{language}"
     file.write_text(source)
     compiler = ["gcc", "-std=c11"] if language == "c" else ["g++", "-std=c++17"]
-    command = [*compiler, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", *flags, str(file)]
+    command = [
+        *compiler,
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "-fsyntax-only",
+        *flags,
+        str(file),
+    ]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     if done.returncode and must:
         sys.exit(f"{done.stderr}headers: expected `{' '.join(command)}` to succeed")
@@ -412,7 +472,8 @@ def compile_(source, language, flags, must=True):
 
 
 def published():
-    """FoundationDB's headers of 7.4, where cargo keeps the sources of the crate that carries them."""
+    """FoundationDB's headers of 7.4, where cargo keeps the sources of the crate that carries
+    them."""
     import published
 
     copy = published.sources("foundationdb-sys", "0.11.0", SCRATCH / "theirs")

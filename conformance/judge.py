@@ -1,4 +1,5 @@
-"""Judges the outcomes of other people's tests: what fails must be on the list of exceptions, and what is there must fail.
+"""Judges the outcomes of other people's tests: what fails must be on the list of exceptions, and
+what is there must fail.
 
 A suite is told how many tests it should have, so that tests that vanish do not go unnoticed.
 """
@@ -34,12 +35,15 @@ class Judge:
             print(f"! expected {count} tests, found {len(self.seen)}")
         passed = sum(outcome == "ok" for outcome in self.seen.values())
         summary = f"{passed} of {len(self.seen)} passed"
-        print(f"\n{summary}, {'everything as expected' if not self.unexpected else f'{self.unexpected} unexpected'}")
+        print(
+            f"\n{summary}, {'everything as expected' if not self.unexpected else f'{self.unexpected} unexpected'}"
+        )
         sys.exit(1 if self.unexpected else 0)
 
 
 def excerpt(output):
-    """What a program printed, without the middle if it is long: the first lines say what broke, the last how it ended."""
+    """What a program printed, without the middle if it is long: the first lines say what broke, the
+    last how it ended."""
     lines = output.splitlines()
     if len(lines) > 40:
         lines[20:-20] = [f"... {len(lines) - 40} lines ..."]
@@ -52,6 +56,7 @@ def cluster_file():
 
 
 def environment(directory, **more):
-    """An environment in which the loader finds the library, and nothing names a cluster but what is passed."""
+    """An environment in which the loader finds the library, and nothing names a cluster but what is
+    passed."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FDB_")}
     return kept | {"LD_LIBRARY_PATH": str(directory), "RUST_BACKTRACE": "0"} | more

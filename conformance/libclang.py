@@ -1,4 +1,5 @@
-"""Gets libclang for other people's bindgen: from PyPI, into target/, where it harms nobody. Nothing of ours needs it."""
+"""Gets libclang for other people's bindgen: from PyPI, into target/, where it harms nobody. Nothing
+of ours needs it."""
 
 import os
 import subprocess
@@ -17,7 +18,10 @@ def environment():
     (library,) = libraries(home)
     # libclang from PyPI comes without the compiler's own headers.
     headers = subprocess.check_output(["cc", "-print-file-name=include"], text=True).strip()
-    return os.environ | {"LIBCLANG_PATH": str(library.parent), "BINDGEN_EXTRA_CLANG_ARGS": f"-I{headers}"}
+    return os.environ | {
+        "LIBCLANG_PATH": str(library.parent),
+        "BINDGEN_EXTRA_CLANG_ARGS": f"-I{headers}",
+    }
 
 
 def libraries(home):

@@ -1,4 +1,5 @@
-"""Finds the libfdb_c that a suite is to run against: the one named by `--library`, or ours, built for the occasion."""
+"""Finds the libfdb_c that a suite is to run against: the one named by `--library`, or ours, built
+for the occasion."""
 
 import json
 import os
@@ -40,7 +41,9 @@ def directory(argument):
 def build():
     """The crate that is our libfdb_c.so."""
     command = ["cargo", "build", "--release", "--package", "fdb_c", "--message-format=json"]
-    messages = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    messages = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
     libraries = [
         name
         for message in map(json.loads, messages.splitlines())

@@ -1,4 +1,5 @@
-"""Gets the sources of a published crate, as crates.io gives them to its users, into target/. Nothing of them is kept here."""
+"""Gets the sources of a published crate, as crates.io gives them to its users, into target/.
+Nothing of them is kept here."""
 
 import json
 import shutil
@@ -7,7 +8,8 @@ from pathlib import Path
 
 
 def sources(name, version, folder, manifest_end="\n[workspace]\n", features=("fdb-7_4",)):
-    """A copy of the crate in `folder`, the same but for what is added at the end of its manifest."""
+    """A copy of the crate in `folder`, the same but for what is added at the end of its
+    manifest."""
     wanted = ", ".join(f'"{feature}"' for feature in features)
     fetcher = folder / "fetch"
     (fetcher / "src").mkdir(parents=True, exist_ok=True)
@@ -27,7 +29,9 @@ def sources(name, version, folder, manifest_end="\n[workspace]\n", features=("fd
     copy = folder / f"{name}-{version}"
     if not copy.exists():
         # Modification times are kept, so that a second run finds everything built.
-        shutil.copytree(Path(package["manifest_path"]).parent, copy, ignore=shutil.ignore_patterns("Cargo.lock"))
+        shutil.copytree(
+            Path(package["manifest_path"]).parent, copy, ignore=shutil.ignore_patterns("Cargo.lock")
+        )
         with open(copy / "Cargo.toml", "a") as manifest:
             manifest.write(manifest_end)
     return copy

@@ -2,10 +2,12 @@
 # Proves that the simulation shakes hard enough, and not too hard:
 #
 #   * every example passes EXAMPLE_SEEDS seeds;
-#   * every bug (a file that has a second one, NAME-fixed.toml, beside it) is found within BUG_SEEDS seeds, and its fix passes FIX_SEEDS;
+#   * every bug (a file that has a second one, NAME-fixed.toml, beside it) is found within BUG_SEEDS
+#     seeds, and its fix passes FIX_SEEDS;
 #   * every example and fix gives the same bytes twice for the same seed.
 #
-# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1 on any surprise.
+# The seeds are fixed (SEED is the first), so the answer is the same on every machine. Exit code 1
+# on any surprise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +30,8 @@ sweep() { # sweep FILE SEEDS EXPECTED-EXIT-CODE SUB-COMMAND...
     shift 3
     target/release/shaketable "$@" "$file" --seed "$SEED" --seeds "$seeds" >"$log" 2>&1 || code=$?
     if [ "$code" = "$expected" ]; then
-        printf '%-18s %-45s %s\n' "$1" "$file" "$(grep -E '^[0-9]+ (runs|seeds)' "$log" | tail -n 1)"
+        printf '%-18s %-45s %s\n' "$1" "$file" \
+            "$(grep -E '^[0-9]+ (runs|seeds)' "$log" | tail -n 1)"
         passed=$((passed + 1))
     else
         printf '%-18s %-45s expected exit code %s, found %s:\n' "$1" "$file" "$expected" "$code"

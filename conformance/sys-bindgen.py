@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Are our declarations the ones that bindgen generates from FoundationDB's own headers?
 
-The published crate `foundationdb-sys` 0.11.0 carries those headers. For each API version this builds it (libclang comes
-from PyPI, into target/), takes the bindings it generated, and writes a Rust file that compiles only if ours agree: each
-function has the very type of its twin, each struct the size, alignment, offsets and field types, each constant the value
-and type. Functions, structs and constants that only one side has are listed by the compiler as unknown names, and the
-other way round by this script.
+The published crate `foundationdb-sys` 0.11.0 carries those headers. For each API version this
+builds it (libclang comes from PyPI, into target/), takes the bindings it generated, and writes a
+Rust file that compiles only if ours agree: each function has the very type of its twin, each struct
+the size, alignment, offsets and field types, each constant the value and type. Functions, structs
+and constants that only one side has are listed by the compiler as unknown names, and the other way
+round by this script.
 
 Prints one line per version; ends with 1 if any of them differs.
 """
@@ -56,7 +57,8 @@ def generate(version, environment):
     (output,) = (
         message["out_dir"]
         for message in map(json.loads, messages.splitlines())
-        if message["reason"] == "build-script-executed" and "foundationdb-sys" in message["package_id"]
+        if message["reason"] == "build-script-executed"
+        and "foundationdb-sys" in message["package_id"]
     )
     return Path(output, "bindings.rs").read_text()
 
@@ -80,8 +82,12 @@ def compare(version, theirs):
     for name, fields in structs:
         if name.startswith("__") or name in LEFT_OUT:
             continue
-        checks.append(f"const _: () = assert!(size_of::<ours::{name}>() == size_of::<theirs::{name}>());")
-        checks.append(f"const _: () = assert!(align_of::<ours::{name}>() == align_of::<theirs::{name}>());")
+        checks.append(
+            f"const _: () = assert!(size_of::<ours::{name}>() == size_of::<theirs::{name}>());"
+        )
+        checks.append(
+            f"const _: () = assert!(align_of::<ours::{name}>() == align_of::<theirs::{name}>());"
+        )
         for field, kind in split_fields(fields):
             checks.append(
                 f"const _: () = assert!(std::mem::offset_of!(ours::{name}, {field})"
@@ -89,7 +95,11 @@ def compare(version, theirs):
             )
             checks.append(f"const _: fn(ours::{name}) -> {kind} = |it| it.{field};")
     for name, kind in constants:
-        checks.append(f"const _: ours::{kind} = ours::{name};" if kind.startswith("FDB") else f"const _: {kind} = ours::{name};")
+        checks.append(
+            f"const _: ours::{kind} = ours::{name};"
+            if kind.startswith("FDB")
+            else f"const _: {kind} = ours::{name};"
+        )
         checks.append(f"const _: () = assert!(ours::{name} == theirs::{name});")
     for name in aliases:
         checks.append(f"const _: usize = align_of::<ours::{name}>();")
@@ -99,17 +109,26 @@ def compare(version, theirs):
     write_project(project, dependency, "\n".join(checks) + "\n")
     (project / "src" / "theirs.rs").write_text(theirs)
     done = subprocess.run(
-        ["cargo", "check", "--quiet", "--target-dir", "target"], cwd=project, capture_output=True, text=True
+        ["cargo", "check", "--quiet", "--target-dir", "target"],
+        cwd=project,
+        capture_output=True,
+        text=True,
     )
     problems = done.stderr.splitlines() if done.returncode else []
     if not functions or not constants:
-        problems.append("expected functions and constants in the generated bindings, found none: has bindgen changed?")
+        problems.append(
+            "expected functions and constants in the generated bindings, found none: has bindgen changed?"
+        )
     declared = len(functions)
     expected = sum(
-        1 for row in (ROOT / "sys" / "symbols.csv").read_text().splitlines()[1:] if within(row.split(",")[2], version)
+        1
+        for row in (ROOT / "sys" / "symbols.csv").read_text().splitlines()[1:]
+        if within(row.split(",")[2], version)
     )
     if declared != expected:
-        problems.append(f"expected {expected} functions, as symbols.csv says, found {declared} in the header")
+        problems.append(
+            f"expected {expected} functions, as symbols.csv says, found {declared} in the header"
+        )
     return problems
 
 

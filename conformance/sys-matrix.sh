@@ -1,8 +1,9 @@
 #!/bin/bash
 # Does the published crate `foundationdb` compile, unchanged, against our `foundationdb-sys`?
 #
-# Checks every API version, with and without tenants, its default features and its own copy of FoundationDB's files, in a
-# scratch project under target/. Prints one line per combination; ends with 1 if any of them fails.
+# Checks every API version, with and without tenants, its default features and its own copy of
+# FoundationDB's files, in a scratch project under target/. Prints one line per combination; ends
+# with 1 if any of them fails.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 scratch=$root/target/conformance/sys-matrix
@@ -27,7 +28,8 @@ failed=0
 check() {
     local features
     features=$(printf 'foundationdb/%s,' "$@")
-    if output=$(cd "$scratch" && cargo check --quiet --target-dir "$scratch/target" --features "${features%,}" 2>&1); then
+    if output=$(cd "$scratch" && cargo check --quiet --target-dir "$scratch/target" \
+        --features "${features%,}" 2>&1); then
         echo "ok      $*"
     else
         echo "failed  $*"

@@ -35,11 +35,19 @@ def main():
 
 
 def read(path):
-    record = {"attempt": [], "operation": [], "committed": [], "event": [], "phase": [], "place": [], "end": []}
+    record = {
+        "attempt": [],
+        "operation": [],
+        "committed": [],
+        "event": [],
+        "phase": [],
+        "place": [],
+        "end": [],
+    }
     with gzip.open(path, "rt") as lines:
         next(lines)
         for line in lines:
-            (kind, part), = json.loads(line).items()
+            ((kind, part),) = json.loads(line).items()
             record[kind].append(part)
     return record
 
@@ -59,7 +67,10 @@ def check(name, record, content):
     trace.ParseFromString(content)
     expect(trace.IsInitialized(), f"{name}: all required fields are there")
     trace.DiscardUnknownFields()
-    expect(trace.ByteSize() == len(content), f"{name}: nothing is written that the schema does not know")
+    expect(
+        trace.ByteSize() == len(content),
+        f"{name}: nothing is written that the schema does not know",
+    )
     tracks = {}
     depth = Counter()
     kinds = Counter()
@@ -71,7 +82,10 @@ def check(name, record, content):
         if packet.HasField("track_descriptor"):
             track = packet.track_descriptor
             expect(track.uuid not in tracks, f"{name}: a track is described once")
-            expect(not track.HasField("parent_uuid") or track.parent_uuid in tracks, f"{name}: parents come first")
+            expect(
+                not track.HasField("parent_uuid") or track.parent_uuid in tracks,
+                f"{name}: parents come first",
+            )
             tracks[track.uuid] = track
             continue
         event = packet.track_event
@@ -93,20 +107,36 @@ def check(name, record, content):
     expect(slices["transaction"] == len(transactions), f"{name}: every transaction is a slice")
     expect(slices["attempt"] == len(record["attempt"]), f"{name}: every attempt is a slice")
     expect(slices["operation"] == len(record["operation"]), f"{name}: every operation")
-    expect(len(ended) == conflicts(record), f"{name}: a flow for every conflict with a known winner")
+    expect(
+        len(ended) == conflicts(record), f"{name}: a flow for every conflict with a known winner"
+    )
     begins = dict(begun)
-    expect(len(begins) == len(begun) and set(begins) == {flow for flow, _ in ended}, f"{name}: flows have two ends")
-    print(f"  {name}: {len(tracks)} tracks, {kinds[KINDS.TYPE_SLICE_BEGIN]} slices, {len(ended)} flows")
+    expect(
+        len(begins) == len(begun) and set(begins) == {flow for flow, _ in ended},
+        f"{name}: flows have two ends",
+    )
+    print(
+        f"  {name}: {len(tracks)} tracks, {kinds[KINDS.TYPE_SLICE_BEGIN]} slices, {len(ended)} flows"
+    )
 
 
 def ask(path, processor, record):
     from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
 
-    processor = TraceProcessor(trace=str(path), config=TraceProcessorConfig(bin_path=str(processor)))
+    processor = TraceProcessor(
+        trace=str(path), config=TraceProcessorConfig(bin_path=str(processor))
+    )
     count = lambda query: next(iter(processor.query(query))).n  # noqa: E731
-    expect(count("select count(*) as n from slice where category = 'attempt'") == len(record["attempt"]), "attempts")
+    expect(
+        count("select count(*) as n from slice where category = 'attempt'")
+        == len(record["attempt"]),
+        "attempts",
+    )
     expect(count("select count(*) as n from flow") == conflicts(record), "flows")
-    expect(count("select count(*) as n from stats where severity = 'error' and value > 0") == 0, "no import errors")
+    expect(
+        count("select count(*) as n from stats where severity = 'error' and value > 0") == 0,
+        "no import errors",
+    )
     processor.close()
 
 

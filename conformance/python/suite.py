@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Exercises the Python binding `foundationdb` on whatever libfdb_c it finds, and prints one line per test.
+"""Exercises the Python binding `foundationdb` on whatever libfdb_c it finds, and prints one line
+per test.
 
-`run` beside this file installs the binding and puts a library before the loader. The cases are under `cases/`, by subject;
-each expects what FoundationDB 7.4 does. A test that hangs ends the program with the stacks of all threads.
+`run` beside this file installs the binding and puts a library before the loader. The cases are
+under `cases/`, by subject; each expects what FoundationDB 7.4 does. A test that hangs ends the
+program with the stacks of all threads.
 
 Ends with 1 if any test fails.
 """
@@ -40,11 +42,16 @@ class Table(unittest.TestResult):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--api", type=int, default=fdb.LATEST_API_VERSION, help="the API version to select")
-    parser.add_argument("names", nargs="*", default=SUBJECTS, help="subjects, or tests as the table names them")
+    parser.add_argument(
+        "--api", type=int, default=fdb.LATEST_API_VERSION, help="the API version to select"
+    )
+    parser.add_argument(
+        "names", nargs="*", default=SUBJECTS, help="subjects, or tests as the table names them"
+    )
     arguments = parser.parse_args()
 
-    # The binding has no functions before a version is selected, so the cases can only be imported after it.
+    # The binding has no functions before a version is selected, so the cases can only be imported
+    # after it.
     fdb.api_version(arguments.api)
     sys.path.insert(0, str(Path(__file__).resolve().parent))
     names = [name if name.startswith("cases.") else f"cases.{name}" for name in arguments.names]
@@ -52,7 +59,9 @@ def main():
     result = Table()
     suite.run(result)
     failed = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
-    print(f"binding {importlib.metadata.version('foundationdb')}, API version {arguments.api}: {result.testsRun} tests, {failed} failed")
+    print(
+        f"binding {importlib.metadata.version('foundationdb')}, API version {arguments.api}: {result.testsRun} tests, {failed} failed"
+    )
     sys.exit(1 if failed else 0)
 
 

@@ -1,4 +1,5 @@
-"""What the cases share: one database for the whole process, and a key space of its own for each test."""
+"""What the cases share: one database for the whole process, and a key space of its own for each
+test."""
 
 import contextlib
 import threading
@@ -11,7 +12,8 @@ PATIENCE_SECONDS = 30
 
 
 class Case(unittest.TestCase):
-    """A test with the open database `self.db` and keys under `self.prefix` that nobody else uses."""
+    """A test with the open database `self.db` and keys under `self.prefix` that nobody else
+    uses."""
 
     def setUp(self):
         self.db = fdb.open()
@@ -19,7 +21,8 @@ class Case(unittest.TestCase):
         self.kept = []
 
     def transaction(self):
-        """A transaction that lives as long as the test: one that is dropped cancels what it was asked."""
+        """A transaction that lives as long as the test: one that is dropped cancels what it was
+        asked."""
         self.kept.append(self.db.create_transaction())
         return self.kept[-1]
 
@@ -50,7 +53,8 @@ class Case(unittest.TestCase):
         self.assertEqual(caught.exception.code, code, caught.exception)
 
     def wait(self, future):
-        """Waits for a future that should become ready, and fails instead of hanging if it does not."""
+        """Waits for a future that should become ready, and fails instead of hanging if it does
+        not."""
         ready = threading.Event()
         future.on_ready(lambda _: ready.set())
         self.assertTrue(ready.wait(PATIENCE_SECONDS), "the future never became ready")

@@ -13,7 +13,8 @@ def number(value):
 
 class Atomics(Case):
     def outcome(self, operation, existing, operand):
-        """What an operation leaves, after a commit and, before it, in the eyes of the transaction itself."""
+        """What an operation leaves, after a commit and, before it, in the eyes of the transaction
+        itself."""
         key = self.key(b"k")
         transaction = self.db.create_transaction()
         if existing is None:
@@ -51,23 +52,65 @@ class Atomics(Case):
         )
 
     def test_bit_operations_work_on_the_length_of_their_operand(self):
-        self.expect("bit_and", [(None, b"\x0f", b"\x0f"), (b"\x3c", b"\x0f", b"\x0c"), (b"\x3c\xff", b"\x0f", b"\x0c"), (b"", b"\x0f", b"\x00")])
-        self.expect("bit_or", [(None, b"\x0f", b"\x0f"), (b"\x30", b"\x0f", b"\x3f"), (b"\x30", b"\x0f\x01", b"\x3f\x01")])
+        self.expect(
+            "bit_and",
+            [
+                (None, b"\x0f", b"\x0f"),
+                (b"\x3c", b"\x0f", b"\x0c"),
+                (b"\x3c\xff", b"\x0f", b"\x0c"),
+                (b"", b"\x0f", b"\x00"),
+            ],
+        )
+        self.expect(
+            "bit_or",
+            [
+                (None, b"\x0f", b"\x0f"),
+                (b"\x30", b"\x0f", b"\x3f"),
+                (b"\x30", b"\x0f\x01", b"\x3f\x01"),
+            ],
+        )
         self.expect("bit_xor", [(None, b"\x0f", b"\x0f"), (b"\x3c", b"\x0f", b"\x33")])
 
     def test_max_and_min_compare_little_endian_numbers(self):
-        self.expect("max", [(None, number(3), number(3)), (number(7), number(3), number(7)), (number(3), number(7), number(7)), (b"\x00\x01", b"\x01\x00", b"\x00\x01")])
-        self.expect("min", [(None, number(3), number(3)), (number(7), number(3), number(3)), (number(3), number(7), number(3)), (b"", b"\x05", b"\x00")])
+        self.expect(
+            "max",
+            [
+                (None, number(3), number(3)),
+                (number(7), number(3), number(7)),
+                (number(3), number(7), number(7)),
+                (b"\x00\x01", b"\x01\x00", b"\x00\x01"),
+            ],
+        )
+        self.expect(
+            "min",
+            [
+                (None, number(3), number(3)),
+                (number(7), number(3), number(3)),
+                (number(3), number(7), number(3)),
+                (b"", b"\x05", b"\x00"),
+            ],
+        )
 
     def test_byte_max_and_byte_min_compare_strings(self):
-        self.expect("byte_max", [(None, b"b", b"b"), (b"a", b"b", b"b"), (b"b", b"a", b"b"), (b"aa", b"a", b"aa")])
-        self.expect("byte_min", [(None, b"b", b"b"), (b"a", b"b", b"a"), (b"b", b"a", b"a"), (b"aa", b"a", b"a")])
+        self.expect(
+            "byte_max",
+            [(None, b"b", b"b"), (b"a", b"b", b"b"), (b"b", b"a", b"b"), (b"aa", b"a", b"aa")],
+        )
+        self.expect(
+            "byte_min",
+            [(None, b"b", b"b"), (b"a", b"b", b"a"), (b"b", b"a", b"a"), (b"aa", b"a", b"a")],
+        )
 
     def test_append_if_fits_appends_what_fits(self):
-        self.expect("append_if_fits", [(None, b"a", b"a"), (b"a", b"b", b"ab"), (b"a" * 99999, b"bc", b"a" * 99999)])
+        self.expect(
+            "append_if_fits",
+            [(None, b"a", b"a"), (b"a", b"b", b"ab"), (b"a" * 99999, b"bc", b"a" * 99999)],
+        )
 
     def test_compare_and_clear_clears_what_is_equal(self):
-        self.expect("compare_and_clear", [(None, b"a", None), (b"a", b"a", None), (b"a", b"b", b"a")])
+        self.expect(
+            "compare_and_clear", [(None, b"a", None), (b"a", b"a", None), (b"a", b"b", b"a")]
+        )
 
     def test_additions_of_concurrent_transactions_do_not_conflict(self):
         first, second = self.db.create_transaction(), self.db.create_transaction()
@@ -91,10 +134,16 @@ class Versionstamps(Case):
     def stamped_value(self, name):
         """Commits a versionstamped value and returns it with the transaction's own versionstamp."""
         transaction = self.db.create_transaction()
-        transaction.set_versionstamped_value(self.key(name), b"<" + bytes(10) + b">" + struct.pack("<I", 1))
+        transaction.set_versionstamped_value(
+            self.key(name), b"<" + bytes(10) + b">" + struct.pack("<I", 1)
+        )
         stamp = transaction.get_versionstamp()
         transaction.commit().wait()
-        return bytes(self.db[self.key(name)]), bytes(stamp.wait().value), transaction.get_committed_version()
+        return (
+            bytes(self.db[self.key(name)]),
+            bytes(stamp.wait().value),
+            transaction.get_committed_version(),
+        )
 
     def test_a_value_receives_the_stamp_of_its_commit(self):
         value, stamp, version = self.stamped_value(b"k")
@@ -103,7 +152,9 @@ class Versionstamps(Case):
 
     def test_a_key_receives_the_stamp_of_its_commit(self):
         transaction = self.db.create_transaction()
-        transaction.set_versionstamped_key(self.prefix + bytes(10) + struct.pack("<I", len(self.prefix)), b"v")
+        transaction.set_versionstamped_key(
+            self.prefix + bytes(10) + struct.pack("<I", len(self.prefix)), b"v"
+        )
         stamp = transaction.get_versionstamp()
         transaction.commit().wait()
         (row,) = self.db.get_range(*self.everything())
@@ -115,13 +166,17 @@ class Versionstamps(Case):
 
     def test_a_tuple_with_an_incomplete_stamp_is_completed(self):
         transaction = self.db.create_transaction()
-        incomplete = fdb.tuple.pack_with_versionstamp((b"row", fdb.tuple.Versionstamp(user_version=7)), prefix=self.prefix)
+        incomplete = fdb.tuple.pack_with_versionstamp(
+            (b"row", fdb.tuple.Versionstamp(user_version=7)), prefix=self.prefix
+        )
         transaction.set_versionstamped_key(incomplete, b"v")
         stamp = transaction.get_versionstamp()
         transaction.commit().wait()
         (row,) = self.db.get_range(*self.everything())
         name, found = fdb.tuple.unpack(row.key, len(self.prefix))
-        self.assertEqual((name, found.user_version, found.tr_version), (b"row", 7, stamp.wait().value))
+        self.assertEqual(
+            (name, found.user_version, found.tr_version), (b"row", 7, stamp.wait().value)
+        )
 
     def test_a_transaction_that_wrote_nothing_has_no_stamp(self):
         transaction = self.db.create_transaction()

@@ -1,5 +1,5 @@
-"""The layers that come with the binding: tuples, subspaces, directories, locality. They are built on the rest, so that a
-wrong answer below shows here in another way."""
+"""The layers that come with the binding: tuples, subspaces, directories, locality. They are built
+on the rest, so that a wrong answer below shows here in another way."""
 
 import uuid
 
@@ -73,7 +73,8 @@ class Directories(Case):
     def setUp(self):
         super().setUp()
         self.root = fdb.DirectoryLayer(
-            node_subspace=fdb.Subspace(rawPrefix=self.key(b"nodes")), content_subspace=fdb.Subspace(rawPrefix=self.key(b"content"))
+            node_subspace=fdb.Subspace(rawPrefix=self.key(b"nodes")),
+            content_subspace=fdb.Subspace(rawPrefix=self.key(b"content")),
         )
 
     def test_a_directory_is_created_once_and_opened_again(self):
@@ -143,7 +144,9 @@ class Directories(Case):
 class Locality(Case):
     def test_a_key_has_an_address_with_a_port(self):
         (address,) = fdb.locality.get_addresses_for_key(self.db, self.key(b"k")).wait()
-        self.assertRegex(address.decode() if isinstance(address, bytes) else address, r"^[0-9.]+:\d+")
+        self.assertRegex(
+            address.decode() if isinstance(address, bytes) else address, r"^[0-9.]+:\d+"
+        )
 
     def test_the_whole_key_space_has_boundaries_that_begin_at_its_beginning(self):
         keys = list(fdb.locality.get_boundary_keys(self.db, b"", b"\xff"))

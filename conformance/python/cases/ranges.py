@@ -25,7 +25,9 @@ class Ranges(Case):
         rows = self.fill(10)
         transaction = self.db.create_transaction()
         self.assertEqual(pairs(transaction.get_range(*self.everything(), limit=3)), rows[:3])
-        self.assertEqual(pairs(transaction.get_range(*self.everything(), limit=3, reverse=True)), rows[:-4:-1])
+        self.assertEqual(
+            pairs(transaction.get_range(*self.everything(), limit=3, reverse=True)), rows[:-4:-1]
+        )
 
     def test_the_end_is_not_part_of_a_range(self):
         rows = self.fill(5)
@@ -44,14 +46,18 @@ class Ranges(Case):
                 with self.subTest(mode=mode, reverse=reverse):
                     transaction = self.db.create_transaction()
                     found = transaction.get_range(
-                        *self.everything(), reverse=reverse, streaming_mode=getattr(StreamingMode, mode)
+                        *self.everything(),
+                        reverse=reverse,
+                        streaming_mode=getattr(StreamingMode, mode),
                     )
                     self.assertEqual(pairs(found), rows[::-1] if reverse else rows)
 
     def test_the_exact_mode_gives_exactly_as_many_rows_as_it_is_asked_for(self):
         rows = self.fill(100)
         transaction = self.db.create_transaction()
-        found = transaction.get_range(*self.everything(), limit=70, streaming_mode=StreamingMode.exact)
+        found = transaction.get_range(
+            *self.everything(), limit=70, streaming_mode=StreamingMode.exact
+        )
         self.assertEqual(pairs(found), rows[:70])
 
     def test_the_exact_mode_needs_a_limit(self):
@@ -75,16 +81,26 @@ class Ranges(Case):
         transaction[rows[1][0]] = b"changed"
         transaction[rows[1][0] + b"+"] = b"new"
         del transaction[rows[3][0] : rows[5][0]]
-        expected = [rows[0], (rows[1][0], b"changed"), (rows[1][0] + b"+", b"new"), rows[2], rows[5]]
+        expected = [
+            rows[0],
+            (rows[1][0], b"changed"),
+            (rows[1][0] + b"+", b"new"),
+            rows[2],
+            rows[5],
+        ]
         self.assertEqual(pairs(transaction.get_range(*self.everything())), expected)
-        self.assertEqual(pairs(transaction.get_range(*self.everything(), reverse=True)), expected[::-1])
+        self.assertEqual(
+            pairs(transaction.get_range(*self.everything(), reverse=True)), expected[::-1]
+        )
         transaction.commit().wait()
         self.assertEqual(pairs(self.db.get_range(*self.everything())), expected)
 
     def test_ranges_by_prefix_read_and_clear_what_starts_with_it(self):
         for name in (b"a", b"ab", b"abc", b"b"):
             self.db[self.key(name)] = name
-        self.assertEqual([row.value for row in self.db.get_range_startswith(self.key(b"ab"))], [b"ab", b"abc"])
+        self.assertEqual(
+            [row.value for row in self.db.get_range_startswith(self.key(b"ab"))], [b"ab", b"abc"]
+        )
         self.db.clear_range_startswith(self.key(b"ab"))
         self.assertEqual([row.value for row in self.db.get_range(*self.everything())], [b"a", b"b"])
 
@@ -122,7 +138,9 @@ class Selectors(Case):
         self.assertEqual(self.resolve(KeySelector.last_less_than(self.keys[2])), self.keys[1])
         self.assertEqual(self.resolve(KeySelector.last_less_or_equal(self.keys[2])), self.keys[2])
         self.assertEqual(self.resolve(KeySelector.first_greater_than(self.keys[2])), self.keys[3])
-        self.assertEqual(self.resolve(KeySelector.first_greater_or_equal(self.keys[2])), self.keys[2])
+        self.assertEqual(
+            self.resolve(KeySelector.first_greater_or_equal(self.keys[2])), self.keys[2]
+        )
 
     def test_and_so_they_do_around_a_key_that_is_not_there(self):
         between = self.keys[2] + b"+"
@@ -132,25 +150,36 @@ class Selectors(Case):
         self.assertEqual(self.resolve(KeySelector.first_greater_or_equal(between)), self.keys[3])
 
     def test_an_offset_walks_over_existing_keys(self):
-        self.assertEqual(self.resolve(KeySelector.first_greater_or_equal(self.keys[0]) + 3), self.keys[3])
-        self.assertEqual(self.resolve(KeySelector.first_greater_or_equal(self.keys[4]) - 3), self.keys[1])
+        self.assertEqual(
+            self.resolve(KeySelector.first_greater_or_equal(self.keys[0]) + 3), self.keys[3]
+        )
+        self.assertEqual(
+            self.resolve(KeySelector.first_greater_or_equal(self.keys[4]) - 3), self.keys[1]
+        )
 
     def test_before_the_first_key_is_the_empty_key_and_behind_the_last_is_ff(self):
         self.assertEqual(self.resolve(KeySelector.last_less_than(b"")), b"")
         self.assertEqual(self.resolve(KeySelector.first_greater_or_equal(b"\xff")), b"\xff")
-        self.assertEqual(self.resolve(KeySelector.first_greater_or_equal(self.keys[0]) + 1_000_000), b"\xff")
+        self.assertEqual(
+            self.resolve(KeySelector.first_greater_or_equal(self.keys[0]) + 1_000_000), b"\xff"
+        )
 
     def test_a_walk_sees_own_writes(self):
         transaction = self.db.create_transaction()
         del transaction[self.keys[1]]
         transaction[self.keys[2] + b"+"] = b"new"
-        self.assertEqual(transaction.get_key(KeySelector.first_greater_than(self.keys[0])), self.keys[2])
-        self.assertEqual(transaction.get_key(KeySelector.first_greater_than(self.keys[2])), self.keys[2] + b"+")
+        self.assertEqual(
+            transaction.get_key(KeySelector.first_greater_than(self.keys[0])), self.keys[2]
+        )
+        self.assertEqual(
+            transaction.get_key(KeySelector.first_greater_than(self.keys[2])), self.keys[2] + b"+"
+        )
 
     def test_a_range_between_selectors_resolves_both(self):
         transaction = self.db.create_transaction()
         found = transaction.get_range(
-            KeySelector.first_greater_than(self.keys[0]), KeySelector.last_less_or_equal(self.keys[4])
+            KeySelector.first_greater_than(self.keys[0]),
+            KeySelector.last_less_or_equal(self.keys[4]),
         )
         self.assertEqual(pairs(found), self.rows[1:4])
 

@@ -22,7 +22,7 @@ class SpecialKeys(Case):
     def test_a_range_over_several_modules_cannot_be_read(self):
         transaction = self.db.create_transaction()
         with self.fails_with(2112):
-            list(transaction[b"\xff\xff/transaction/" : b"\xff\xff/worker_interfaces0"])
+            list(transaction[b"\xff\xff/transaction/":b"\xff\xff/worker_interfaces0"])
 
     def test_special_keys_cannot_be_written_without_permission(self):
         transaction = self.db.create_transaction()
@@ -35,7 +35,9 @@ class SpecialKeys(Case):
         transaction[self.key(b"k")].wait()
         space = b"\xff\xff/transaction/read_conflict_range/"
         rows = [(row.key, row.value) for row in transaction[space : space + b"\xff\xff"]]
-        self.assertEqual(rows, [(space + self.key(b"k"), b"1"), (space + self.key(b"k") + b"\0", b"0")])
+        self.assertEqual(
+            rows, [(space + self.key(b"k"), b"1"), (space + self.key(b"k") + b"\0", b"0")]
+        )
 
     def test_the_metadata_version_is_readable_and_changes_with_a_commit(self):
         before = self.db[b"\xff/metadataVersion"]

@@ -230,7 +230,9 @@ class Conflicts(Case):
         self.conflict(first, second)
         space = b"\xff\xff/transaction/conflicting_keys/"
         rows = [(kv.key, kv.value) for kv in second[space : space + b"\xff\xff"]]
-        self.assertEqual(rows, [(space + self.key(b"k"), b"1"), (space + self.key(b"k") + b"\0", b"0")])
+        self.assertEqual(
+            rows, [(space + self.key(b"k"), b"1"), (space + self.key(b"k") + b"\0", b"0")]
+        )
 
 
 class Retrying(Case):
@@ -386,8 +388,13 @@ class Refusals(Case):
 
 class Errors(Case):
     def test_an_error_has_the_text_of_its_code(self):
-        self.assertEqual(fdb.FDBError(1020).description, b"Transaction not committed due to conflict with another transaction")
-        self.assertEqual(fdb.FDBError(1031).description, b"Operation aborted because the transaction timed out")
+        self.assertEqual(
+            fdb.FDBError(1020).description,
+            b"Transaction not committed due to conflict with another transaction",
+        )
+        self.assertEqual(
+            fdb.FDBError(1031).description, b"Operation aborted because the transaction timed out"
+        )
 
     def test_predicates_tell_which_errors_can_be_retried(self):
         answers = {

@@ -93,7 +93,8 @@ class Watches(Case):
         watch = transaction.watch(self.key(b"k"))
         transaction.commit().wait()
         self.db[self.key(b"k")] = b"1"
-        # A second watch, on a key that does change, is behind the first: once it has fired, the first would have.
+        # A second watch, on a key that does change, is behind the first: once it has fired, the
+        # first would have.
         transaction = self.db.create_transaction()
         other = transaction.watch(self.key(b"other"))
         transaction.commit().wait()

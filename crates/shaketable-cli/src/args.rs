@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::report::human::Detail;
 use crate::seed::Seed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shaketable_host::plan::StalledAfter;
@@ -46,7 +47,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   shaketable explain tests/atomic.toml --seed 42
-  shaketable explain target/shaketable/failures/atomic-42")]
+  shaketable explain target/shaketable/failures/atomic-42
+  shaketable explain --trace simfdb/          a run under fdbserver, from its trace")]
     Explain(ExplainArgs),
     /// Look for hazards in runs that may well pass: what would go wrong with less luck.
     #[command(after_help = "\
@@ -153,6 +155,9 @@ pub struct RunArgs {
     /// Write a trace for passing seeds as well.
     #[arg(long)]
     pub trace: bool,
+    /// If every seed passed, look for hazards in what they did, and fail if there is one.
+    #[arg(long, conflicts_with = "trace")]
+    pub lint: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
@@ -303,6 +308,12 @@ pub struct OutputArgs {
     /// The format of results on standard output; json is one object per line (see docs/running.md).
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,
+    /// Say more: for a single run, fdbserver's console.
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Say less: verdicts, causes, and lines to paste.
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Write a JUnit report to this file.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
@@ -316,6 +327,15 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// How much is told.
+    pub fn detail(&self) -> Detail {
+        match (self.quiet, self.verbose) {
+            (true, _) => Detail::Quiet,
+            (false, true) => Detail::Verbose,
+            (false, false) => Detail::Usual,
+        }
+    }
+
     /// The folder for traces: the one that was asked for, or one below the `target` of the
     /// workspace that contains the current folder. Without a workspace, the current folder is used
     /// instead.
@@ -418,10 +438,15 @@ pub struct ReplayArgs {
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// A test file, or what an earlier run left: its folder, or its record.
-    pub file: PathBuf,
+    #[arg(required_unless_present = "trace")]
+    pub file: Option<PathBuf>,
     /// The seed, for a test file.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<Seed>,
+    /// Explain a run under fdbserver from its trace: files, or the folder. The workload's library
+    /// must be built with the feature `record` of the crate `shaketable`.
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["file", "seed"])]
+    pub trace: Vec<PathBuf>,
     /// The form of the explanation.
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,

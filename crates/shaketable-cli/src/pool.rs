@@ -6,6 +6,7 @@
 //! [`Addresses::Random`] does the opposite, to find such code.
 
 use crate::protocol::{Job, Ready, Request, Response};
+use shaketable_host::plan::Recording;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -137,6 +138,21 @@ impl Pool {
     /// How many requests are open.
     pub fn open(&self) -> usize {
         self.workers.iter().map(|worker| worker.asked.len()).sum()
+    }
+
+    /// Whether one of them asks for a record.
+    pub fn is_recording(&self) -> bool {
+        let mut asked = self.workers.iter().flat_map(|worker| &worker.asked);
+        asked.any(|asked| {
+            let recording = &asked.request.recording;
+            matches!(
+                recording,
+                Recording::Trace {
+                    record: Some(_),
+                    ..
+                }
+            )
+        })
     }
 
     /// Sends a request to a worker. The response carries the number that is returned.

@@ -1,47 +1,56 @@
 //! The progress bar, on standard error and only on a terminal.
+//!
+//! What matters most comes first: a narrow terminal cuts the line at its end.
 
 use crate::report::Summary;
-use crate::report::human::simulated;
+use crate::report::human::{plural, simulated};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shows how far a sweep is.
 pub struct Progress {
     bar: ProgressBar,
+    runs: Option<u64>,
+    duration: Option<Duration>,
+    start: Instant,
 }
 
 impl Progress {
     /// A bar for a number of runs, or for a duration.
     pub fn new(runs: Option<u64>, duration: Option<Duration>) -> Progress {
         let bar = match runs {
-            Some(1) => ProgressBar::hidden(),
-            Some(runs) => ProgressBar::new(runs).with_style(style(
-                "{bar:30} {pos}/{len} runs, {per_sec:.green}, {msg}, {eta} left",
-            )),
-            None => {
-                let until = duration.map_or(String::new(), |duration| {
-                    format!(" of {}", humantime::format_duration(duration))
-                });
-                ProgressBar::no_length().with_style(style(&format!(
-                    "{{spinner}} {{pos}} runs in {{elapsed}}{until}, {{per_sec:.green}}, {{msg}}"
-                )))
-            }
+            Some(runs) => ProgressBar::new(runs).with_style(style("{bar:20} {wide_msg}")),
+            None => ProgressBar::no_length().with_style(style("{spinner} {wide_msg}")),
         };
-        Progress { bar }
+        Progress {
+            bar,
+            runs,
+            duration,
+            start: Instant::now(),
+        }
+    }
+
+    /// No bar.
+    pub fn hidden() -> Progress {
+        Progress {
+            bar: ProgressBar::hidden(),
+            runs: None,
+            duration: None,
+            start: Instant::now(),
+        }
     }
 
     /// Shows the state of a sweep.
     pub fn show(&self, summary: &Summary) {
-        self.bar.set_position(summary.runs());
-        let failed = summary.total_failed();
-        let failures = match failed {
-            0 => "no failure".to_owned(),
-            1 => "1 failure".to_owned(),
-            _ => format!("{failed} failures"),
+        let state = State {
+            runs: summary.runs(),
+            failed: summary.total_failed(),
+            simulated_seconds: summary.simulated_seconds,
+            elapsed: self.start.elapsed(),
         };
-        let time = simulated(summary.simulated_seconds);
-        self.bar
-            .set_message(format!("{failures}, {time} simulated"));
+        self.bar.set_position(state.runs);
+        self.bar.set_message(state.text(self.runs, self.duration));
+        self.bar.tick();
     }
 
     /// Writes something above the bar.
@@ -55,6 +64,76 @@ impl Progress {
     }
 }
 
+/// How far a sweep is.
+struct State {
+    runs: u64,
+    failed: u64,
+    simulated_seconds: f64,
+    elapsed: Duration,
+}
+
+impl State {
+    /// The state in words, for a sweep of so many runs or of that duration.
+    fn text(&self, of: Option<u64>, duration: Option<Duration>) -> String {
+        let runs = match of {
+            Some(of) => format!("{} of {}", self.runs, plural(of, "run")),
+            None => plural(self.runs, "run"),
+        };
+        let failures = match self.failed {
+            0 => "no failure".to_owned(),
+            failed => plural(failed, "failure"),
+        };
+        let rate = self.runs as f64 / self.elapsed.as_secs_f64().max(1e-3);
+        let by_runs = of.filter(|_| rate > 0.0).map(|of| {
+            let left = of.saturating_sub(self.runs);
+            Duration::from_secs_f64((left as f64 / rate).min(1e9))
+        });
+        let by_time = duration.map(|duration| duration.saturating_sub(self.elapsed));
+        let left = match (by_runs, by_time) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let left = left.map_or(String::new(), |left| {
+            // Nobody needs to know the milliseconds.
+            let seconds = Duration::from_secs(left.as_secs());
+            format!(", {} left", humantime::format_duration(seconds))
+        });
+        let simulated = simulated(self.simulated_seconds);
+        format!("{runs}, {failures}{left}, {rate:.0} runs/s, {simulated} simulated")
+    }
+}
+
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is fixed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_told_with_what_matters_first() {
+        let state = |runs, failed| State {
+            runs,
+            failed,
+            simulated_seconds: 100.0 * runs as f64,
+            elapsed: Duration::from_millis(2_500),
+        };
+        let minute = Some(Duration::from_secs(60));
+        let texts = [
+            state(0, 0).text(Some(4000), None),
+            state(134, 0).text(Some(4000), None),
+            state(134, 1).text(None, minute),
+            state(134, 2).text(Some(1_000_000), minute),
+        ];
+        assert_eq!(
+            texts,
+            [
+                "0 of 4000 runs, no failure, 0 runs/s, 0.0 s simulated",
+                "134 of 4000 runs, no failure, 1m 12s left, 54 runs/s, 3.7 hours simulated",
+                "134 runs, 1 failure, 57s left, 54 runs/s, 3.7 hours simulated",
+                "134 of 1000000 runs, 2 failures, 57s left, 54 runs/s, 3.7 hours simulated",
+            ]
+        );
+    }
 }

@@ -58,6 +58,12 @@ pub enum SessionError {
     /// There is no such file, or folder, or it has no record.
     #[error("{} has no record: records are in the folders below target/shaketable/failures", .0.display())]
     NoRecord(PathBuf),
+    /// A trace cannot be read.
+    #[error("cannot read the trace {}", .0.display())]
+    Trace(PathBuf, #[source] std::io::Error),
+    /// A trace has nothing of what clients have seen.
+    #[error("{} has no record of any client: build the workload with the feature `record` of the crate shaketable, and run it again", .0.display())]
+    NoLines(PathBuf),
     /// The run was interrupted before it had a record.
     #[error("the run was interrupted")]
     Interrupted,

@@ -187,14 +187,20 @@ pub fn sweep(
     }
 }
 
-/// How long runs that were interrupted may take to report how far they came: a record takes a while
-/// to write. A second interrupt ends the wait.
+/// How long runs that were interrupted may take to report how far they came. A second interrupt
+/// ends the wait.
 const TIME_TO_REPORT: Duration = Duration::from_secs(5);
+/// The same for runs with a record: of a long run it takes a while to write.
+const TIME_TO_RECORD: Duration = Duration::from_secs(60);
 
 /// Ends the runs that are under way, and passes on how far they came.
 fn end_runs(pool: &mut Pool, observer: &mut dyn Observer) {
     let start = Instant::now();
-    while pool.open() > 0 && pool.is_alive() && start.elapsed() < TIME_TO_REPORT {
+    let limit = match pool.is_recording() {
+        true => TIME_TO_RECORD,
+        false => TIME_TO_REPORT,
+    };
+    while pool.open() > 0 && pool.is_alive() && start.elapsed() < limit {
         // Again and again: a worker may have begun another run meanwhile.
         pool.interrupt();
         if let Answer::Response(_, response) = pool.wait(Duration::from_millis(100)) {
@@ -208,6 +214,12 @@ fn end_runs(pool: &mut Pool, observer: &mut dyn Observer) {
                 observer.finished(*response);
             }
         }
+    }
+    if pool.open() > 0 {
+        anstream::eprintln!(
+            "not all runs reported within {} s: those leave no record",
+            limit.as_secs()
+        );
     }
 }
 

@@ -16,8 +16,8 @@
 pub mod exceptions;
 
 use shaketable_kernel::{
-    Disk, Endpoint, Event, Kernel, Priority, ProcessId, ProcessSpec, Request, RequestStream, Sleep,
-    Stream, Task, Time,
+    Disk, Endpoint, Event, Kernel, Priority, ProcessId, ProcessSpec, Request, RequestStream,
+    Requesting, Sleep, Stream, Task, Time,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -157,6 +157,25 @@ impl Process {
         name: &'static str,
     ) -> Endpoint<Q> {
         self.kernel.well_known_endpoint(process, name)
+    }
+
+    /// Asks another process; the request breaks with the connection.
+    pub(crate) fn request<Q: Request>(&self, to: &Endpoint<Q>, request: Q) -> Requesting<Q::Reply> {
+        to.request(self.id, request)
+    }
+
+    /// Asks another process; the request outlives its connection.
+    pub(crate) fn request_reliably<Q: Request>(
+        &self,
+        to: &Endpoint<Q>,
+        request: Q,
+    ) -> Requesting<Q::Reply> {
+        to.request_reliably(self.id, request)
+    }
+
+    /// Tells another process something whose outcome does not matter.
+    pub(crate) fn send<Q: Request>(&self, to: &Endpoint<Q>, request: Q) {
+        to.send(self.id, request);
     }
 
     // What it knows of others.

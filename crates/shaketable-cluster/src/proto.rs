@@ -7,7 +7,7 @@
 
 use crate::error::Error;
 use bytes::Bytes;
-use shaketable_kernel::{Endpoint, ProcessId, Request};
+use shaketable_kernel::{Address, Endpoint, ProcessId, Request};
 use std::rc::Rc;
 
 /// A key of the ordered map.
@@ -256,8 +256,8 @@ impl Request for GetKeyLocations {
 pub struct StorageInterface {
     /// The server's identity, which stays the same over reboots that keep its data.
     pub id: u64,
-    /// `ip:port`, for `get_addresses_for_key`.
-    pub address: Rc<str>,
+    /// Where it is, for `get_addresses_for_key`.
+    pub address: Address,
     /// Point reads.
     pub get_value: Endpoint<GetValue>,
     /// Selector resolution.

@@ -19,6 +19,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "shaketable_fdbc",
             "shaketable_host",
             "shaketable_macros",
+            "shaketable_record",
         ],
     ),
     ("shaketable_abi", &[]),
@@ -56,7 +57,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("shaketable_explain", &["shaketable_record"]),
     ("shaketable_kernel", &[]),
     ("shaketable_minimise", &[]),
-    // The expansion of `#[shaketable::test]` names the crate it is written for.
+    // The expansion of `#[shaketable::sim_test]` names the crate it is written for.
     ("shaketable_macros", &["shaketable"]),
     (
         "shaketable_page",
@@ -129,14 +130,14 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Quiet", &["server/env.rs"]),
-    ("quiet_seconds_since", &["server/storage/mod.rs"]),
+    ("quiet_seconds_since", &["server/storage/serving.rs"]),
     ("note_batches", &["server/sequencer.rs"]),
     (
         "is_truly_alive",
         &[
             "server/controller.rs",
             "server/election.rs",
-            "server/recovery.rs",
+            "server/recovery/recruitment.rs",
         ],
     ),
     ("has_died_since", &["server/election.rs"]),

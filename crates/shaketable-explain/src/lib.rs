@@ -11,6 +11,7 @@ mod findings;
 mod focus;
 mod history;
 pub mod lint;
+pub mod seen;
 mod story;
 pub mod text;
 mod words;

@@ -109,13 +109,20 @@ impl CApi {
         count.unwrap_or(0)
     }
 
-    /// The futures that are pending, in no particular order, and what each of them waits for.
-    pub fn outstanding(&self) -> Vec<Outstanding> {
-        let all = self.universe.objects(|objects| {
-            let kept = objects.operations.iter();
-            kept.map(|(_, kept)| kept.outstanding.clone()).collect()
+    /// The futures of a process that are pending, in no particular order, and what each of them
+    /// waits for.
+    pub fn outstanding(&self, process: ProcessId) -> Vec<Outstanding> {
+        let mut all = Vec::new();
+        self.look_at_outstanding(process, |one| all.push(one.clone()));
+        all
+    }
+
+    /// Shows the same, without a copy.
+    pub fn look_at_outstanding(&self, process: ProcessId, look: impl FnMut(&Outstanding)) {
+        self.universe.objects(|objects| {
+            let kept = objects.operations.iter().map(|(_, kept)| &kept.outstanding);
+            kept.filter(|one| one.process == process).for_each(look);
         });
-        all.unwrap_or_default()
     }
 
     /// How many operations of a process have succeeded so far, of those that had to wait.

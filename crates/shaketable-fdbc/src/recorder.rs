@@ -16,7 +16,7 @@
 mod commit;
 mod keep;
 
-pub(crate) use keep::{Keep, atomic_name};
+pub(crate) use keep::Keep;
 
 use crate::database::FDBDatabase;
 use crate::universe::Universe;

@@ -11,6 +11,7 @@
 //! looked up when it is met first.
 
 use crate::hermetic;
+use crate::isolation;
 use shaketable_record::Place;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -95,9 +96,23 @@ pub(crate) fn author_place(call: usize) -> Option<Place> {
     stack.iter().find_map(|address| place_at(*address))
 }
 
+/// The author's lines among these addresses, as `queue::claim at src/queue.rs:88`.
+pub(crate) fn author_lines(addresses: &[usize]) -> Vec<String> {
+    let places = addresses.iter().filter_map(|address| place_at(*address));
+    let lines = places.map(|place| format!("{} at {}:{}", place.function, place.file, place.line));
+    lines.take(LINES_MAX).collect()
+}
+
+/// More than this helps no reader.
+const LINES_MAX: usize = 12;
+
 /// The author's line and function at an address. Of calls that were inlined there, the innermost of
 /// the author's counts.
 fn place_at(address: usize) -> Option<Place> {
+    // The program is large, and so is its debug information: reading it takes longer than a seed.
+    if isolation::is_hosts_own(address) {
+        return None;
+    }
     // A return address lies behind the call; the byte before it is inside.
     let inside = std::ptr::without_provenance_mut::<c_void>(address.checked_sub(1)?);
     let mut found = None;

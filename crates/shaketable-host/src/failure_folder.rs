@@ -14,7 +14,7 @@
 use shaketable_explain::Explanation;
 use shaketable_record::Record;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// The name of the record.
@@ -42,7 +42,18 @@ pub(crate) fn write(record: &Record, explanation: &Explanation, path: &Path) -> 
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    shaketable_record::file::write(record, File::create(path)?)?;
+    whole(path, |file| shaketable_record::file::write(record, file))?;
     let page = shaketable_page::html(record, explanation);
-    std::fs::write(path.with_file_name(PAGE), page)
+    whole(&path.with_file_name(PAGE), |mut file| {
+        file.write_all(page.as_bytes())
+    })
+}
+
+/// Writes a file that has its name only when it is whole: a process that is ended meanwhile leaves
+/// none.
+fn whole(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    write(File::create(&unfinished)?)?;
+    std::fs::rename(&unfinished, path)
 }

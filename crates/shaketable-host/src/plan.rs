@@ -66,11 +66,11 @@ pub enum Recording {
     /// Only what the verdict needs.
     #[default]
     Nothing,
-    /// How often each fault happened.
-    Counts,
+    /// The faults shortly before a failure.
+    Faults,
     /// Every decision of chance, by name.
     Decisions,
-    /// The same as `Counts`, and where in the code under test each call was made that has not ended.
+    /// The faults, and where in the code under test each call was made that has not ended.
     Places,
     /// Every event, to a file.
     Trace {
@@ -138,7 +138,7 @@ impl Recording {
     pub(crate) fn record(&self) -> Option<&RecordTo> {
         match self {
             Recording::Trace { record, .. } => record.as_ref(),
-            Recording::Nothing | Recording::Counts | Recording::Decisions | Recording::Places => {
+            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
                 None
             }
         }
@@ -168,7 +168,7 @@ impl Recording {
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
-            Recording::Nothing | Recording::Counts | Recording::Decisions | Recording::Places => {
+            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
                 None
             }
         }

@@ -34,9 +34,18 @@ impl<const ROOM: usize> SharedText<ROOM> {
         }
     }
 
+    /// Where the bytes begin.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.bytes.as_ptr().cast()
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        (self.length.load(Ordering::Acquire) as usize).min(ROOM)
+    }
+
     pub(crate) fn read(&self) -> Vec<u8> {
-        let length = (self.length.load(Ordering::Acquire) as usize).min(ROOM);
-        let written = self.bytes[..length].iter();
+        let written = self.bytes[..self.len()].iter();
         written.map(|cell| cell.load(Ordering::Relaxed)).collect()
     }
 }

@@ -186,7 +186,7 @@ fn without_fault_injection_nothing_is_killed_by_attrition_and_clogs_go_on() {
             fault_injection: Some(on),
             ..Settings::default()
         };
-        simulate(&plan, &settings, 3, &Recording::Counts)
+        simulate(&plan, &settings, 3, &Recording::Faults)
     };
     let killed = |outcome: &Outcome| outcome.faults.contains_key("RebootingProcess");
     let (on, off) = (faults(true), faults(false));

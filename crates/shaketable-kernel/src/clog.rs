@@ -213,7 +213,7 @@ impl Kernel {
             blockades.extend(until);
             (until, Reach::Pair(from, to))
         });
-        self.record(|| Event::PairClogged { from, to, until });
+        self.record_fault(Event::PairClogged { from, to, until });
     }
 
     /// The time until which nothing that one process sends to another arrives; a time in the past
@@ -245,7 +245,7 @@ impl Kernel {
             blockades.extend(until);
             (until, Reach::Interface(interface))
         });
-        self.record(|| Event::InterfaceClogged { ip, until });
+        self.record_fault(Event::InterfaceClogged { ip, until });
     }
 
     /// Ends the clog of an interface. Messages that were held back arrive.
@@ -265,7 +265,7 @@ impl Kernel {
             blockades.extend(Time::NEVER);
             (Time::NEVER, Reach::Pair(x, y))
         });
-        self.record(|| Event::Partitioned {
+        self.record_fault(Event::Partitioned {
             a,
             b,
             healed: false,

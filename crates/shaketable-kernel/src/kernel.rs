@@ -14,7 +14,7 @@ use crate::network::{Network, NetworkConfig};
 use crate::process::{Process, ProcessId};
 use crate::random::{Digest, Stream, Streams};
 use crate::ready::{Item, Ready};
-use crate::record::Recorder;
+use crate::record::{FaultCounts, Recorder};
 use crate::task::Tasks;
 use crate::time::Time;
 use crate::timer::{Action, Fired, TimerId, Timers};
@@ -41,6 +41,7 @@ pub(crate) struct Inner {
     pub(crate) network: RefCell<Network>,
     pub(crate) recorder: RefCell<Option<Rc<dyn Recorder>>>,
     pub(crate) recording: Cell<bool>,
+    pub(crate) fault_counts: Cell<FaultCounts>,
     pub(crate) decisions: RefCell<Decisions>,
     /// Whether decisions are listed or overridden.
     pub(crate) deciding: Cell<bool>,
@@ -137,6 +138,7 @@ impl Kernel {
             network: RefCell::new(network),
             recorder: RefCell::default(),
             recording: Cell::new(false),
+            fault_counts: Cell::default(),
             decisions: RefCell::default(),
             deciding: Cell::new(false),
             current_process: Cell::new(None),

@@ -94,7 +94,7 @@ pub use network::NetworkConfig;
 pub use priority::Priority;
 pub use process::{Address, Boot, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};
-pub use record::{Event, Fingerprint, LastEvents, Recorder};
+pub use record::{Event, FaultCounts, Fingerprint, LastEvents, Recorder};
 pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting};
 pub use sleep::Sleep;
 pub use sync::{

@@ -224,7 +224,7 @@ impl Kernel {
             }
             state.disk.clone()
         };
-        self.record(|| Event::ProcessKilled { process, kind });
+        self.record_fault(Event::ProcessKilled { process, kind });
         self.close_process(process);
         if kind.deletes() {
             disk.wipe();

@@ -82,6 +82,51 @@ impl Kernel {
             }
         }
     }
+
+    /// Counts a fault, and records it.
+    pub(crate) fn record_fault(&self, fault: Event) {
+        let mut counts = self.0.fault_counts.get();
+        counts.add(&fault);
+        self.0.fault_counts.set(counts);
+        self.record(|| fault);
+    }
+
+    /// How often each kind of fault has happened so far.
+    pub fn fault_counts(&self) -> FaultCounts {
+        self.0.fault_counts.get()
+    }
+}
+
+/// How often each kind of fault has happened. This is counted in every run, with a recorder or
+/// without: a sweep sums it up, and a count costs nothing beside the fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct FaultCounts {
+    pub closed_connections: u64,
+    pub clogged_interfaces: u64,
+    pub clogged_pairs: u64,
+    pub killed_processes: u64,
+    pub partitions: u64,
+    pub rebooted_processes: u64,
+}
+
+impl FaultCounts {
+    fn add(&mut self, event: &Event) {
+        match event {
+            Event::ConnectionClosed { .. } => self.closed_connections += 1,
+            Event::InterfaceClogged { .. } => self.clogged_interfaces += 1,
+            Event::PairClogged { .. } => self.clogged_pairs += 1,
+            Event::Partitioned { healed: false, .. } => self.partitions += 1,
+            Event::ProcessKilled { kind, .. } if kind.reboots() => self.rebooted_processes += 1,
+            Event::ProcessKilled { .. } => self.killed_processes += 1,
+            Event::MessageSent { .. }
+            | Event::MessageDelivered { .. }
+            | Event::MessageLost { .. }
+            | Event::ProcessBooted { .. }
+            | Event::Partitioned { healed: true, .. }
+            | Event::User { .. } => {}
+        }
+    }
 }
 
 /// A recorder that keeps a hash of everything: equal runs have equal hashes, and different runs
@@ -173,6 +218,23 @@ mod tests {
         kernel.set_recorder(None);
         kernel.record(|| panic!("evaluated"));
         assert_eq!(last.events(), [(Time::ZERO, user("a"))]);
+    }
+
+    #[test]
+    fn faults_are_counted_with_and_without_a_recorder() {
+        let kernel = Kernel::simulation(1);
+        let (a, b) = ([1, 0, 0, 1].into(), [1, 0, 0, 2].into());
+        kernel.clog_pair(a, b, 1.0);
+        kernel.set_recorder(Some(LastEvents::new(2)));
+        kernel.clog_pair(a, b, 2.0);
+        kernel.partition(a, b);
+        kernel.heal(a, b);
+        let counts = FaultCounts {
+            clogged_pairs: 2,
+            partitions: 1,
+            ..FaultCounts::default()
+        };
+        assert_eq!(kernel.fault_counts(), counts);
     }
 
     #[test]

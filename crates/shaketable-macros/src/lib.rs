@@ -1,8 +1,11 @@
-//! The attribute `#[shaketable::test]`.
+//! The attribute `#[shaketable::sim_test]`.
 //!
 //! It only rearranges tokens: the function stays as it was written, inside a test that hands it to
 //! `shaketable::Simulation`. So it needs no parser of the language, and the compiler reports what
 //! is wrong with the function at the function's own place.
+//!
+//! It is not called `test`: every public name of a crate comes with a glob import of it, and then a
+//! plain `#[test]` beside `use shaketable::*` would be ambiguous.
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
@@ -13,7 +16,7 @@ use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 /// `seeds = 0..200`, `clients = 5`, `without_regressions`. A crate that renames its dependency adds
 /// `crate = its_name`.
 #[proc_macro_attribute]
-pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
+pub fn sim_test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     match expand(arguments, item) {
         Ok(tokens) => tokens,
         Err(error) => error.into_tokens(),
@@ -106,7 +109,7 @@ impl Function {
         let is_word = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(ident) if ident.to_string() == word);
         let Some(keyword) = rest.iter().position(|token| is_word(token, "fn")) else {
             return Err(Error::new(
-                "expected an async function: `#[shaketable::test] async fn name(db: SimDatabase) { … }`",
+                "expected an async function: `#[shaketable::sim_test] async fn name(db: SimDatabase) { … }`",
                 Span::call_site(),
             ));
         };

@@ -7,7 +7,8 @@
 //! ranges and its true [`Fate`], which the client may never learn; everything that committed, in
 //! commit order; and what happened to the cluster meanwhile.
 //!
-//! This crate has the types, their file form ([`mod@file`]) and readable text for keys ([`text`]).
+//! This crate has the types, their file form ([`mod@file`]), the lines that a client alone can write
+//! ([`seen`]) and readable text for keys ([`text`]).
 //! It draws no conclusions: that is the explainer's work. It knows no host, no simulator and no
 //! client.
 //!
@@ -16,6 +17,7 @@
 
 pub mod bytes;
 pub mod file;
+pub mod seen;
 pub mod text;
 mod types;
 

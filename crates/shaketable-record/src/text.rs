@@ -1,4 +1,5 @@
-//! Keys in readable form: as tuples where they are tuples, else as bytes.
+//! Keys in readable form, as tuples where they are tuples, else as bytes; and the names of atomic
+//! operations.
 //!
 //! `("cache", "value")` says more than `\x02cache\x00\x02value\x00`. A key counts as a tuple if all
 //! of it can be read as elements of FoundationDB's tuple encoding; a key of another kind is very
@@ -109,6 +110,26 @@ fn string(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
             _ => content.push(*byte),
         }
     }
+}
+
+/// The name of an atomic operation, as in FoundationDB's list of options.
+pub fn atomic_name(code: i32) -> String {
+    let name = match code {
+        2 => "add",
+        6 | 19 => "bit_and",
+        7 => "bit_or",
+        8 => "bit_xor",
+        9 => "append_if_fits",
+        12 => "max",
+        13 | 18 => "min",
+        14 => "set_versionstamped_key",
+        15 => "set_versionstamped_value",
+        16 => "byte_min",
+        17 => "byte_max",
+        20 => "compare_and_clear",
+        _ => return format!("operation {code}"),
+    };
+    name.to_owned()
 }
 
 #[cfg(test)]

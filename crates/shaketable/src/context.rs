@@ -472,6 +472,12 @@ impl WorkloadContext {
         self.0.is_buggified
     }
 
+    /// The workload's name.
+    #[cfg(all(feature = "record", not(feature = "embedded")))]
+    pub(crate) fn workload(&self) -> &str {
+        &self.0.workload
+    }
+
     /// Whether both are of the same workload.
     #[cfg(all(feature = "tokio", not(feature = "embedded")))]
     pub(crate) fn is_same(&self, other: &WorkloadContext) -> bool {

@@ -247,6 +247,10 @@ unsafe fn run_phase<W: Workload>(
         return promise.send(false);
     }
     client.begin(&scope);
+    #[cfg(all(feature = "record", not(feature = "embedded")))]
+    if let Some(context) = client.context() {
+        crate::record::phase_begins(context, phase);
+    }
     let end = PhaseEnd::new(
         client.clone(),
         scope.clone(),

@@ -70,8 +70,11 @@
 //! `tracing` sends events and spans of the crate of that name to the simulation's trace, as
 //! `WorkloadLog`; `SHAKETABLE_LOG` chooses the level.
 //!
+//! `record` writes what the clients do and are told into the simulation's trace, so that `shaketable
+//! explain --trace` can explain a run under fdbserver. A test program records without it.
+//!
 //! `embedded` brings the embedded simulation into a test program: `Simulation` and
-//! `#[shaketable::test]`. It belongs in `[dev-dependencies]`; a workload library that a simulator
+//! `#[shaketable::sim_test]`. It belongs in `[dev-dependencies]`; a workload library that a simulator
 //! loads must be built without it.
 
 #[cfg(not(any(feature = "fdb-7_1", feature = "fdb-7_3", feature = "fdb-7_4")))]
@@ -100,6 +103,8 @@ mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod executor;
+#[cfg(any(all(feature = "record", not(feature = "embedded")), feature = "tokio"))]
+mod hidden;
 pub mod history;
 mod host;
 mod instance;
@@ -107,6 +112,8 @@ mod metrics;
 mod phase;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod processor;
+#[cfg(all(feature = "record", not(feature = "embedded")))]
+mod record;
 mod register;
 mod rng;
 #[cfg(feature = "assertions")]
@@ -130,7 +137,7 @@ pub use rng::Rng;
 /// ```
 /// use shaketable::{Faults, PhaseResult, SimDatabase, WorkloadContext};
 ///
-/// #[shaketable::test]
+/// #[shaketable::sim_test]
 /// async fn what_was_written_is_read(db: SimDatabase) -> PhaseResult {
 ///     db.run(|trx, _| async move {
 ///         trx.set(b"hello", b"world");
@@ -144,7 +151,7 @@ pub use rng::Rng;
 ///     Ok(())
 /// }
 ///
-/// #[shaketable::test(seeds = 0..200, clients = 5, faults = Faults::default().buggify(true))]
+/// #[shaketable::sim_test(seeds = 0..200, clients = 5, faults = Faults::default().buggify(true))]
 /// async fn every_client_greets(db: SimDatabase, context: WorkloadContext) -> PhaseResult {
 ///     let key = &format!("hello/{}", context.client_id()).into_bytes();
 ///     db.run(|trx, _| async move {
@@ -156,7 +163,7 @@ pub use rng::Rng;
 /// }
 /// ```
 #[cfg(feature = "embedded")]
-pub use shaketable_macros::test;
+pub use shaketable_macros::sim_test;
 pub use time::{Elapsed, Sleep, sleep, timeout, yield_now};
 pub use workload::{
     PhaseError, PhaseOutcome, PhaseResult, RustWorkload, RustWorkloadFactory, SimDatabase,

@@ -91,6 +91,11 @@ impl PhaseObserver {
     pub(crate) fn client(&self) -> &Rc<Client> {
         &self.client
     }
+
+    #[cfg(all(feature = "record", not(feature = "embedded")))]
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
 }
 
 impl Observer for PhaseObserver {
@@ -409,6 +414,11 @@ impl Ending {
         self.client.running.borrow_mut().take();
         self.client.stop_left_overs(&self.scope, self.phase);
         let all_back = self.take_database_back();
+        #[cfg(all(feature = "record", not(feature = "embedded")))]
+        let error = match &self.result {
+            Some(Err(error)) => Some(error.to_string()),
+            _ => None,
+        };
         let verdict = match self.result.take() {
             Some(Ok(())) => all_back,
             Some(Err(error)) => {
@@ -422,6 +432,10 @@ impl Ending {
             }
         };
         self.client.tell_sites();
+        #[cfg(all(feature = "record", not(feature = "embedded")))]
+        if let Some(context) = self.client.context() {
+            crate::record::phase_ended(context, self.phase, verdict, error);
+        }
         self.promise.send(verdict);
     }
 }

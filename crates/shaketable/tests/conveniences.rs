@@ -44,7 +44,7 @@ fn the_generator_draws_from_the_stream_of_rnd() {
     assert_eq!(ask(3, by_generator), ask(3, |context| context.rnd()));
 }
 
-#[shaketable::test(seeds = 2, faults = Faults::none())]
+#[shaketable::sim_test(seeds = 2, faults = Faults::none())]
 async fn the_clock_shows_simulated_time(_db: SimDatabase, context: WorkloadContext) {
     let clocks = [context.clock(), Clock::current()];
     let before = clocks

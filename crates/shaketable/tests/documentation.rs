@@ -3,6 +3,7 @@
 //! Every public type, trait, function and macro has one that is compiled; methods have one where it
 //! shows more than their signature does. And no example is empty: each does something with what it
 //! makes. Whether an item has documentation at all is checked by the compiler (`missing_docs`).
+//! The examples that are crates are all built with the workspace, except the one on tokio.
 
 use std::fs;
 use std::path::Path;
@@ -38,6 +39,21 @@ fn every_example_shows_something() {
     ));
     assert!(!shows_something("test(async |_db, _context| {});\n"));
     assert!(shows_something("let b = B::new();\nassert!(b.is_new());\n"));
+}
+
+#[test]
+fn every_example_but_the_service_is_built_by_default() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("the workspace");
+    let members = manifest.split("default-members = [").nth(1);
+    let members = members.and_then(|text| text.split(']').next());
+    let members = members.expect("default members");
+    for entry in fs::read_dir(root.join("examples")).expect("examples") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_str().expect("a plain name");
+        let is_default = members.contains(&format!("\"examples/{name}\""));
+        assert_eq!(is_default, name != "service", "{name}");
+    }
 }
 
 /// Whether a reader sees more than names being imported, bound, or handed an empty body.

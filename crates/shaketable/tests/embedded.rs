@@ -66,7 +66,7 @@ impl RustWorkloadFactory for Factory {
     }
 }
 
-#[shaketable::test(seeds = 0..3)]
+#[shaketable::sim_test(seeds = 0..3)]
 async fn a_test_reads_what_it_wrote(db: SimDatabase) -> PhaseResult {
     db.run(|trx, _| async move {
         trx.set(b"hello", b"world");
@@ -80,18 +80,18 @@ async fn a_test_reads_what_it_wrote(db: SimDatabase) -> PhaseResult {
     Ok(())
 }
 
-#[shaketable::test(seeds = [7], clients = 3, faults = Faults::none())]
+#[shaketable::sim_test(seeds = [7], clients = 3, faults = Faults::none())]
 async fn a_test_may_have_several_clients(db: SimDatabase, context: WorkloadContext) {
     assert_eq!(context.client_count(), 3);
     drop(db);
 }
 
-#[shaketable::test(seeds = 1, faults = Faults::none())]
+#[shaketable::sim_test(seeds = 1, faults = Faults::none())]
 async fn a_test_may_do_without_a_database() {
     shaketable::sleep(std::time::Duration::from_secs(3600)).await;
 }
 
-#[shaketable::test(seeds = 1, without_regressions)]
+#[shaketable::sim_test(seeds = 1, without_regressions)]
 #[should_panic(expected = "this is what I say")]
 async fn a_panic_inside_fails_the_test() {
     assert!(
@@ -331,4 +331,21 @@ fn the_environment_asks_for_traces() {
 fn temporary(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     path.join(format!("embedded-{}-{name}", std::process::id()))
+}
+
+#[cfg(not(feature = "tokio"))]
+#[test]
+fn code_on_tokio_is_told_which_feature_it_needs() {
+    let simulation = Simulation::new().seeds(1).without_regressions();
+    let failed = simulation.try_test(async |_db, _context| {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    });
+    let failed = failed.expect_err("there is no runtime");
+    let help = "enable the feature `tokio` of the crate shaketable: there is no reactor running";
+    assert!(failed.reason().contains(help), "{}", failed.reason());
+    assert!(
+        failed.reason().contains("tests/embedded.rs:"),
+        "{}",
+        failed.reason()
+    );
 }

@@ -131,7 +131,7 @@ mod first {
             .run::<Sales>();
     }
 
-    #[shaketable::test(seeds = 0..5)]
+    #[shaketable::sim_test(seeds = 0..5)]
     async fn nobody_has_tickets_at_first(db: SimDatabase) -> PhaseResult {
         assert_eq!(super::tickets::tickets(&db, "ada").await?, 0);
         Ok(())
@@ -222,7 +222,7 @@ mod determinism {
         }
     }
 
-    #[shaketable::test(seeds = 0..5, faults = Faults::none())]
+    #[shaketable::sim_test(seeds = 0..5, faults = Faults::none())]
     async fn a_lease_ends(_db: SimDatabase, context: WorkloadContext) {
         let seconds = context.rng().random_range(1..1000);
         let lease = Lease::new(context.clock(), Duration::from_secs(seconds));
@@ -387,7 +387,7 @@ mod reference {
     }
 
     /// Without a workload: one client, one async fn.
-    #[shaketable::test(seeds = 0..5)]
+    #[shaketable::sim_test(seeds = 0..5)]
     async fn what_was_written_is_read(db: SimDatabase) -> PhaseResult {
         db.run(|trx, _| async move {
             trx.set(b"hello", b"world");

@@ -31,7 +31,7 @@ async fn greet(db: SimDatabase, mut door: mpsc::Receiver<String>) -> Result<u64,
     }
 }
 
-#[shaketable::test(seeds = 0..5)]
+#[shaketable::sim_test(seeds = 0..5)]
 async fn every_customer_is_greeted(db: SimDatabase) -> PhaseResult {
     let (door, customers) = mpsc::channel(8);
     let greeter = tokio::spawn(greet(db, customers));
@@ -300,27 +300,249 @@ fn a_task_that_waits_for_the_database_is_found_by_its_line() {
     assert!(report.contains("tests/tokio.rs:"), "{report}");
 }
 
-/// Only a build with tokio's unstable API can give its draw a seed in a process that runs many.
-#[cfg(tokio_unstable)]
+/// At which branches `select!` looks first in a run of this seed.
+fn branches(seed: u32) -> String {
+    let order = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let seen = order.clone();
+    let simulation = quiet().seeds([seed]);
+    simulation.test(async move |_db, _context| {
+        for _ in 0..50 {
+            let branch = tokio::select! {
+                () = async {} => 'a',
+                () = async {} => 'b',
+            };
+            seen.lock().expect("a lock").push(branch);
+            tokio::task::yield_now().await;
+        }
+    });
+    order.lock().expect("a lock").clone()
+}
+
 #[test]
 fn a_seed_decides_at_which_branch_select_looks_first() {
-    let run = |seed: u32| {
-        let order = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
-        let seen = order.clone();
-        let simulation = quiet().seeds([seed]);
-        simulation.test(async move |_db, _context| {
-            for _ in 0..50 {
-                let branch = tokio::select! {
-                    () = async {} => 'a',
-                    () = async {} => 'b',
-                };
-                seen.lock().expect("a lock").push(branch);
-                tokio::task::yield_now().await;
+    let first = branches(1);
+    assert_ne!(first, branches(2));
+    assert_eq!(first, branches(1));
+    // In a process that has run nothing else.
+    let alone = std::process::Command::new(std::env::current_exe().expect("this program"))
+        .args([
+            "--exact",
+            "the_branches_of_seed_1",
+            "--ignored",
+            "--nocapture",
+        ])
+        .output()
+        .expect("it can be started");
+    let alone = String::from_utf8_lossy(&alone.stdout);
+    assert!(alone.contains(&first), "expected {first}, found {alone}");
+}
+
+#[test]
+#[ignore = "another test runs it, in a process of its own"]
+fn the_branches_of_seed_1() {
+    println!("{}", branches(1));
+}
+
+#[test]
+fn what_a_program_asks_of_its_machine_is_refused_and_told_what_to_do_instead() {
+    let refused = [
+        (
+            failure(async |_db, _context| {
+                let _ = tokio::process::Command::new("true").output().await;
+            }),
+            "other programs are not simulated (at ",
+            "put the program behind a trait",
+        ),
+        (
+            failure(async |_db, _context| {
+                let _ = tokio::signal::ctrl_c().await;
+            }),
+            "signals are not simulated (at ",
+            "the receiver of a channel",
+        ),
+        (
+            failure(async |_db, _context| {
+                let _ = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+            }),
+            "sockets and pipes are not simulated (at ",
+            "tokio::io::duplex",
+        ),
+        (
+            failure(async |_db, _context| {
+                let _ = tokio::net::lookup_host("localhost:80").await;
+            }),
+            "look-ups of host names start a thread",
+            "call the function itself",
+        ),
+        (
+            failure(async |_db, _context| {
+                let mut line = Vec::new();
+                let mut input = tokio::io::stdin();
+                let _ = tokio::io::AsyncReadExt::read_to_end(&mut input, &mut line).await;
+            }),
+            "start a thread",
+            "call the function itself",
+        ),
+        (
+            failure(async |_db, _context| {
+                let _ = tokio::task::spawn_blocking(|| ()).await;
+            }),
+            "spawn_blocking",
+            "call the function itself",
+        ),
+        (
+            failure(async |_db, _context| tokio::task::block_in_place(|| ())),
+            "a simulation has one thread",
+            "can call blocking only",
+        ),
+    ];
+    for (reason, what, instead) in refused {
+        assert!(reason.contains(what), "{reason}");
+        assert!(reason.contains(instead), "{reason}");
+        assert!(reason.contains("tests/tokio.rs:"), "{reason}");
+    }
+}
+
+#[test]
+fn a_runtime_of_its_own_is_refused_with_the_place() {
+    #[tokio::main]
+    async fn main_of_its_own() {}
+    #[tokio::main(flavor = "current_thread")]
+    async fn small_main_of_its_own() {}
+    let refused = [
+        failure(async |_db, _context| {
+            let own = tokio::runtime::Runtime::new();
+            own.expect("a runtime").block_on(async {});
+        }),
+        failure(async |_db, _context| {
+            let own = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build();
+            let task = own.map(|own| own.spawn(async { 7 }));
+            if let Ok(task) = task {
+                let _ = task.await;
             }
+        }),
+        failure(async |_db, _context| main_of_its_own()),
+        failure(async |_db, _context| small_main_of_its_own()),
+    ];
+    for reason in refused {
+        assert!(reason.contains("a runtime of its own"), "{reason}");
+        assert!(reason.contains("await the future there"), "{reason}");
+        assert!(reason.contains("tests/tokio.rs:"), "{reason}");
+    }
+}
+
+/// What clients share.
+fn shared<T: Send + 'static>(value: T) -> &'static std::sync::Mutex<Option<T>> {
+    Box::leak(Box::new(std::sync::Mutex::new(Some(value))))
+}
+
+#[test]
+fn a_timer_of_one_client_can_be_awaited_by_another() {
+    let timer = shared(None::<std::pin::Pin<Box<tokio::time::Sleep>>>);
+    quiet()
+        .seeds(1)
+        .clients(2)
+        .test(async move |_db, context: WorkloadContext| -> PhaseResult {
+            let begin = context.now();
+            if context.client_id() == 0 {
+                let sleep = Box::pin(tokio::time::sleep(seconds(30)));
+                *timer.lock().expect("a lock") = Some(Some(sleep));
+                // The runtime that has the timer must live until it fires.
+                tokio::time::sleep(seconds(60)).await;
+            } else {
+                tokio::time::sleep(seconds(10)).await;
+                let sleep = timer.lock().expect("a lock").take().flatten();
+                sleep.expect("client 0 was first").await;
+                let passed = context.now() - begin;
+                assert!((29.0..31.0).contains(&passed), "{passed} s");
+            }
+            Ok(())
         });
-        order.lock().expect("a lock").clone()
-    };
-    let first = run(1);
-    assert_ne!(first, run(2));
-    assert_eq!(first, run(1));
+}
+
+#[test]
+fn a_timer_whose_client_is_done_says_so() {
+    let timer = shared(None::<std::pin::Pin<Box<tokio::time::Sleep>>>);
+    let simulation = quiet().seeds(1).clients(2);
+    let failed = simulation.try_test(async move |_db, context: WorkloadContext| {
+        if context.client_id() == 0 {
+            let sleep = Box::pin(tokio::time::sleep(seconds(30)));
+            *timer.lock().expect("a lock") = Some(Some(sleep));
+        } else {
+            tokio::time::sleep(seconds(10)).await;
+            let sleep = timer.lock().expect("a lock").take().flatten();
+            sleep.expect("client 0 was first").await;
+        }
+    });
+    let failed = failed.expect_err("nothing is left that could fire the timer");
+    assert!(failed.reason().contains("shutdown"), "{}", failed.reason());
+}
+
+#[test]
+fn a_future_that_is_shared_by_clients_and_kinds_of_tasks_wakes_them_all() {
+    use futures::FutureExt;
+    use futures::future::{BoxFuture, Shared};
+    let one = shared(None::<Shared<BoxFuture<'static, u64>>>);
+    quiet()
+        .clients(3)
+        .test(async move |_db, context: WorkloadContext| -> PhaseResult {
+            let future = {
+                let mut one = one.lock().expect("a lock");
+                let make = || {
+                    let wait = async {
+                        tokio::time::sleep(seconds(5)).await;
+                        7
+                    };
+                    wait.boxed().shared()
+                };
+                let one = one.get_or_insert_default();
+                one.get_or_insert_with(make).clone()
+            };
+            let ours = shaketable::spawn(future.clone());
+            let tokios = tokio::spawn(future.clone());
+            assert_eq!((future.await, ours.await?, tokios.await?), (7, 7, 7));
+            // The client that polled first has the timer: it must not be done before the others.
+            tokio::time::sleep(seconds(5)).await;
+            assert!(context.now() > 5.0);
+            Ok(())
+        });
+}
+
+#[test]
+fn the_record_has_the_line_of_a_task_for_each_of_its_operations() {
+    let simulation = quiet().seeds(1).named("the lines of tasks");
+    let failed = simulation.try_test(async |db: SimDatabase, _context| -> PhaseResult {
+        let line = tokio::spawn(async move {
+            let trx = db.create_trx().expect("a transaction");
+            let (line, value) = (line!(), trx.get(b"key", false).await);
+            value.map(|_| line)
+        });
+        Err(format!("the read is in line {}.", line.await??).into())
+    });
+    let report = failed.expect_err("as planned").to_string();
+    let line = report.split_once("the read is in line ").expect("a line").1;
+    let line: u32 = line
+        .split('.')
+        .next()
+        .and_then(|line| line.parse().ok())
+        .expect("a line");
+    let folder = report
+        .lines()
+        .find_map(|line| line.strip_prefix("everything about it: "));
+    let folder = std::path::PathBuf::from(folder.expect("a folder"));
+    let file = std::fs::File::open(folder.join("record.jsonl.gz")).expect("a record");
+    let record = shaketable_record::file::read(file).expect("a record");
+    let read = record.operations.iter().find(|operation| {
+        matches!(&operation.call, shaketable_record::Call::Get { key, .. } if key.kept() == b"key")
+    });
+    let place = read.and_then(|read| read.place).expect("a place");
+    let place = &record.places[place as usize];
+    assert!(place.file.ends_with("tests/tokio.rs"), "{place:?}");
+    assert_eq!(place.line, line, "{place:?}");
+    assert!(
+        report.contains(&format!("tests/tokio.rs:{line}")),
+        "{report}"
+    );
 }

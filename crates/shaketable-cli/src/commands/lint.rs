@@ -1,4 +1,4 @@
-//! `lint`: hazards in code whose seeds pass.
+//! `lint`, and `run --lint`: hazards in code whose seeds pass.
 //!
 //! Every seed is run with a record, which is read, searched for hazards and deleted again. The same
 //! hazard at the same line is reported once, with the number of seeds that showed it.
@@ -36,78 +36,109 @@ pub fn lint(args: &LintArgs) -> Result<u8, SessionError> {
         return Ok(exit_codes::NOTHING_RUN);
     }
     let jobs = workers(args.sweep.jobs, schedule.runs());
-    let folder = std::env::temp_dir().join(format!("shaketable-lint-{}", std::process::id()));
-    fs::create_dir_all(&folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
     let mut pool = session.pool(jobs, Addresses::Fixed)?;
-    let mut collected = Collected {
-        folder: folder.clone(),
-        hazards: BTreeMap::new(),
-        hot: BTreeMap::new(),
-        runs: 0,
-        failed: 0,
-        unread: 0,
-    };
-    let recording = |file: usize, seed: Seed| Recording::Trace {
-        path: "/dev/null".into(),
-        format: Format::Json,
-        record: Some(RecordTo::new(
-            folder.join(record_name(file, seed.0)),
-            Values::Short,
-            None,
-        )),
-    };
+    let records = Records::new()?;
+    let mut hazards = Hazards::new(&records);
     let ended = sweep(
         &mut pool,
         &schedule,
-        recording,
+        |file, seed| records.recording(file, seed),
         &session.interrupted,
-        &mut collected,
+        &mut hazards,
     );
-    let _ = fs::remove_dir_all(&folder);
     match args.message_format {
-        MessageFormat::Human => anstream::print!("{}", collected.text()),
-        MessageFormat::Json => print!("{}", collected.json()),
+        MessageFormat::Human => anstream::print!("{}{}", hazards.text(), hazards.summary()),
+        MessageFormat::Json => print!("{}{}", hazards.json(), hazards.json_summary()),
     }
     Ok(match ended {
         Ended::Interrupted => exit_codes::INTERRUPTED,
-        _ if collected.hazards.is_empty() => exit_codes::PASSED,
+        _ if hazards.is_empty() => exit_codes::PASSED,
         _ => exit_codes::TESTS_FAILED,
     })
 }
 
-fn record_name(file: usize, seed: u32) -> String {
-    format!("{file}-{seed}.jsonl.gz")
+/// Where the records of runs are kept until they are searched. Deleted with this.
+pub(super) struct Records {
+    folder: PathBuf,
+}
+
+impl Records {
+    pub(super) fn new() -> Result<Records, SessionError> {
+        let folder = std::env::temp_dir().join(format!("shaketable-lint-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
+        Ok(Records { folder })
+    }
+
+    /// How a run is recorded.
+    pub(super) fn recording(&self, file: usize, seed: Seed) -> Recording {
+        Recording::Trace {
+            path: "/dev/null".into(),
+            format: Format::Json,
+            record: Some(RecordTo::new(self.path(file, seed.0), Values::Short, None)),
+        }
+    }
+
+    fn path(&self, file: usize, seed: u32) -> PathBuf {
+        self.folder.join(format!("{file}-{seed}.jsonl.gz"))
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
 }
 
 /// What all seeds together have shown.
-struct Collected {
-    folder: PathBuf,
+pub(super) struct Hazards<'a> {
+    records: &'a Records,
     /// By name and line: the first of its kind, and how many seeds had one.
-    hazards: BTreeMap<(&'static str, String), (Finding, u64)>,
+    found: BTreeMap<(&'static str, String), (Finding, u64)>,
     hot: BTreeMap<String, HotKey>,
     runs: u64,
     failed: u64,
     unread: u64,
 }
 
-impl Observer for Collected {
+impl Observer for Hazards<'_> {
     fn finished(&mut self, response: Response) -> Flow {
+        self.add(&response);
+        Flow::Continue
+    }
+}
+
+impl<'a> Hazards<'a> {
+    pub(super) fn new(records: &'a Records) -> Hazards<'a> {
+        Hazards {
+            records,
+            found: BTreeMap::new(),
+            hot: BTreeMap::new(),
+            runs: 0,
+            failed: 0,
+            unread: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Searches the record of a run, and deletes it.
+    pub(super) fn add(&mut self, response: &Response) {
         self.runs += 1;
         self.failed += u64::from(!response.outcome.passed());
-        let path = self
-            .folder
-            .join(record_name(response.file, response.outcome.seed));
+        let path = self.records.path(response.file, response.outcome.seed);
         let record = File::open(&path)
             .ok()
             .and_then(|file| record_file::read(file).ok());
         let _ = fs::remove_file(&path);
         let Some(record) = record else {
             self.unread += 1;
-            return Flow::Continue;
+            return;
         };
         for finding in lint_record(&record) {
             let line = text::place(&record, &finding).unwrap_or_default();
-            let known = self.hazards.entry((finding.name, line));
+            let known = self.found.entry((finding.name, line));
             known.or_insert((finding, 0)).1 += 1;
         }
         for key in hot_keys(&record) {
@@ -119,14 +150,12 @@ impl Observer for Collected {
             known.conflicts += key.conflicts;
             known.commits += key.commits;
         }
-        Flow::Continue
     }
-}
 
-impl Collected {
-    fn text(&self) -> String {
+    /// The hazards and the contended keys, for a person.
+    pub(super) fn text(&self) -> String {
         let mut out = String::new();
-        for ((_, line), (finding, seeds)) in &self.hazards {
+        for ((_, line), (finding, seeds)) in &self.found {
             let seen = format!("in {seeds} of {} runs", self.runs);
             out += &text::hazard(finding, line, &seen, width());
             out.push('\n');
@@ -146,7 +175,12 @@ impl Collected {
         if self.unread > 0 {
             out += &format!("{} runs left no record\n", self.unread);
         }
-        let count = match self.hazards.len() {
+        out
+    }
+
+    /// How many there are, in a line.
+    pub(super) fn summary(&self) -> String {
+        let count = match self.found.len() {
             0 => "no hazard".to_owned(),
             1 => "1 hazard".to_owned(),
             count => format!("{count} hazards"),
@@ -155,7 +189,7 @@ impl Collected {
             0 => String::new(),
             failed => format!("; {failed} failed: `shaketable explain` says why"),
         };
-        out + &format!("{} runs: {count}{failed}\n", self.runs)
+        format!("{} runs: {count}{failed}\n", self.runs)
     }
 
     /// The keys that commits are refused for again and again.
@@ -167,26 +201,10 @@ impl Collected {
         hot
     }
 
-    fn json(&self) -> String {
-        #[derive(Serialize)]
-        #[serde(tag = "type", rename_all = "snake_case")]
-        enum Line<'a> {
-            Hazard {
-                name: &'a str,
-                place: &'a str,
-                sentence: &'a str,
-                advice: &'a str,
-                runs: u64,
-            },
-            HotKey(&'a HotKey),
-            Summary {
-                runs: u64,
-                failed: u64,
-                hazards: usize,
-            },
-        }
+    /// The hazards and the contended keys, a line of JSON for each.
+    pub(super) fn json(&self) -> String {
         let hazards = self
-            .hazards
+            .found
             .iter()
             .map(|((name, place), (finding, runs))| Line::Hazard {
                 name,
@@ -195,15 +213,41 @@ impl Collected {
                 advice: &finding.advice,
                 runs: *runs,
             });
-        let lines = hazards
-            .chain(self.hot().into_iter().map(Line::HotKey))
-            .chain([Line::Summary {
-                runs: self.runs,
-                failed: self.failed,
-                hazards: self.hazards.len(),
-            }]);
-        lines
-            .map(|line| serde_json::to_string(&line).expect("a hazard can be written") + "\n")
-            .collect()
+        let lines = hazards.chain(self.hot().into_iter().map(Line::HotKey));
+        lines.map(|line| line.text()).collect()
+    }
+
+    fn json_summary(&self) -> String {
+        let summary = Line::Summary {
+            runs: self.runs,
+            failed: self.failed,
+            hazards: self.found.len(),
+        };
+        summary.text()
+    }
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line<'a> {
+    Hazard {
+        name: &'a str,
+        place: &'a str,
+        sentence: &'a str,
+        advice: &'a str,
+        runs: u64,
+    },
+    HotKey(&'a HotKey),
+    Summary {
+        runs: u64,
+        failed: u64,
+        hazards: usize,
+    },
+}
+
+impl Line<'_> {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("a hazard can be written") + "\n"
     }
 }

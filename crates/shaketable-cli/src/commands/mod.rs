@@ -10,4 +10,5 @@ pub mod minimise;
 pub mod new;
 pub mod page;
 pub mod run;
+mod trace;
 pub mod when;

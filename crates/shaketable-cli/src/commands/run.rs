@@ -1,5 +1,6 @@
 //! `run`, `replay` and `stats`: sweeps and their reports.
 
+use super::lint::{Hazards, Records};
 use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
 use crate::bugs;
 use crate::exit_codes;
@@ -7,7 +8,8 @@ use crate::minimise::minimise;
 use crate::pool::{Addresses, Pool};
 use crate::progress::Progress;
 use crate::protocol::{Request, Response};
-use crate::report::{Group, Small, Summary, github, human, json, junit};
+use crate::report::human::{self, Detail, Extent};
+use crate::report::{Group, Small, Summary, github, json, junit};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, run_one, sweep};
@@ -41,12 +43,15 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     } else {
         Traces::Failing
     };
-    Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
+    let campaign = Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
         .stop_at_first(args.fail_fast)
         .require_sometimes(args.require_sometimes)
         .make_small(args.minimise || args.remember.is_some())
-        .remember(args.remember.clone())
-        .run()
+        .remember(args.remember.clone());
+    match args.lint {
+        true => campaign.lint(&Records::new()?).run(),
+        false => campaign.run(),
+    }
 }
 
 /// `replay`.
@@ -101,7 +106,7 @@ enum Traces {
     All,
     /// The one that is replayed, with its record.
     Replayed,
-    /// None; but faults and errors are counted.
+    /// None, not even those of failing ones.
     Counts,
 }
 
@@ -120,6 +125,8 @@ struct Campaign<'a> {
     /// The folder in which bugs are remembered.
     remembered: Option<PathBuf>,
     values: Values,
+    /// Where the records of all runs go that are searched for hazards, if they are.
+    records: Option<&'a Records>,
 }
 
 impl<'a> Campaign<'a> {
@@ -143,7 +150,13 @@ impl<'a> Campaign<'a> {
             minimise: false,
             remembered: None,
             values: Values::default(),
+            records: None,
         }
+    }
+
+    fn lint(mut self, records: &'a Records) -> Self {
+        self.records = Some(records);
+        self
     }
 
     fn show_values(mut self, values: ValuesShown) -> Self {
@@ -181,28 +194,23 @@ impl<'a> Campaign<'a> {
     }
 
     fn run(&self) -> Result<u8, SessionError> {
+        self.try_outputs()?;
         let mut pool = self.session.pool(self.jobs, Addresses::Fixed)?;
-        if self.traces == Traces::All {
-            self.make_trace_folder()?;
-        }
         self.announce();
         let start = Instant::now();
         let mut watcher = Watcher {
             campaign: self,
             summary: Summary::new(self.session.files.clone()),
-            progress: Progress::new(self.schedule.runs(), self.schedule.duration),
+            progress: self.progress(),
             cut_short: Vec::new(),
+            hazards: self.records.map(Hazards::new),
         };
         let ended = sweep(
             &mut pool,
             &self.schedule,
-            |file, seed| match self.traces {
-                Traces::All => self.trace_of(file, seed),
-                Traces::Replayed => self.record_of(file, seed),
-                Traces::Counts => Recording::Counts,
-                // A single run is worth knowing where its clients wait, should it not end.
-                Traces::Failing if self.is_single() => Recording::Places,
-                Traces::Failing => Recording::Nothing,
+            |file, seed| match (self.traces, self.records) {
+                (_, Some(records)) => records.recording(file, seed),
+                (traces, None) => self.recording(traces, file, seed),
             },
             &self.session.interrupted,
             &mut watcher,
@@ -217,7 +225,18 @@ impl<'a> Campaign<'a> {
         watcher.summary.compare();
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
-        self.conclude(&watcher.summary, elapsed, ended)
+        self.conclude(&watcher.summary, watcher.hazards.as_ref(), elapsed, ended)
+    }
+
+    /// How a run of the sweep is recorded.
+    fn recording(&self, traces: Traces, file: usize, seed: Seed) -> Recording {
+        match traces {
+            Traces::All => self.trace_of(file, seed),
+            Traces::Replayed => self.record_of(file, seed),
+            // A single run is worth knowing where its clients wait, should it not end.
+            Traces::Failing if self.is_single() => Recording::Places,
+            Traces::Failing | Traces::Counts => Recording::Nothing,
+        }
     }
 
     fn announce(&self) {
@@ -229,16 +248,55 @@ impl<'a> Campaign<'a> {
                 jobs: self.jobs,
             };
             println!("{}", start.line());
-        } else if !self.is_single() {
-            let from = match self.schedule.runs() {
-                Some(runs) => format!(
-                    "{} from seed {}",
-                    human::plural(runs, "run"),
-                    self.schedule.first
-                ),
-                None => format!("runs from seed {}", self.schedule.first),
+        } else if !self.is_single() && self.output.detail() != Detail::Quiet {
+            let runs = match (self.schedule.runs(), self.schedule.duration) {
+                (Some(runs), _) => human::plural(runs, "run"),
+                (None, Some(duration)) => {
+                    let duration = humantime::format_duration(duration);
+                    format!("as many runs as fit into {duration}")
+                }
+                (None, None) => "runs without end".to_owned(),
             };
-            eprintln!("{from}, {} at once", self.jobs);
+            let (first, jobs) = (self.schedule.first, self.jobs);
+            eprintln!("{runs} from seed {first}, {jobs} at once");
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        if self.is_single() || self.output.detail() == Detail::Quiet {
+            return Progress::hidden();
+        }
+        Progress::new(self.schedule.runs(), self.schedule.duration)
+    }
+
+    /// Finds out now, and not when all is done, whether what was asked for can be written.
+    fn try_outputs(&self) -> Result<(), SessionError> {
+        if let Some(path) = &self.output.junit {
+            let mut options = fs::OpenOptions::new();
+            let opened = options.create(true).append(true).open(path);
+            opened.map_err(|error| SessionError::Write(path.clone(), error))?;
+        }
+        if self.traces == Traces::All {
+            self.make_trace_folder()?;
+        }
+        Ok(())
+    }
+
+    /// Reports a run that is the only one; a failure is reported with its cause later.
+    fn show_single(&self, response: &Response, file: &Path) {
+        let Response {
+            outcome,
+            real_seconds,
+            ..
+        } = response;
+        let detail = self.output.detail();
+        if detail == Detail::Verbose {
+            anstream::print!("{}", human::console(outcome, *real_seconds));
+        }
+        if outcome.passed() {
+            let columns = human::columns();
+            let text = human::passed(outcome, file, *real_seconds, detail, columns);
+            anstream::print!("{text}");
         }
     }
 
@@ -249,7 +307,7 @@ impl<'a> Campaign<'a> {
             if self.is_json() {
                 println!("{}", json::interrupted(run, file).line());
             } else {
-                anstream::println!("{}", human::cut_short(run, file));
+                anstream::println!("{}", human::cut_short(run, file, human::columns()));
             }
         }
     }
@@ -258,10 +316,14 @@ impl<'a> Campaign<'a> {
     fn conclude(
         &self,
         summary: &Summary,
+        hazards: Option<&Hazards<'_>>,
         elapsed: Duration,
         ended: Ended,
     ) -> Result<u8, SessionError> {
         let repro = &self.session.repro;
+        let detail = self.output.detail();
+        // Failures come first; their records are not what passes.
+        let hazards = hazards.filter(|_| summary.total_failed() == 0);
         let code = match () {
             () if summary.total_failed() > 0 => exit_codes::TESTS_FAILED,
             () if ended == Ended::Interrupted => exit_codes::INTERRUPTED,
@@ -270,21 +332,16 @@ impl<'a> Campaign<'a> {
             () if self.require_sometimes && summary.missed().next().is_some() => {
                 exit_codes::TESTS_FAILED
             }
+            () if hazards.is_some_and(|hazards| !hazards.is_empty()) => exit_codes::TESTS_FAILED,
             () => exit_codes::PASSED,
         };
-        if let Some(path) = &self.output.junit {
-            let xml = junit::report(summary, repro).map_err(|error| {
-                SessionError::Write(path.clone(), std::io::Error::other(error.to_string()))
-            })?;
-            fs::write(path, xml).map_err(|error| SessionError::Write(path.clone(), error))?;
-        }
-        github::append(summary, repro)
-            .map_err(|error| SessionError::Write("the job summary".into(), error))?;
         for group in &summary.groups {
             let file = &self.session.files[group.file];
-            let report = human::failure(group, file, summary.runs(), repro);
+            let report = |detail, columns| {
+                human::failure(group, file, summary.runs(), repro, detail, columns)
+            };
             if let Some(folder) = group.example.folder() {
-                let plain = anstream::adapter::strip_str(&report).to_string();
+                let plain = human::plain(&report(Detail::Usual, human::UNWRAPPED));
                 let path = folder.join(failure_folder::REPORT);
                 // The verdict is worth more than the file.
                 if let Err(error) = fs::write(&path, plain) {
@@ -294,23 +351,28 @@ impl<'a> Campaign<'a> {
             if self.is_json() {
                 println!("{}", json::failure(group, file, repro).line());
             } else {
-                anstream::println!("{report}");
+                anstream::println!("{}", report(detail, human::columns()));
             }
         }
+        let code = self.write_reports(summary, code);
         if self.is_json() {
+            print!("{}", hazards.map(Hazards::json).unwrap_or_default());
             println!("{}", json::summary(summary, elapsed, code).line());
             return Ok(code);
         }
-        if ended == Ended::Interrupted {
-            anstream::println!("interrupted");
-        }
         if self.traces == Traces::Counts {
-            anstream::print!("{}", human::stats(summary));
+            anstream::print!("{}", human::stats(summary, human::columns()));
         }
         if summary.runs() == 0 && code == exit_codes::NOTHING_RUN {
             eprintln!("nothing was run: time was up before the first seed");
         } else if !self.is_single() {
-            anstream::print!("{}", human::summary(summary, elapsed, repro));
+            let extent = match ended {
+                Ended::Interrupted => Extent::Interrupted(self.schedule.runs()),
+                Ended::Complete | Ended::Stopped | Ended::NoWorkers => Extent::Complete,
+            };
+            let columns = human::columns();
+            let text = human::summary(summary, elapsed, extent, detail, columns);
+            anstream::print!("{text}");
         }
         let missed = summary.missed().count() as u64;
         if self.require_sometimes && missed > 0 {
@@ -319,7 +381,35 @@ impl<'a> Campaign<'a> {
                 human::plural(missed, "assertion")
             );
         }
+        if let Some(hazards) = hazards {
+            anstream::print!("\n{}--lint: {}", hazards.text(), hazards.summary());
+        }
         Ok(code)
+    }
+
+    /// Writes the reports for CI systems, and returns the exit status. The verdict is worth more
+    /// than a file: what cannot be written is said, and changes only the status of what passed.
+    fn write_reports(&self, summary: &Summary, code: u8) -> u8 {
+        let repro = &self.session.repro;
+        let junit = self.output.junit.as_ref().map(|path| {
+            let xml = junit::report(summary, repro).map_err(std::io::Error::other);
+            let written = xml.and_then(|xml| fs::write(path, xml));
+            written.map_err(|error| SessionError::Write(path.clone(), error))
+        });
+        let job_summary = github::append(summary, repro)
+            .map_err(|error| SessionError::Write("the job summary".into(), error));
+        let mut code = code;
+        for error in junit
+            .into_iter()
+            .chain([job_summary])
+            .filter_map(Result::err)
+        {
+            eprintln!("{}", error.report());
+            if code == exit_codes::PASSED {
+                code = error.exit_code();
+            }
+        }
+        code
     }
 
     fn make_trace_folder(&self) -> Result<(), SessionError> {
@@ -418,6 +508,8 @@ struct Watcher<'a> {
     progress: Progress,
     /// Runs that the user interrupted after a while.
     cut_short: Vec<Response>,
+    /// The hazards in all runs, if they are searched for.
+    hazards: Option<Hazards<'a>>,
 }
 
 /// A run of a sweep that was interrupted after this long may have been what the user was waiting
@@ -431,9 +523,14 @@ impl Observer for Watcher<'_> {
         }
     }
 
-    fn finished(&mut self, response: Response) -> Flow {
+    fn finished(&mut self, mut response: Response) -> Flow {
         let campaign = self.campaign;
         let file = &campaign.session.files[response.file];
+        if let Some(hazards) = &mut self.hazards {
+            hazards.add(&response);
+            response.outcome.trace = None;
+            response.outcome.record = None;
+        }
         if response.outcome.passed() {
             let moved = move_passed(&response.outcome);
             if let (Some(trace), false) = (&response.outcome.trace, campaign.is_json()) {
@@ -447,12 +544,7 @@ impl Observer for Watcher<'_> {
         if campaign.is_json() {
             println!("{}", json::run(&response, file).line());
         } else if campaign.is_single() {
-            self.progress.print(|| {
-                anstream::print!(
-                    "{}",
-                    human::single(&response.outcome, file, response.real_seconds)
-                )
-            });
+            campaign.show_single(&response, file);
         }
         self.summary.add(&response);
         if campaign.fail_fast && !response.outcome.passed() {

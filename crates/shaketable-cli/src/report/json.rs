@@ -96,9 +96,9 @@ pub enum Message<'a> {
         elapsed_seconds: f64,
         /// What workloads did that no seed controls, and in how many runs.
         uncontrolled: &'a std::collections::BTreeMap<String, u64>,
-        /// Errors that reached workloads, by code; only of `stats`.
+        /// Errors that reached workloads, by code.
         errors: &'a std::collections::BTreeMap<i32, u64>,
-        /// Injected faults, by name; only of `stats`.
+        /// Injected faults, by name.
         faults: &'a std::collections::BTreeMap<String, u64>,
         /// The assertions in the code under test, over all runs; left out if there are none.
         #[serde(skip_serializing_if = "<[_]>::is_empty")]

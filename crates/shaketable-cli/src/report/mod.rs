@@ -34,9 +34,9 @@ pub struct Summary {
     pub groups: Vec<Group>,
     /// What workloads did that no seed controls, and in how many runs.
     pub uncontrolled: BTreeMap<String, u64>,
-    /// Errors that reached workloads, by code; only if they were counted.
+    /// Errors that reached workloads, by code.
     pub errors: BTreeMap<i32, u64>,
-    /// Injected faults, by name; only if they were counted.
+    /// Injected faults, by name.
     pub faults: BTreeMap<String, u64>,
     /// The assertions in the code under test, over all runs.
     pub assertions: Vec<Assertion>,
@@ -122,7 +122,7 @@ impl Summary {
         self.simulated_seconds += outcome.simulated_seconds;
         self.busy_seconds += response.real_seconds;
         for what in &outcome.uncontrolled {
-            *self.uncontrolled.entry(what.clone()).or_default() += 1;
+            *self.uncontrolled.entry(act(what)).or_default() += 1;
         }
         for (code, count) in &outcome.errors {
             *self.errors.entry(*code).or_default() += count;
@@ -189,6 +189,13 @@ impl Summary {
     pub fn total_failed(&self) -> u64 {
         self.failed.iter().sum()
     }
+}
+
+/// What a workload did, without the name of the file or how often: `opened a file: a.txt (2 times)`
+/// is one fact with `opened a file: b.txt`.
+fn act(what: &str) -> String {
+    let end = what.find([':', '(']).unwrap_or(what.len());
+    what[..end].trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ fn a_workload_in_cpp_runs_through_the_c_interface_with_and_without_the_file_sayi
         let options =
             format!("libraryName = 'classy'\nworkloadName = 'W'\nwhat = '{what}'\n{use_capi}");
         let bench = Bench::new(&name, &options);
-        let arguments = "replay bench.toml --seed 5 --no-build --clients 1 --trace-dir .";
+        let arguments = "replay bench.toml --seed 5 --no-build --clients 1 --trace-dir . -v";
         let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
         let trace = fs::read_to_string(bench.folder.join("bench-5.json")).unwrap();
         (output.status.code(), text(&output.stdout), trace)

@@ -5,6 +5,7 @@
 
 mod bench;
 mod cases;
+mod explanations;
 mod hermetic;
 mod libraries;
 mod records;

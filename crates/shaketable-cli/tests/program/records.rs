@@ -3,6 +3,7 @@
 use crate::bench::{Bench, counting, text};
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 /// A bench whose results are in its own folder: the program takes that for a workspace.
 fn alone(bench: Bench) -> Bench {
@@ -28,9 +29,10 @@ fn a_run_with_a_record_is_the_same_run() {
     let bench = alone(counting("same-with-record", ""));
     let unseed = |output: &[u8]| {
         let text = text(output);
-        let line = text.lines().find(|line| line.starts_with("Unseed"));
-        line.unwrap_or_else(|| panic!("no unseed in {text}"))
-            .to_owned()
+        let Some((_, unseed)) = text.split_once("unseed ") else {
+            panic!("no unseed in {text}");
+        };
+        unseed.to_owned()
     };
     for seed in ["3", "4"] {
         let trace = |folder: &str| {
@@ -108,6 +110,41 @@ fn every_way_to_fail_leaves_a_folder() {
         let log = text(&log.stdout);
         assert!(log.contains(kind), "{what}: {log}");
     }
+}
+
+#[test]
+fn an_interrupt_of_a_replay_leaves_a_whole_folder() {
+    let bench = alone(counting("interrupted-replay", ""));
+    let file = bench.folder.join("bench.toml");
+    let endless = fs::read_to_string(&file).unwrap();
+    fs::write(&file, endless.replace("count = 30", "count = 100000000")).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_shaketable"))
+        .args(words(
+            "replay bench.toml --seed 3 --no-build --hang-limit 10m",
+        ))
+        .current_dir(&bench.folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let shell = |line: &str| Command::new("sh").args(["-c", line]).status().unwrap();
+    // The trace is the first file that the run writes, and has something in it after a while.
+    let results = bench.folder.join("target/shaketable");
+    let begun = format!(
+        "until [ -n \"$(find '{}' -name 'trace*' -size +0 2>/dev/null)\" ]; do sleep 0.1; done; kill -INT {}",
+        results.display(),
+        child.id()
+    );
+    assert!(shell(&begun).success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("was interrupted after"), "{shown}");
+    let folder = failure(&bench);
+    assert!(folder.join("timeline.html").is_file());
+    let log = bench.run(&["log", folder.to_str().unwrap()]);
+    assert_eq!(log.status.code(), Some(0), "{}", text(&log.stderr));
+    assert!(text(&log.stdout).contains("interrupted"));
 }
 
 #[test]

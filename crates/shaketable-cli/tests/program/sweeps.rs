@@ -90,8 +90,10 @@ fn the_line_to_paste_shows_the_failure_again() {
         "on",
     ]);
     let lines = text(&output.stdout);
-    let line = lines.lines().last().unwrap();
-    let words: Vec<&str> = line.split(' ').collect();
+    let line = lines
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("reproduce"));
+    let words: Vec<&str> = line.unwrap().split_whitespace().collect();
     assert_eq!(words[0], "shaketable", "{lines}");
     let again = bench.run(&words[1..]);
     assert_eq!(again.status.code(), Some(100));

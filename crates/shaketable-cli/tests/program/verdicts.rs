@@ -7,20 +7,69 @@ use std::process::Command;
 #[test]
 fn a_workload_that_behaves_passes() {
     let bench = Bench::misbehaving("behaves", "nothing", "start");
-    let output = bench.run(&[
-        "run",
-        "bench.toml",
-        "--seed",
-        "7",
-        "--no-build",
-        "--clients",
-        "3",
-    ]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = |further: &str| {
+        let arguments = format!("run bench.toml --seed 7 --no-build --clients 3{further}");
+        let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // How long it took varies.
+    let stable = |report: &str| {
+        let lines = report.lines().map(|line| match line.split_once(" in 0.") {
+            Some((before, after)) => {
+                format!("{before} in … s{}", &after[after.find(',').unwrap()..])
+            }
+            None => line.to_owned(),
+        });
+        let lines: Vec<String> = lines.filter(|line| !line.starts_with("Elapsed")).collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!("one_run", stable(&run("")));
+    insta::assert_snapshot!("one_run_verbose", stable(&run(" -v")));
+    insta::assert_snapshot!("one_run_quiet", stable(&run(" -q")));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
+    let bench = Bench::misbehaving("no-junit", "nothing", "start");
+    let arguments = "run bench.toml --seeds 3 --no-build --junit nowhere/report.xml";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(96));
+    assert_eq!(text(&output.stdout), "");
+    let complaint = text(&output.stderr);
+    assert!(
+        complaint.starts_with("error: cannot write nowhere/report.xml"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_sweep_counts_the_errors_and_faults_that_happened() {
+    let bench = counting("counted", "");
+    let arguments = "run bench.toml --seed 1 --seeds 3 --no-build --message-format json";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
     let lines = text(&output.stdout);
-    let varies = |line: &&str| line.starts_with("Elapsed") || line.starts_with("Unseed");
-    let stable: Vec<&str> = lines.lines().filter(|line| !varies(line)).collect();
-    insta::assert_snapshot!(stable.join("\n"));
+    let summary: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert!(
+        summary["faults"]["CloggingPair"].as_u64() > Some(0),
+        "{lines}"
+    );
+    assert!(
+        !summary["errors"].as_object().unwrap().is_empty(),
+        "{lines}"
+    );
+}
+
+#[test]
+fn a_test_that_logged_an_error_is_not_counted_as_passed() {
+    let bench = Bench::misbehaving("logged", "error", "check");
+    let arguments = "run bench.toml --seed 1 --no-build --clients 3 --message-format json";
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let lines = text(&output.stdout);
+    assert!(
+        lines.contains(r#""tests_passed":0,"tests_failed":1"#),
+        "{lines}"
+    );
 }
 
 #[test]
@@ -278,7 +327,7 @@ fn a_test_that_takes_too_long_has_failed_and_the_next_one_runs() {
     let first = fs::read_to_string(&file).unwrap();
     let second = first.replace("late", "log").replace("Bench", "Second");
     fs::write(&file, format!("{first}\n{second}")).unwrap();
-    let arguments = "replay bench.toml --seed 1 --no-build --clients 3 --trace-dir .";
+    let arguments = "replay bench.toml --seed 1 --no-build --clients 3 --trace-dir . -v";
     let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
     let report = text(&output.stdout);
     assert_eq!(output.status.code(), Some(100), "{report}");
@@ -335,7 +384,7 @@ fn a_delay_takes_its_time_a_negative_one_is_refused_and_buggify_prolongs_it() {
 #[test]
 fn a_metric_that_is_no_number_harms_nobody() {
     let bench = Bench::misbehaving("no-number", "no-number", "start");
-    let arguments = "run bench.toml --seed 1 --no-build --clients 2";
+    let arguments = "run bench.toml --seed 1 --no-build --clients 2 -v";
     let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
     let report = text(&output.stdout);
     assert_eq!(
@@ -386,6 +435,7 @@ fn phases_are_barriers_for_all_clients_and_workloads_of_a_test() {
         "--no-build",
         "--clients",
         "3",
+        "-v",
         "--trace-dir",
         ".",
     ]);

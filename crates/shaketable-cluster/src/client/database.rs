@@ -345,7 +345,7 @@ async fn follow_leader(
             continue;
         };
         let known_generation = info.borrow().as_ref().map_or(0, |info| info.generation);
-        let reply = controller.request(here.id(), OpenDatabase { known_generation });
+        let reply = here.request(&controller, OpenDatabase { known_generation });
         match first_of(reply, changed).await {
             First::Left(Ok(new)) => {
                 info.replace(Some(Rc::new(new)));

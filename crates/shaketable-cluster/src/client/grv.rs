@@ -131,7 +131,7 @@ impl Context {
                 causal_read_risky: kind.causal_read_risky,
                 tags: tags.clone(),
             };
-            let reply = proxy.get_read_version.request(self.process.id(), request);
+            let reply = self.process.request(&proxy.get_read_version, request);
             match first_of(reply, self.proxies_change(info.generation)).await {
                 First::Left(Ok(reply)) => return reply,
                 First::Left(Err(_)) => {

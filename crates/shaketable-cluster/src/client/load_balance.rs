@@ -9,11 +9,10 @@
 
 use crate::process::Process;
 use crate::proto::{Key, StorageInterface};
-use shaketable_kernel::{Stream, Time};
+use shaketable_kernel::{Address, Stream, Time};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// The shortest wait before a second request, in seconds.
 const BASE_SECOND_REQUEST_TIME: f64 = 0.0005;
@@ -41,7 +40,7 @@ pub struct Question {
     /// The key it is about, or the beginning of its range.
     pub key: Key,
     /// The address of the server.
-    pub server: Rc<str>,
+    pub server: Address,
 }
 
 #[derive(Clone, Copy)]
@@ -147,7 +146,7 @@ impl LoadBalance {
     ) -> Open<'a> {
         let question = self.questions.borrow_mut().insert(Question {
             key: key.clone(),
-            server: server.address.clone(),
+            server: server.address,
         });
         let now = here.now();
         let mut servers = self.servers.borrow_mut();

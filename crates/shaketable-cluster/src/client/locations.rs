@@ -152,7 +152,7 @@ impl Context {
                 reverse,
             };
             let changed = self.proxies_change(info.generation);
-            let reply = proxy.get_key_locations.request(self.process.id(), question);
+            let reply = self.process.request(&proxy.get_key_locations, question);
             match first_of(reply, changed).await {
                 First::Left(Ok(Err(Error::COMMIT_PROXY_MEMORY_LIMIT_EXCEEDED))) => {
                     self.process.sleep(pause).await;

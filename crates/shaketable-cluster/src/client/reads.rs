@@ -227,7 +227,7 @@ impl Context {
                 let server = &servers[(first + asked) % servers.len()];
                 let request = question();
                 let open = self.balance.ask(&self.process, server, request.about());
-                waiting.push((endpoint(server).request(self.process.id(), request), open));
+                waiting.push((self.process.request(endpoint(server), request), open));
                 asked += 1;
                 second = false;
             }

@@ -8,27 +8,32 @@
 //!
 //! A proxy that loses contact with any of the other roles ends without answering. Recovery decides
 //! what became of its transactions, and clients have to find out.
+//!
+//! Here are the batches and their way through the pipeline; `resolution` asks the resolvers, and
+//! `decision` does what depends on metadata.
 
-use crate::data::idempotency;
+mod decision;
+mod resolution;
+
+pub(crate) use decision::assign_tags;
+
 use crate::data::key::KeyBound;
 use crate::data::versionstamp;
 use crate::error::Error;
 use crate::proto::{
     Commit, CommitOutcome, CommitProxyInterface, CommitTransaction, GetKeyLocations, Key, KeyRange,
-    Mutation, MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,
+    MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,
 };
-use crate::server::conflict_set::{ResolveTransaction, Verdict};
 use crate::server::messages::{
-    CommitEmptyBatch, CommitVersion, GetCommitVersion, LogBatch, LogEntry, LogInterface, Payload,
-    PushBatch, ReportCommitted, Resolution, ResolveBatch, StateTransaction, Tag, UpdateStorages,
+    CommitEmptyBatch, GetCommitVersion, LogBatch, LogInterface, PushBatch, ReportCommitted, Tag,
+    UpdateStorages,
 };
-use crate::server::metadata::{Metadata, touches_metadata};
+use crate::server::metadata::Metadata;
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::{Role, WaitFailure};
 use crate::server::sequencer::SequencerInterface;
 use crate::stress;
-use bytes::Bytes;
-use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Reply, Requesting, Time};
+use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Reply, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -68,10 +73,6 @@ pub struct CommitProxyHandle {
     /// Breaks when the proxy ends.
     pub failure: Endpoint<WaitFailure>,
 }
-
-/// What becomes of a transaction: `Ok(None)` if it commits, otherwise the read ranges that
-/// conflict, or an error.
-type Fate = Result<Option<Vec<u32>>, Error>;
 
 type CommitReply = Reply<<Commit as shaketable_kernel::Request>::Reply>;
 
@@ -265,14 +266,13 @@ impl CommitProxy {
 
     async fn commit_batch(&self, number: u64, batch: Batch) -> Result<(), Disconnected> {
         let env = self.role.env();
-        let started = env.process().now();
-        let process = self.role.process();
+        let here = env.process();
+        let started = here.now();
 
         self.version_turn.wait_for(|turn| *turn == number).await;
         let sequencer = &self.spec.sequencer;
-        let place = sequencer
-            .get_commit_version
-            .request_reliably(process, GetCommitVersion)
+        let place = here
+            .request_reliably(&sequencer.get_commit_version, GetCommitVersion)
             .await?;
         let received = self.version.replace(place.version);
         assert!(
@@ -340,7 +340,7 @@ impl CommitProxy {
                     batch: log_batch.clone(),
                     known_committed,
                 };
-                log.push.request_reliably(process, push)
+                here.request_reliably(&log.push, push)
             })
             .collect();
         for push in pushes {
@@ -356,9 +356,7 @@ impl CommitProxy {
             version: place.version,
             state,
         };
-        sequencer
-            .report_committed
-            .request_reliably(process, report)
+        here.request_reliably(&sequencer.report_committed, report)
             .await?;
 
         if too_old {
@@ -380,7 +378,7 @@ impl CommitProxy {
                 }));
             }
         }
-        self.learn_interval(env.process().now().since(started));
+        self.learn_interval(here.now().since(started));
         Ok(())
     }
 
@@ -397,220 +395,6 @@ impl CommitProxy {
                     .max(knobs.commit_transaction_batch_interval_min),
             ),
         );
-    }
-
-    fn ask_resolvers(
-        &self,
-        commits: &mut [Commit],
-        commit_version: CommitVersion,
-        received: Version,
-    ) -> Vec<Requesting<Resolution>> {
-        let state: Vec<StateTransaction> = commits
-            .iter()
-            .enumerate()
-            .filter(|(_, commit)| commit.transaction.mutations.iter().any(touches_metadata))
-            .map(|(index, commit)| StateTransaction {
-                index,
-                lock_aware: commit.transaction.lock_aware,
-                mutations: commit.transaction.mutations.clone().into(),
-            })
-            .collect();
-        let resolvers = &self.spec.resolvers;
-        let mut parts: Vec<Vec<ResolveTransaction>> = resolvers
-            .iter()
-            .map(|_| Vec::with_capacity(commits.len()))
-            .collect();
-        for (place, commit) in commits.iter_mut().enumerate() {
-            let transaction = &mut commit.transaction;
-            let reads = (0..).zip(std::mem::take(&mut transaction.read_conflict_ranges));
-            let writes = std::mem::take(&mut transaction.write_conflict_ranges);
-            let empty = || ResolveTransaction {
-                read_snapshot: transaction.read_snapshot,
-                reads: Vec::new(),
-                writes: Vec::new(),
-                report_conflicts: transaction.report_conflicting_keys,
-            };
-            if let [only] = &mut parts[..] {
-                only.push(ResolveTransaction {
-                    reads: reads.collect(),
-                    writes,
-                    ..empty()
-                });
-                continue;
-            }
-            parts.iter_mut().for_each(|part| part.push(empty()));
-            for (index, range) in reads {
-                distribute(resolvers, range, |number, range| {
-                    parts[number][place].reads.push((index, range));
-                });
-            }
-            for range in writes {
-                distribute(resolvers, range, |number, range| {
-                    parts[number][place].writes.push(range);
-                });
-            }
-        }
-        let process = self.role.process();
-        resolvers
-            .iter()
-            .zip(parts)
-            .map(|((_, resolver), transactions)| {
-                let batch = ResolveBatch {
-                    previous: commit_version.previous,
-                    version: commit_version.version,
-                    proxy: self.spec.index,
-                    received,
-                    transactions,
-                    state: state.clone(),
-                };
-                resolver.resolve.request_reliably(process, batch)
-            })
-            .collect()
-    }
-
-    /// Metadata that other proxies changed, after this proxy's last batch and up to the version
-    /// before this one.
-    fn apply_state_of_others(
-        &self,
-        resolutions: &[Resolution],
-        received: Version,
-        place: CommitVersion,
-    ) {
-        let mut metadata = self.metadata.borrow_mut();
-        let Some(first) = resolutions.first() else {
-            return;
-        };
-        for (batch, (version, transactions)) in first.state.iter().enumerate() {
-            assert!(
-                received < *version && *version <= place.previous,
-                "changes of others come between two batches"
-            );
-            let locked = metadata.database_state().locked.is_some();
-            for (index, transaction) in transactions.iter().enumerate() {
-                let commits = resolutions
-                    .iter()
-                    .all(|other| other.state[batch].1[index].commits);
-                let mutations = &transaction.mutations;
-                if commits
-                    && admits(&metadata, locked, transaction.lock_aware, mutations) == Ok(None)
-                {
-                    for mutation in mutations.iter() {
-                        metadata.apply(mutation);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Decides what becomes of each transaction, and what the logs receive.
-    fn decide(
-        &self,
-        version: Version,
-        commits: Vec<Commit>,
-        resolutions: Vec<Resolution>,
-    ) -> (Vec<Fate>, Vec<LogEntry>) {
-        let mut metadata = self.metadata.borrow_mut();
-        let locked = metadata.database_state().locked.is_some();
-        let mutations = commits.iter().map(|one| one.transaction.mutations.len());
-        let mut entries = Vec::with_capacity(mutations.sum());
-        let mut outcomes = Vec::with_capacity(commits.len());
-        let mut ids: BTreeMap<u8, Vec<(Bytes, u8)>> = BTreeMap::new();
-        for resolution in &resolutions {
-            assert_eq!(
-                resolution.verdicts.len(),
-                commits.len(),
-                "a verdict for each"
-            );
-        }
-        for (index, commit) in commits.into_iter().enumerate() {
-            let verdict = combine(resolutions.iter().map(|one| &one.verdicts[index]));
-            let CommitTransaction {
-                mutations,
-                lock_aware,
-                ..
-            } = commit.transaction;
-            let outcome = match verdict {
-                Verdict::TooOld => Err(Error::TRANSACTION_TOO_OLD),
-                Verdict::Conflict(ranges) => Ok(Some(ranges)),
-                Verdict::Commit => admits(&metadata, locked, lock_aware, &mutations),
-            };
-            if outcome == Ok(None) {
-                for mutation in mutations {
-                    assign_tags(&mut metadata, mutation, &mut entries);
-                }
-                if let Some(id) = commit.idempotency_id {
-                    let [high, low] = (index as u16).to_be_bytes();
-                    ids.entry(high).or_default().push((id, low));
-                }
-            }
-            outcomes.push(outcome);
-        }
-        for (high, ids) in ids {
-            let seconds = self.role.env().process().now().as_secs() as i64;
-            let mutation = Mutation {
-                kind: MutationKind::SetValue,
-                param1: idempotency::key(version, high),
-                param2: idempotency::value(seconds, &ids),
-            };
-            assign_tags(&mut metadata, mutation, &mut entries);
-        }
-        (outcomes, entries)
-    }
-}
-
-/// Whether a transaction without conflict may commit, given locks.
-fn admits(metadata: &Metadata, locked: bool, lock_aware: bool, mutations: &[Mutation]) -> Fate {
-    if locked && !lock_aware {
-        return Ok(Some(Vec::new()));
-    }
-    let hits_lock = |mutation: &Mutation| match mutation.kind {
-        MutationKind::ClearRange => metadata.is_range_locked(&mutation.param1, &mutation.param2),
-        _ => metadata.is_range_locked(&mutation.param1, &mutation.param1),
-    };
-    if !lock_aware && mutations.iter().any(hits_lock) {
-        return Err(Error::TRANSACTION_REJECTED_RANGE_LOCKED);
-    }
-    Ok(None)
-}
-
-/// Adds a mutation to what the logs receive, for the storage servers that hold its keys.
-pub(crate) fn assign_tags(
-    metadata: &mut Metadata,
-    mutation: Mutation,
-    entries: &mut Vec<LogEntry>,
-) {
-    let changed = metadata.apply(&mutation);
-    if mutation.kind == MutationKind::ClearRange {
-        let range = KeyRange {
-            begin: mutation.param1,
-            end: mutation.param2,
-        };
-        for (part, team) in metadata.shards_of(&range) {
-            let clipped = Mutation {
-                kind: MutationKind::ClearRange,
-                param1: part.begin,
-                param2: part.end,
-            };
-            entries.push(LogEntry {
-                tags: team.all.clone(),
-                payload: Payload::Mutation(clipped),
-            });
-        }
-    } else {
-        let tags = metadata.team(&mutation.param1).all.clone();
-        entries.push(LogEntry {
-            tags,
-            payload: Payload::Mutation(mutation),
-        });
-    }
-    if let Some(range) = changed {
-        let everybody: Rc<[Tag]> = metadata.servers().map(|(tag, _)| tag).collect();
-        for change in metadata.shard_changes(&range) {
-            entries.push(LogEntry {
-                tags: everybody.clone(),
-                payload: Payload::Shard(change),
-            });
-        }
     }
 }
 
@@ -639,47 +423,6 @@ fn fill_versionstamps(transaction: &mut CommitTransaction, version: Version, ind
                 .push(KeyRange { begin, end });
         }
     }
-}
-
-/// Gives each resolver its part of a range. Nearly every range is a single key, so it goes to one
-/// resolver unchanged.
-fn distribute(
-    resolvers: &[(Key, ResolverInterface)],
-    mut range: KeyRange,
-    mut give: impl FnMut(usize, KeyRange),
-) {
-    if range.begin >= range.end {
-        return;
-    }
-    // The first begins with the empty key.
-    let begun = 1 + resolvers[1..].partition_point(|(begin, _)| *begin <= range.begin);
-    for (number, (end, _)) in (begun - 1..).zip(&resolvers[begun..]) {
-        if *end >= range.end {
-            return give(number, range);
-        }
-        let begin = std::mem::replace(&mut range.begin, end.clone());
-        let end = end.clone();
-        give(number, KeyRange { begin, end });
-    }
-    give(resolvers.len() - 1, range);
-}
-
-/// Combines the verdicts of several resolvers into one: too old beats conflict beats commit.
-fn combine<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Verdict {
-    let mut combined = Verdict::Commit;
-    for verdict in verdicts {
-        match (&mut combined, verdict) {
-            (_, Verdict::TooOld) => return Verdict::TooOld,
-            (Verdict::Conflict(ranges), Verdict::Conflict(more)) => ranges.extend(more),
-            (Verdict::Commit, other) => combined = other.clone(),
-            (_, Verdict::Commit) | (Verdict::TooOld, _) => {}
-        }
-    }
-    if let Verdict::Conflict(ranges) = &mut combined {
-        ranges.sort_unstable();
-        ranges.dedup();
-    }
-    combined
 }
 
 fn commit_bytes(transaction: &CommitTransaction) -> usize {

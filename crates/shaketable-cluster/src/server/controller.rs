@@ -196,7 +196,6 @@ impl Controller {
             return Err(Outvoted);
         };
         let core = Rc::new(core);
-        let process = self.0.role.process();
         self.0
             .around
             .coordinators
@@ -210,11 +209,10 @@ impl Controller {
         }
         self.0.core.replace(core);
         self.publish_servers(&generation);
-        let storages = self.0.core.borrow().interfaces(self.0.around.env.process());
+        let here = self.0.around.env.process();
+        let storages = self.0.core.borrow().interfaces(here);
         for proxy in &generation.commit_proxies {
-            proxy
-                .update_storages
-                .send(process, UpdateStorages(storages.clone()));
+            here.send(&proxy.update_storages, UpdateStorages(storages.clone()));
         }
         Ok(())
     }
@@ -368,7 +366,7 @@ impl Controller {
 async fn wait_for_failure(here: &Process, endpoint: &Endpoint<WaitFailure>) {
     loop {
         let silent = here.on_failed(endpoint.process());
-        match first_of(endpoint.request_reliably(here.id(), WaitFailure), silent).await {
+        match first_of(here.request_reliably(endpoint, WaitFailure), silent).await {
             First::Left(Ok(()) | Err(Disconnected::Refused)) | First::Right(()) => return,
             // The connection may have broken while the role lives: ask again, which fails if the
             // role has ended.

@@ -191,7 +191,7 @@ impl Coordinators {
     pub async fn find_leader(&self) {
         for coordinator in self.processes.iter().cycle() {
             let endpoint = opinion_endpoint(&self.here, *coordinator);
-            match endpoint.request(self.here.id(), HasLeaderFailed).await {
+            match self.here.request(&endpoint, HasLeaderFailed).await {
                 Ok(_) => return,
                 Err(_) => self.here.sleep(ASK_AGAIN).await,
             }
@@ -208,7 +208,7 @@ impl Coordinators {
             let requests: Vec<_> = self
                 .processes
                 .iter()
-                .map(|process| endpoint(*process).request(self.here.id(), ReadState { ballot }))
+                .map(|process| self.here.request(&endpoint(*process), ReadState { ballot }))
                 .collect();
             let mut replies = Vec::new();
             for request in requests {
@@ -243,8 +243,8 @@ impl Coordinators {
             .processes
             .iter()
             .map(|process| {
-                endpoint(*process).request(
-                    self.here.id(),
+                self.here.request(
+                    &endpoint(*process),
                     WriteState {
                         ballot,
                         state: state.clone(),

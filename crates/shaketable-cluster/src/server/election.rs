@@ -81,7 +81,7 @@ async fn elect(around: &Surroundings) -> bool {
     let coordinators = &around.coordinators.processes;
     let opinions: Vec<_> = coordinators
         .iter()
-        .map(|other| opinion_endpoint(here, *other).request(here.id(), HasLeaderFailed))
+        .map(|other| here.request(&opinion_endpoint(here, *other), HasLeaderFailed))
         .collect();
     let mut votes = 0;
     for opinion in opinions {
@@ -99,7 +99,7 @@ async fn elect(around: &Surroundings) -> bool {
     candidates.sort_by_key(|candidate| Fitness::Stateless.of(&here.describe(*candidate).class));
     for candidate in candidates {
         let lead: Endpoint<Lead> = here.well_known_endpoint(candidate, "worker lead");
-        if lead.request(here.id(), Lead).await.is_ok() {
+        if here.request(&lead, Lead).await.is_ok() {
             return true;
         }
     }

@@ -22,7 +22,7 @@ pub struct Instruments {
     instant: bool,
     buggify: bool,
     stress: bool,
-    sites: RefCell<BTreeMap<&'static str, Site>>,
+    sites: RefCell<Sites>,
     faults_enabled: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
@@ -34,6 +34,29 @@ pub struct Instruments {
 struct Site {
     active: bool,
     stream: Stream,
+}
+
+/// The sites that were reached. There are few, and a place in the code asks for its own again and
+/// again, by the same text at the same address: that is found without comparing names.
+#[derive(Default)]
+struct Sites(Vec<(&'static str, Site)>);
+
+impl Sites {
+    /// The site of this name; whether it is active is drawn when it is reached for the first time.
+    fn reached(&mut self, name: &'static str, here: &Process) -> &Site {
+        let sites = self.0.iter();
+        let same = sites
+            .clone()
+            .position(|(known, _)| std::ptr::eq(*known, name));
+        let known = same.or_else(|| sites.clone().position(|(known, _)| *known == name));
+        let index = known.unwrap_or_else(|| {
+            let stream = here.stream(&format!("buggify {name}"));
+            let active = stream.chance(BUGGIFY_CHANCE);
+            self.0.push((name, Site { active, stream }));
+            self.0.len() - 1
+        });
+        &self.0[index].1
+    }
 }
 
 impl Instruments {
@@ -84,13 +107,7 @@ impl Instruments {
 
     fn draw(&self, here: &Process, site: &'static str, chance: f64, stressed: bool) -> bool {
         let mut sites = self.sites.borrow_mut();
-        let site = sites.entry(site).or_insert_with(|| {
-            let stream = here.stream(&format!("buggify {site}"));
-            Site {
-                active: stream.chance(BUGGIFY_CHANCE),
-                stream,
-            }
-        });
+        let site = sites.reached(site, here);
         (site.active && self.buggify || stressed) && site.stream.chance(chance)
     }
 
@@ -101,11 +118,10 @@ impl Instruments {
     /// The active sites of this run, among those that were reached.
     pub fn active_sites(&self) -> Vec<&'static str> {
         let sites = self.sites.borrow();
-        sites
-            .iter()
-            .filter(|(_, site)| site.active)
-            .map(|(name, _)| *name)
-            .collect()
+        let active = sites.0.iter().filter(|(_, site)| site.active);
+        let mut names: Vec<&'static str> = active.map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Whether faults are on; FoundationDB's `speedUpSimulation` is the opposite.

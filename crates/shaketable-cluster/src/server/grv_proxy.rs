@@ -105,14 +105,9 @@ impl GrvProxy {
     }
 
     async fn answer(&self, batch: Vec<Waiting>) -> Result<(), Disconnected> {
-        let process = self.role.process();
         let here = self.role.env().process();
         let (started, returned) = (here.now(), self.newest.get());
-        let live = self
-            .spec
-            .sequencer
-            .get_live_committed
-            .request_reliably(process, GetLiveCommitted);
+        let live = here.request_reliably(&self.spec.sequencer.get_live_committed, GetLiveCommitted);
         if batch.iter().any(|(_, risky)| !risky) {
             self.prove_epoch_live().await?;
         }
@@ -126,7 +121,7 @@ impl GrvProxy {
         assert!(version >= returned, "read versions never go back");
         self.newest.set(version.max(self.newest.get()));
         if ahead_of_logs {
-            self.spec.commit_empty_batch.send(process, CommitEmptyBatch);
+            here.send(&self.spec.commit_empty_batch, CommitEmptyBatch);
         }
         for (reply, _) in batch {
             reply.send(Ok(ReadVersion {
@@ -144,7 +139,8 @@ impl GrvProxy {
     }
 
     async fn prove_epoch_live(&self) -> Result<(), Disconnected> {
-        let now = self.role.env().process().now();
+        let here = self.role.env().process();
+        let now = here.now();
         let lasts = self.role.env().knobs().required_min_recovery_duration;
         // A proof still under way does not count yet: only a finished one is remembered.
         if self
@@ -154,12 +150,11 @@ impl GrvProxy {
         {
             return Ok(());
         }
-        let process = self.role.process();
         // A recovery may have missed some logs. All must answer, so that any log it has locked is
         // among them.
         let logs = self.spec.logs.iter();
         let proofs: Vec<_> = logs
-            .map(|log| log.confirm.request_reliably(process, ConfirmEpochLive))
+            .map(|log| here.request_reliably(&log.confirm, ConfirmEpochLive))
             .collect();
         for proof in proofs {
             proof.await?;

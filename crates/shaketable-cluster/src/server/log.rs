@@ -205,7 +205,7 @@ impl Subscriber {
             batches,
             known_committed: disk.known_committed,
         };
-        self.sink.send(role.process(), update);
+        role.env().process().send(&self.sink, update);
         let env = role.env();
         if let Some(seconds) = env.stresses_for("storage server lags", stress::STORAGE_LAGS) {
             env.process().clog_towards(self.sink.process(), seconds);

@@ -232,6 +232,7 @@ impl Maps {
     /// Applies a mutation that touches metadata.
     fn apply(&mut self, mutation: &Mutation) -> Option<KeyRange> {
         let mut touched: Option<KeyRange> = None;
+        let changes_state;
         match mutation.kind {
             MutationKind::ClearRange => {
                 let cleared: Vec<Key> = self
@@ -242,6 +243,7 @@ impl Maps {
                     ))
                     .map(|(key, _)| key.clone())
                     .collect();
+                changes_state = true;
                 for key in cleared {
                     self.rows.remove(&key);
                     self.derive(&key, None, &mut touched);
@@ -249,6 +251,7 @@ impl Maps {
             }
             kind => {
                 let key = &mutation.param1;
+                changes_state = [DATABASE_LOCKED_KEY, &METADATA_VERSION].contains(&&**key);
                 let old = self.rows.get(key);
                 match crate::data::atomic::apply(kind, old, &mutation.param2) {
                     Some(value) => {
@@ -262,10 +265,12 @@ impl Maps {
                 }
             }
         }
-        self.state = DatabaseState {
-            locked: self.rows.get(DATABASE_LOCKED_KEY).cloned(),
-            metadata_version: self.rows.get(&METADATA_VERSION).cloned(),
-        };
+        if changes_state {
+            self.state = DatabaseState {
+                locked: self.rows.get(DATABASE_LOCKED_KEY).cloned(),
+                metadata_version: self.rows.get(&METADATA_VERSION).cloned(),
+            };
+        }
         touched
     }
 

@@ -74,12 +74,14 @@ impl Ord for SmallKey {
 }
 
 impl PartialOrd for SmallKey {
+    #[inline]
     fn partial_cmp(&self, other: &SmallKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl PartialEq for SmallKey {
+    #[inline]
     fn eq(&self, other: &SmallKey) -> bool {
         self.cmp(other) == Ordering::Equal
     }
@@ -94,6 +96,7 @@ impl fmt::Debug for SmallKey {
 }
 
 /// Eight bytes as a number that sorts in the same order as the bytes.
+#[inline]
 fn word(bytes: &[u8; SHORT_MAX + 1], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

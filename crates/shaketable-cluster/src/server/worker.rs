@@ -227,7 +227,7 @@ impl Worker {
             };
             let known_revision = self.info.borrow().as_ref().map_or(0, |info| info.revision);
             let question = GetServerDbInfo { known_revision };
-            let answer = current.server_info.request(here.id(), question);
+            let answer = here.request(&current.server_info, question);
             match first_of(answer, changed).await {
                 First::Left(Ok(info)) => self.learn(info),
                 First::Left(Err(_)) => {

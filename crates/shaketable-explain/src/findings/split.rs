@@ -6,15 +6,16 @@
 //!   another client changed it in between: a lost update, a name taken twice, a stale copy;
 //! * a lock or lease is taken in one transaction, and a later one writes, or releases it, without a
 //!   look at whether it is still held;
-//! * two things that the failed check compares are written in two transactions.
+//! * two things that the failed check compares are written in two transactions, and another client
+//!   changed one, or the failed check looked, in between.
 
 use super::Candidate;
 use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How};
-use crate::words::{call, committed};
-use shaketable_record::{AttemptId, CommittedId, PlaceId};
+use crate::words::{call, committed, value_text};
+use shaketable_record::{AttemptId, Bytes, CommittedId, PlaceId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many transactions before a write may have been its first step.
@@ -46,6 +47,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                 found.extend(step.overwrite(key, change));
             }
             found.extend(step.lock(&locks, &keys));
+            found.extend(step.halves(&keys));
         }
     }
     found
@@ -249,6 +251,58 @@ impl Step<'_, '_> {
         })
     }
 
+    /// The two steps change two numbers by the same amount, one up and one down, and the failed
+    /// phase looked between them.
+    fn halves(&self, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
+        let history = self.history;
+        let first_landed = history.landed(self.first)?;
+        let first_version = history.version_of(first_landed);
+        let second_version = history.version_of(self.landed);
+        for (one, done) in history.keys_of(first_landed) {
+            let look = self.focus.read_of(one);
+            let Some(look) = look.filter(|look| first_version <= look.version) else {
+                continue;
+            };
+            let Some(amount) = difference(done) else {
+                continue;
+            };
+            let balances = |(key, change): &&(&[u8], &Change)| {
+                let look = self.focus.read_of(key);
+                look.is_some_and(|look| second_version > look.version)
+                    && difference(change) == amount.checked_neg()
+            };
+            let Some((two, missing)) = keys.iter().find(balances) else {
+                continue;
+            };
+            let (text, other) = (history.key_text(one), history.key_text(two));
+            return Some(Candidate {
+                keys: vec![one.to_vec(), two.to_vec()],
+                // The second was not seen: that is the point.
+                commits: vec![first_landed],
+                weight: 78 - self.distance,
+                finding: Finding {
+                    name: "split-transaction",
+                    sentence: format!(
+                        "{} changed {text}{} and {other}{} by the same amount in two transactions, \
+                         and {} looked in between.",
+                        capital(&history.who(self.second)),
+                        history.at_place(history.writer(self.first, one)),
+                        history.at_place(history.writer(self.second, two)),
+                        history.who(look.attempt),
+                    ),
+                    proof: vec![
+                        committed(first_landed, history.change_text(one, done)),
+                        call(look.operation, history.saw_text(two, look.version)),
+                        committed(self.landed, history.change_text(two, missing)),
+                    ],
+                    advice: "Write what belongs together in one transaction.".to_owned(),
+                    times: 1,
+                },
+            });
+        }
+        None
+    }
+
     /// The first step took or wrote something that the second one relied on.
     fn lock(&self, locks: &Locks<'_>, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
         let history = self.history;
@@ -351,4 +405,13 @@ impl Step<'_, '_> {
         }
         None
     }
+}
+
+/// By how much a commit changed a number.
+fn difference(change: &Change) -> Option<i64> {
+    let number = |value: &Bytes| value_text(value).parse::<i64>().ok();
+    let after = number(change.after.as_ref()?)?;
+    let before = change.before.as_ref().map_or(Some(0), number)?;
+    let difference = after.checked_sub(before)?;
+    (difference != 0).then_some(difference)
 }

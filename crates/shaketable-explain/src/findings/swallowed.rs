@@ -1,7 +1,8 @@
 //! An error after which nothing was done.
 //!
 //! A commit failed, its changes never happened, and the client went on as if they had: no retry,
-//! and no later commit of the client that makes up for it. Or the phase itself gave up on an error
+//! and no later commit of the client that makes up for it. Of numbers that grow or shrink only the
+//! failed phase's own count can tell whether one is missing. Or the phase itself gave up on an error
 //! that wants a retry.
 
 use super::Candidate;
@@ -54,6 +55,14 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
             }
             _ => continue,
         };
+        // The same for a number that was read and written back changed.
+        if let Some(change) = changed_by(history, id, key.kept(), value) {
+            let short = 0.cmp(&change);
+            if focus.compared(history, key.kept()) == Some(short) {
+                keys.push((key.kept().to_vec(), *operation, value));
+            }
+            continue;
+        }
         if !made_up_for(history, id, key.kept(), value) && focus.missed(history, key.kept()) {
             keys.push((key.kept().to_vec(), *operation, value));
         }
@@ -78,7 +87,11 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
         attempt(*went_on, "the client goes on with something else"),
     ];
     if let Some(read) = focus.read_of(key) {
-        proof.push(call(read.operation, format!("looks for {text}: no value")));
+        let seen = match focus.missed(history, key) {
+            true => format!("looks for {text}: no value"),
+            false => history.saw_text(key, read.version),
+        };
+        proof.push(call(read.operation, seen));
     }
     Some(Candidate {
         finding: Finding {
@@ -105,6 +118,24 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
 /// Whether a number that is added is below zero.
 fn is_negative(operand: &Bytes) -> bool {
     operand.is_whole() && operand.kept().last().is_some_and(|byte| byte & 0x80 != 0)
+}
+
+/// By how much an attempt wanted to change a number that it had read.
+fn changed_by(
+    history: &History<'_>,
+    id: AttemptId,
+    key: &[u8],
+    value: Option<&Bytes>,
+) -> Option<i64> {
+    let read = history
+        .reads(id)
+        .find(|read| read.point && read.covers(key))?;
+    let before = match history.value_at(key, read.version) {
+        Some(before) => value_text(before).parse().ok()?,
+        None => 0,
+    };
+    let after: i64 = value_text(value?).parse().ok()?;
+    after.checked_sub(before).filter(|change| *change != 0)
 }
 
 /// Whether a later commit of the same client did what this one failed to do.

@@ -4,6 +4,7 @@ use super::RecordSettings;
 use crate::value::Value;
 use shaketable_cluster::error::Error;
 use shaketable_cluster::proto::{KeyRange, KeySelector, Mutation as Change, MutationKind};
+use shaketable_record::text::atomic_name;
 use shaketable_record::{Answer, Bytes, Call, Commit, Mutation, Range, Selector};
 
 /// Keys are kept whole up to FoundationDB's own limit.
@@ -118,26 +119,6 @@ impl Keep {
             more,
         }
     }
-}
-
-/// The name of an atomic operation, as in FoundationDB's list of options.
-pub(crate) fn atomic_name(code: i32) -> String {
-    let name = match code {
-        2 => "add",
-        6 | 19 => "bit_and",
-        7 => "bit_or",
-        8 => "bit_xor",
-        9 => "append_if_fits",
-        12 => "max",
-        13 | 18 => "min",
-        14 => "set_versionstamped_key",
-        15 => "set_versionstamped_value",
-        16 => "byte_min",
-        17 => "byte_max",
-        20 => "compare_and_clear",
-        _ => return format!("operation {code}"),
-    };
-    name.to_owned()
 }
 
 pub(super) fn call_bytes(call: &Call) -> usize {

@@ -1,6 +1,7 @@
 //! The recorder alone: how attempts begin, end and follow each other, and what is left out.
 
 use super::*;
+use shaketable_cluster::checker::Bounds;
 use shaketable_cluster::proto::{KeyRange, Mutation as Change, MutationKind};
 use shaketable_kernel::ProcessSpec;
 use shaketable_record::{Bytes, Fate};
@@ -278,4 +279,92 @@ fn long_values_are_shortened() {
     assert!(shortened(&recorded.committed[0].mutations[0]));
     let commit = recorded.attempts[0].commit.as_ref().unwrap();
     assert!(shortened(&commit.mutations[0]));
+}
+
+/// Transactions of a read, a write and a commit that lands, one after another. Returns what is
+/// recorded, and how many operations there were.
+fn record_many(operations: u64, settings: RecordSettings) -> (Recorded, u64) {
+    const OF_A_TRANSACTION: u64 = 3;
+    let kernel = Kernel::simulation(1);
+    let process = kernel.add_process(ProcessSpec::default());
+    let mut bench = Bench {
+        history: settings.history.clone(),
+        recorder: Recorder::new(&kernel, settings),
+        origin: Origin {
+            process,
+            lent: None,
+        },
+    };
+    let transactions = operations / OF_A_TRANSACTION;
+    for number in 0..transactions {
+        let version = 100 + number as Version;
+        let get = bench.get(0);
+        let value = Bytes::whole(&[7; 100]);
+        bench.answer(0, get, Answer::Value(Some(value.clone())));
+        let key = Bytes::whole(&number.to_be_bytes());
+        bench.ask(0, Call::Set { key, value });
+        let commit = bench.commit(0, version - 1);
+        bench.land(commit, version);
+        bench.answer(0, commit, Answer::Nothing);
+    }
+    (bench.finish(), transactions * OF_A_TRANSACTION)
+}
+
+fn check_that_the_last_are_kept(recorded: &Recorded, operations: u64, kept_max: u64) {
+    let kept = recorded.operations.len() as u64;
+    assert!(kept <= kept_max && kept > kept_max * 9 / 10, "{kept}");
+    assert_eq!(kept + recorded.left_out.operations, operations);
+    let attempts = recorded.attempts.len() as u64;
+    assert_eq!(attempts + recorded.left_out.attempts, operations / 3);
+    let last = recorded.attempts.last().and_then(|one| one.read_version);
+    assert_eq!(last, Some(99 + (operations / 3 - 1) as Version));
+    // What became of each that is kept is still known.
+    assert!(
+        fates(recorded)
+            .iter()
+            .all(|fate| matches!(fate, Some(Fate::Landed(_))))
+    );
+}
+
+#[test]
+fn of_more_than_fits_the_last_are_kept_and_the_others_counted() {
+    let settings = RecordSettings {
+        history: History::bounded(Bounds {
+            transactions: 4_000,
+            bytes: 1 << 20,
+        }),
+        value_bytes_max: 256,
+        attempts_max: 2_000,
+        operations_max: 10_000,
+        bytes_max: 512 << 20,
+    };
+    let (recorded, operations) = record_many(100_000, settings);
+    check_that_the_last_are_kept(&recorded, operations, 2_000 * 3);
+    assert!(recorded.left_out.committed > 0);
+    assert!(recorded.committed.len() <= 4_000);
+}
+
+/// `cargo test --release -p shaketable-fdbc --lib -- --ignored --nocapture ten_million`
+#[test]
+#[ignore = "takes a minute, and measures the memory of the whole process"]
+fn ten_million_operations_take_bounded_memory() {
+    // As a host records: see `tester/record.rs` of shaketable-host.
+    let settings = RecordSettings {
+        history: History::bounded(Bounds {
+            transactions: 400_000,
+            bytes: 256 << 20,
+        }),
+        value_bytes_max: 256,
+        attempts_max: 200_000,
+        operations_max: 1_000_000,
+        bytes_max: 512 << 20,
+    };
+    let (recorded, operations) = record_many(10_000_000, settings);
+    check_that_the_last_are_kept(&recorded, operations, 200_000 * 3);
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.expect("it has a peak").trim().trim_end_matches(" kB");
+    let mebibytes = peak.parse::<u64>().expect("a number") / 1024;
+    println!("{operations} operations, at most {mebibytes} MiB");
+    assert!(mebibytes < 1280, "{mebibytes} MiB");
 }

@@ -87,8 +87,7 @@ pub fn take_uncontrolled() -> Vec<String> {
 
 /// Something that no seed controls.
 struct UncontrolledAct {
-    one: &'static str,
-    many: &'static str,
+    act: &'static str,
     count: AtomicU32,
     /// What was done first, if it has a name.
     first: SharedText<NAME_BYTES>,
@@ -97,20 +96,16 @@ struct UncontrolledAct {
 /// A longer path is cut.
 const NAME_BYTES: usize = 200;
 
-static THREADS: UncontrolledAct = UncontrolledAct::new("started a thread", "started threads");
-static SOCKETS: UncontrolledAct = UncontrolledAct::new("opened a socket", "opened sockets");
-static FILES: UncontrolledAct = UncontrolledAct::new("opened a file", "opened files");
-static PROGRAMS: UncontrolledAct = UncontrolledAct::new("started a program", "started programs");
-static SLEEPS: UncontrolledAct = UncontrolledAct::new(
-    "slept in real time, which returned at once",
-    "slept in real time, which returned at once",
-);
+static THREADS: UncontrolledAct = UncontrolledAct::new("started a thread");
+static SOCKETS: UncontrolledAct = UncontrolledAct::new("opened a socket");
+static FILES: UncontrolledAct = UncontrolledAct::new("opened a file");
+static PROGRAMS: UncontrolledAct = UncontrolledAct::new("started a program");
+static SLEEPS: UncontrolledAct = UncontrolledAct::new("slept in real time, which returned at once");
 
 impl UncontrolledAct {
-    const fn new(one: &'static str, many: &'static str) -> UncontrolledAct {
+    const fn new(act: &'static str) -> UncontrolledAct {
         UncontrolledAct {
-            one,
-            many,
+            act,
             count: AtomicU32::new(0),
             first: SharedText::empty(),
         }
@@ -131,14 +126,14 @@ impl UncontrolledAct {
         let count = self.count.swap(0, Ordering::Relaxed);
         let first = String::from_utf8_lossy(&self.first.read()).into_owned();
         self.first.clear();
-        let named = |act: &str| match first.as_str() {
-            "" => act.to_owned(),
-            name => format!("{act}: {name}"),
+        let act = match first.as_str() {
+            "" => self.act.to_owned(),
+            name => format!("{}: {name}", self.act),
         };
         match count {
             0 => None,
-            1 => Some(named(self.one)),
-            count => Some(format!("{} ({count} times)", named(self.many))),
+            1 => Some(act),
+            count => Some(format!("{act} ({count} times)")),
         }
     }
 }
@@ -263,7 +258,7 @@ mod tests {
         let _guard = Guard::enter(7);
         FILES.note(Some(c"a.txt"));
         FILES.note(Some(c"b.txt"));
-        assert_eq!(FILES.take().unwrap(), "opened files: a.txt (2 times)");
+        assert_eq!(FILES.take().unwrap(), "opened a file: a.txt (2 times)");
         FILES.note(None);
         assert_eq!(FILES.take().unwrap(), "opened a file");
         assert_eq!(FILES.take(), None);

@@ -8,6 +8,7 @@
 use crate::shared_text::SharedText;
 use crate::verdict::{Failure, Phase};
 use shaketable_kernel::Time;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
@@ -43,6 +44,11 @@ pub(super) const PANICKED: i32 = 114;
 static LOCAL: Beacon = Beacon::dark();
 static SHARED: AtomicPtr<Beacon> = AtomicPtr::new(std::ptr::null_mut());
 
+thread_local! {
+    /// The beacon of the seed on this thread, where seeds share a process.
+    static OWN: Cell<Option<&'static Beacon>> = const { Cell::new(None) };
+}
+
 /// A copy of what the beacon held.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Position {
@@ -59,7 +65,7 @@ pub(super) struct Position {
 }
 
 impl Beacon {
-    const fn dark() -> Beacon {
+    pub(super) const fn dark() -> Beacon {
         Beacon {
             test: AtomicU32::new(0),
             workload: AtomicU32::new(0),
@@ -76,16 +82,26 @@ impl Beacon {
     pub(super) fn current() -> &'static Beacon {
         let shared = SHARED.load(Ordering::Acquire);
         if shared.is_null() {
-            return &LOCAL;
+            return OWN.get().unwrap_or(&LOCAL);
         }
         // SAFETY: the pointer is null or a page that `share` mapped and initialised, and that is
         // never unmapped.
         unsafe { &*shared }
     }
 
+    /// Gives this thread a beacon of its own, or takes it away.
+    pub(super) fn set_own(beacon: Option<&'static Beacon>) {
+        OWN.set(beacon);
+    }
+
+    /// Whether processes that were forked share the beacon with this one.
+    pub(super) fn is_shared() -> bool {
+        !SHARED.load(Ordering::Acquire).is_null()
+    }
+
     /// Puts the beacon where processes forked from now on share it with this one.
     pub(super) fn share() -> io::Result<()> {
-        if !SHARED.load(Ordering::Acquire).is_null() {
+        if Beacon::is_shared() {
             return Ok(());
         }
         let size = NonZeroUsize::new(size_of::<Beacon>()).expect("a beacon has a size");
@@ -112,13 +128,13 @@ impl Beacon {
     }
 
     /// Whether the simulation is over.
-    pub(super) fn is_reporting() -> bool {
-        Beacon::current().reporting.load(Ordering::Acquire)
+    pub(super) fn is_reporting(&self) -> bool {
+        self.reporting.load(Ordering::Acquire)
     }
 
     /// The simulated time that was recorded last.
-    pub(super) fn time() -> Time {
-        Time::from_nanos(Beacon::current().time_nanos.load(Ordering::Relaxed))
+    pub(super) fn time(&self) -> Time {
+        Time::from_nanos(self.time_nanos.load(Ordering::Relaxed))
     }
 
     /// Records what runs now.
@@ -144,18 +160,18 @@ impl Beacon {
     }
 
     /// What was recorded last.
-    pub(super) fn position() -> Position {
-        let beacon = Beacon::current();
-        let phase = beacon.phase.load(Ordering::Relaxed) as usize;
+    pub(super) fn position(&self) -> Position {
+        let phase = self.phase.load(Ordering::Relaxed) as usize;
         Position {
-            test: beacon.test.load(Ordering::Relaxed) as usize,
-            workload: beacon.workload.load(Ordering::Relaxed) as usize,
-            client: u32::try_from(beacon.client.load(Ordering::Relaxed)).ok(),
+            test: self.test.load(Ordering::Relaxed) as usize,
+            workload: self.workload.load(Ordering::Relaxed) as usize,
+            client: u32::try_from(self.client.load(Ordering::Relaxed)).ok(),
             phase: Phase::ALL.get(phase).copied().unwrap_or_default(),
-            time: Time::from_nanos(beacon.time_nanos.load(Ordering::Relaxed)).as_secs(),
+            time: self.time().as_secs(),
         }
     }
 
+    /// Begins a seed on the beacon of this thread.
     pub(super) fn reset() {
         Beacon::enter(0, 0, None, Phase::Boot);
         Beacon::set_time(Time::ZERO);
@@ -206,8 +222,8 @@ impl Beacon {
     }
 
     /// What had failed.
-    pub(super) fn failures() -> Vec<Failure> {
-        let text = Beacon::current().failures.read();
+    pub(super) fn failures(&self) -> Vec<Failure> {
+        let text = self.failures.read();
         let lines = text.split(|byte| *byte == b'\n');
         lines
             .filter_map(|line| serde_json::from_slice(line).ok())
@@ -217,7 +233,8 @@ impl Beacon {
 
 /// Stops the process because the code under test did something fatal, and records what it was.
 pub(crate) fn refuse(message: &str) -> ! {
-    if SHARED.load(Ordering::Acquire).is_null() {
+    if !Beacon::is_shared() {
+        Beacon::current().leave_message(message);
         eprintln!("shaketable: {message}");
         std::process::abort();
     }

@@ -1,7 +1,6 @@
 //! The verdict about a process that died before it could report.
 
 use super::beacon::{Beacon, Position};
-use super::last_words;
 use crate::plan::{Plan, Recording};
 use crate::testfile::WorkloadSpec;
 use crate::verdict::{Failure, FailureKind, Outcome, Phase};
@@ -29,10 +28,11 @@ pub(super) enum Death {
     Hung,
 }
 
-/// The outcome of a seed whose process died. What had failed before comes first: it is more likely
-/// to be the cause than the end is.
+/// The outcome of a seed whose process died, and left this beacon. What had failed before comes
+/// first: it is more likely to be the cause than the end is.
 pub(super) fn outcome(
     death: &Death,
+    beacon: &Beacon,
     plan: &Plan,
     seed: u32,
     recording: &Recording,
@@ -44,11 +44,11 @@ pub(super) fn outcome(
         client,
         phase,
         time,
-    } = Beacon::position();
+    } = beacon.position();
     let test = &plan.file.tests[test.min(plan.file.tests.len() - 1)];
     let workload = test.workloads.get(workload);
     let (kind, message) = describe(death, phase, time_limit);
-    let mut failures = Beacon::failures();
+    let mut failures = beacon.failures();
     // Being asked to end is no cause of its own.
     failures.retain(|failure| failure.kind != FailureKind::Interrupted);
     failures.push(Failure {
@@ -64,10 +64,19 @@ pub(super) fn outcome(
         seed,
         failures,
         simulated_seconds: time,
-        stack: last_words::stack(),
         trace: recording.trace_path(),
         ..Outcome::default()
     }
+}
+
+/// What a record of the same run, up to the moment of the death, adds to the outcome.
+pub(super) fn add_record(outcome: &mut Outcome, recorded: Outcome) {
+    outcome.record = recorded.record;
+    outcome.cause = recorded.cause;
+    outcome.story = recorded.story;
+    outcome.drawn = recorded.drawn;
+    outcome.faults = recorded.faults;
+    outcome.faults_around = recorded.faults_around;
 }
 
 /// The outcome of a seed that took too long and reported when it was asked to end.

@@ -50,11 +50,11 @@ pub(super) struct Child {
 /// it little, and that must not change the verdict.
 const PROCESSOR_TIME_TO_REACT: Duration = Duration::from_secs(1);
 /// How long it may take altogether: a child that sleeps uses no processor time.
-const TIME_TO_REACT: Duration = Duration::from_secs(4);
+pub(super) const TIME_TO_REACT: Duration = Duration::from_secs(4);
 /// How long it may then take to report: lines must be found, and a record written.
-const TIME_TO_REPORT: Duration = Duration::from_secs(60);
+pub(super) const TIME_TO_REPORT: Duration = Duration::from_secs(60);
 /// How often that is looked at.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
@@ -157,7 +157,7 @@ impl Child {
                 return collected;
             }
             let waited = asked.elapsed();
-            let enough = if Beacon::is_reporting() {
+            let enough = if Beacon::current().is_reporting() {
                 waited >= TIME_TO_REPORT
             } else {
                 waited >= TIME_TO_REACT

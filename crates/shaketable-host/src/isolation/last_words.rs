@@ -156,6 +156,11 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_voi
     unsafe { libc::raise(signal) };
 }
 
+/// The name of a signal.
+pub(super) fn signal_name(number: i32) -> &'static str {
+    Signal::try_from(number).map_or("a signal", Signal::as_str)
+}
+
 extern "C" fn on_exit() {
     say_client();
 }
@@ -191,16 +196,28 @@ pub(super) fn stack() -> Vec<String> {
 /// More than this helps no reader.
 const STACK_LINES_MAX: usize = 12;
 
-/// The file that an address belongs to, without its folder.
-fn module(address: usize) -> String {
+/// Whether an address is one of this program's own code, and of none of its libraries.
+pub(super) fn is_in_program(address: usize) -> bool {
+    let base = |address| file_of(address).map(|info| info.dli_fbase.addr());
+    let own = (is_in_program as fn(usize) -> bool) as usize;
+    base(address).is_some_and(|found| base(own) == Some(found))
+}
+
+/// What the loader knows about the file that an address belongs to.
+fn file_of(address: usize) -> Option<libc::Dl_info> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     let address = std::ptr::without_provenance(address);
     // SAFETY: the function looks an address up and does not follow it; it fills what it is given,
     // or returns that it did not.
     let (found, info) = unsafe { (libc::dladdr(address, info.as_mut_ptr()), info.assume_init()) };
-    if found == 0 || info.dli_fname.is_null() {
+    (found != 0).then_some(info)
+}
+
+/// The file that an address belongs to, without its folder.
+fn module(address: usize) -> String {
+    let Some(info) = file_of(address).filter(|info| !info.dli_fname.is_null()) else {
         return String::new();
-    }
+    };
     // SAFETY: not null, hence the loader's own NUL-terminated name.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
     path.rsplit('/').next().unwrap_or_default().to_owned()

@@ -11,13 +11,24 @@
 //! the code under test does to its process reaches the next seed. It is the only place where the
 //! verdict about a process is built. It must not be used in a process with several threads: a fork
 //! would inherit locks that are held, and never see them released.
+//!
+//! A test program has several threads, and a debugger should find the code under test in it. There
+//! a seed runs on a thread ([`InProcess`], `in_process.rs`), and what would end the process is
+//! noticed by it alone (`watched.rs`).
 
 pub(crate) mod beacon;
 mod death;
 mod fork;
+mod in_process;
 mod last_words;
+mod watched;
 
-pub(crate) use last_words::is_asked_to_end;
+pub use in_process::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};
+
+/// Whether the simulation on this thread was asked to end by itself.
+pub(crate) fn is_asked_to_end() -> bool {
+    last_words::is_asked_to_end() || watched::is_asked_to_end()
+}
 
 use crate::heap;
 use crate::plan::{Plan, Recording, Settings};
@@ -28,6 +39,12 @@ use fork::{Child, ChildEnd};
 use nix::sys::signal::{SigHandler, Signal};
 use std::io;
 use std::time::Duration;
+
+/// Whether an address is certainly none of the code under test: a process that forks for seeds has
+/// that in libraries alone.
+pub(crate) fn is_hosts_own(address: usize) -> bool {
+    Beacon::is_shared() && last_words::is_in_program(address)
+}
 
 /// How much memory a seed's process may use; fdbserver's own limit.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
@@ -67,16 +84,10 @@ impl Isolation {
         let mut outcome = self.run_once(plan, settings, seed, recording);
         if outcome.record.is_none()
             && !outcome.passed()
-            && let Some(again) = recording.until_death(Beacon::time(), &outcome.failures)
+            && let Some(again) = recording.until_death(Beacon::current().time(), &outcome.failures)
         {
             // The process died with its record. The same seed lives again up to that moment.
-            let recorded = self.run_once(plan, settings, seed, &again);
-            outcome.record = recorded.record;
-            outcome.cause = recorded.cause;
-            outcome.story = recorded.story;
-            outcome.drawn = recorded.drawn;
-            outcome.faults = recorded.faults;
-            outcome.faults_around = recorded.faults_around;
+            death::add_record(&mut outcome, self.run_once(plan, settings, seed, &again));
         }
         outcome
     }
@@ -102,6 +113,17 @@ impl Isolation {
             serde_json::to_vec(&outcome).unwrap_or_default()
         });
         let fault = |message: String| Outcome::simulator_fault(seed, message);
+        let died = |death: &Death| Outcome {
+            stack: last_words::stack(),
+            ..death::outcome(
+                death,
+                Beacon::current(),
+                plan,
+                seed,
+                recording,
+                self.time_limit,
+            )
+        };
         match child.and_then(|child| child.wait(self.limit(recording))) {
             Ok(ChildEnd::Reported(report)) => {
                 serde_json::from_slice(&report).unwrap_or_else(|error| {
@@ -112,11 +134,9 @@ impl Isolation {
             }
             Ok(ChildEnd::ReportedLate(report)) => match serde_json::from_slice(&report) {
                 Ok(outcome) => death::too_late(outcome, self.time_limit),
-                Err(_) => death::outcome(&Death::Hung, plan, seed, recording, self.time_limit),
+                Err(_) => died(&Death::Hung),
             },
-            Ok(ChildEnd::Died(death)) => {
-                death::outcome(&death, plan, seed, recording, self.time_limit)
-            }
+            Ok(ChildEnd::Died(death)) => died(&death),
             Err(error) => fault(format!(
                 "the seed cannot have a process of its own: {error}"
             )),

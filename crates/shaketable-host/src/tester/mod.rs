@@ -113,11 +113,15 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     outcome
 }
 
+/// After how many steps a run looks whether it was asked to end.
+const ASKED_EVERY: u64 = 16;
+
 /// Runs what is ready, then lets time pass, until the tests have ended or never will.
 fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
     let limit = Time::from_secs(run.given.limit_seconds);
     let stalls = waits::StallWatch::default();
+    let mut steps = 0_u64;
     loop {
         let before = kernel.events();
         if let Err(spinning) = kernel.run_ready() {
@@ -148,7 +152,9 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         if stalls.look(run, testbed) {
             return;
         }
-        if isolation::is_asked_to_end() {
+        // Every few steps is soon enough.
+        steps += 1;
+        if steps.is_multiple_of(ASKED_EVERY) && isolation::is_asked_to_end() {
             run.fail_pending(testbed, FailureKind::Interrupted, "the run was interrupted");
             return;
         }

@@ -3,6 +3,7 @@
 use crate::verdict::Phase;
 use shaketable_kernel::Time;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// The progress of one run.
 #[derive(Default)]
@@ -17,8 +18,11 @@ pub(super) struct Progress {
     /// How many fault workloads are under way, and when the last one ended.
     faults_running: Cell<usize>,
     calm_since: Cell<Time>,
+    /// Tests by the answers of their clients, which is what the console counts.
     pub(super) tests_passed: Cell<u32>,
     pub(super) tests_failed: Cell<u32>,
+    /// Tests in which anything went wrong.
+    failed: RefCell<BTreeSet<usize>>,
 }
 
 /// A workload in a phase.
@@ -100,5 +104,22 @@ impl Progress {
             &self.tests_failed
         };
         counter.set(counter.get() + 1);
+        if !passed {
+            self.note_failed();
+        }
+    }
+
+    /// Something went wrong in the current test.
+    pub(super) fn note_failed(&self) {
+        self.failed.borrow_mut().insert(self.test.get());
+    }
+
+    /// How many tests passed and failed. FoundationDB's console counts the answers of the clients
+    /// alone: a test that logged an error has failed all the same.
+    pub(super) fn verdicts(&self) -> (u32, u32) {
+        let ended = (self.tests_passed.get() + self.tests_failed.get()) as usize;
+        let failed = self.failed.borrow();
+        let passed = (0..ended).filter(|test| !failed.contains(test)).count();
+        (passed as u32, failed.len() as u32)
     }
 }

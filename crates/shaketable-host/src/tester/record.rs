@@ -48,6 +48,9 @@ const CHANGE_ROLES: [&str; 4] = [
     "SimulatedMachineProcess",
 ];
 
+/// The processes of a cluster and what they are.
+type Roles = BTreeSet<(ProcessId, &'static str)>;
+
 /// What is noted of a run beside its transactions.
 pub(super) struct Notes {
     to: RecordTo,
@@ -56,7 +59,7 @@ pub(super) struct Notes {
     events: RefCell<VecDeque<Event>>,
     events_left_out: Cell<u64>,
     /// Who played which role when that was looked at last, and whether it may have changed.
-    roles: RefCell<BTreeSet<(ProcessId, &'static str)>>,
+    roles: RefCell<Roles>,
     roles_changed: Cell<bool>,
 }
 
@@ -154,11 +157,14 @@ impl Notes {
         let Some(cluster) = cluster.filter(|_| self.roles_changed.replace(false)) else {
             return;
         };
-        let now: BTreeSet<(ProcessId, &str)> = cluster
+        let mut now: Roles = cluster
             .roles()
             .into_iter()
             .map(|(role, process)| (process, role))
             .collect();
+        let is_generation_known = cluster.epoch().is_some();
+        let alive = |process| kernel.is_alive(process);
+        keep_unknown(&self.roles.borrow(), &mut now, is_generation_known, alive);
         let before = self.roles.replace(now.clone());
         let ended = before.difference(&now).map(|role| ("End", role));
         let begun = now.difference(&before).map(|role| ("Begin", role));
@@ -242,6 +248,26 @@ impl Notes {
     }
 }
 
+/// Keeps the roles of which nothing is known at the moment. Only a controller knows who plays the
+/// others, and only outside of a recovery who commits: until then a role is played by whom it was
+/// played, if that process lives.
+fn keep_unknown(
+    before: &Roles,
+    now: &mut Roles,
+    is_generation_known: bool,
+    alive: impl Fn(ProcessId) -> bool,
+) {
+    const CONTROLLER: &str = "clustercontroller";
+    let is_controller_known = now.iter().any(|(_, role)| *role == CONTROLLER);
+    let is_known = |role: &str| match role {
+        CONTROLLER => true,
+        "storage" => is_controller_known,
+        _ => is_generation_known,
+    };
+    let unknown = before.iter().filter(|(_, role)| !is_known(role));
+    now.extend(unknown.filter(|(process, _)| alive(*process)));
+}
+
 fn verdict(failures: &[Failure]) -> Verdict {
     let Some(failure) = failures.first() else {
         return Verdict {
@@ -274,4 +300,43 @@ fn places(calls: &[usize]) -> (Vec<Place>, Vec<Option<PlaceId>>) {
     });
     let ids = ids.collect();
     (places, ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shaketable_kernel::ProcessSpec;
+
+    #[test]
+    fn a_role_does_not_end_because_the_controller_died() {
+        let kernel = Kernel::simulation(1);
+        let [controller, storage, proxy, dead] =
+            [(); 4].map(|()| kernel.add_process(ProcessSpec::default()));
+        let before = Roles::from([
+            (controller, "clustercontroller"),
+            (storage, "storage"),
+            (proxy, "commitproxy"),
+            (dead, "tlog"),
+        ]);
+        let alive = |process| process != dead && process != controller;
+
+        let mut now = Roles::new();
+        keep_unknown(&before, &mut now, false, alive);
+        assert_eq!(
+            now,
+            Roles::from([(storage, "storage"), (proxy, "commitproxy")])
+        );
+
+        // The next controller knows storage servers, and recruits the others.
+        let before = now;
+        let mut now = Roles::from([(proxy, "clustercontroller")]);
+        keep_unknown(&before, &mut now, false, alive);
+        let recovering = Roles::from([(proxy, "clustercontroller"), (proxy, "commitproxy")]);
+        assert_eq!(now, recovering);
+
+        let mut now = Roles::from([(proxy, "clustercontroller"), (storage, "commitproxy")]);
+        keep_unknown(&recovering, &mut now, true, alive);
+        let recruited = Roles::from([(proxy, "clustercontroller"), (storage, "commitproxy")]);
+        assert_eq!(now, recruited);
+    }
 }

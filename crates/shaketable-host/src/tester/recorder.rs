@@ -1,4 +1,4 @@
-//! What happens in the kernel becomes trace events, and is counted.
+//! What happens in the kernel becomes trace events; the last faults are remembered.
 
 use super::run::Run;
 use crate::plan::Recording;
@@ -14,16 +14,13 @@ use std::rc::{Rc, Weak};
 /// What was recorded.
 #[derive(Default, Clone)]
 pub(super) struct Recorded {
-    counts: Option<Rc<Counts>>,
+    recent: Option<Rc<Recent>>,
 }
 
 #[derive(Default)]
-struct Counts {
-    faults: RefCell<BTreeMap<String, u64>>,
-    recent: RefCell<VecDeque<TraceEvent>>,
-}
+struct Recent(RefCell<VecDeque<TraceEvent>>);
 
-/// So common that they are only counted.
+/// So common that they would push out what matters.
 const COMMON: [&str; 4] = [
     "ClogInterface",
     "CloggingPair",
@@ -40,20 +37,37 @@ pub(super) fn install(run: &Rc<Run>, recording: &Recording) -> Recorded {
     if *recording == Recording::Nothing {
         return Recorded::default();
     }
-    let counts = Rc::new(Counts::default());
+    let recent = Rc::new(Recent::default());
     run.kernel.set_recorder(Some(Rc::new(Tracer {
         run: Rc::downgrade(run),
-        counts: counts.clone(),
+        recent: recent.clone(),
         trace: matches!(recording, Recording::Trace { .. }),
     })));
     Recorded {
-        counts: Some(counts),
+        recent: Some(recent),
     }
 }
 
-impl Counts {
+/// How often each fault happened, under the name its event has in a trace.
+pub(super) fn fault_counts(run: &Run) -> BTreeMap<String, u64> {
+    let counts = run.kernel.fault_counts();
+    let by_name = [
+        ("ClogInterface", counts.clogged_interfaces),
+        ("CloggingPair", counts.clogged_pairs),
+        ("ConnectionClosed", counts.closed_connections),
+        ("KillProcess", counts.killed_processes),
+        ("Partitioned", counts.partitions),
+        ("RebootingProcess", counts.rebooted_processes),
+    ];
+    let happened = by_name.into_iter().filter(|(_, count)| *count > 0);
+    happened
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
+}
+
+impl Recent {
     fn remember(&self, event: TraceEvent) {
-        let mut recent = self.recent.borrow_mut();
+        let mut recent = self.0.borrow_mut();
         if recent.len() == RECENT_MAX {
             recent.pop_front();
         }
@@ -64,7 +78,7 @@ impl Counts {
 impl Recorded {
     /// Remembers that an error reached a workload.
     pub(super) fn error(&self, run: &Run, error: Error) {
-        let Some(counts) = &self.counts else {
+        let Some(recent) = &self.recent else {
             return;
         };
         let process = run.kernel.current_process();
@@ -75,23 +89,17 @@ impl Recorded {
             .detail("Error", error.name());
         // Conflicts are common; a commit of unknown fate is worth noting.
         if error.is_maybe_committed() {
-            counts.remember(event.clone());
+            recent.remember(event.clone());
         }
         run.trace(event);
     }
 
-    pub(super) fn faults(&self) -> BTreeMap<String, u64> {
-        self.counts
-            .as_ref()
-            .map_or(BTreeMap::new(), |counts| counts.faults.borrow().clone())
-    }
-
     /// The last faults up to a moment.
     pub(super) fn faults_around(&self, time: f64) -> Vec<TraceEvent> {
-        let Some(counts) = &self.counts else {
+        let Some(recent) = &self.recent else {
             return Vec::new();
         };
-        let recent = counts.recent.borrow();
+        let recent = recent.0.borrow();
         let before: Vec<&TraceEvent> = recent.iter().filter(|event| event.time <= time).collect();
         let skip = before.len().saturating_sub(AROUND_MAX);
         before.into_iter().skip(skip).cloned().collect()
@@ -100,7 +108,7 @@ impl Recorded {
 
 struct Tracer {
     run: Weak<Run>,
-    counts: Rc<Counts>,
+    recent: Rc<Recent>,
     trace: bool,
 }
 
@@ -112,16 +120,8 @@ impl Recorder for Tracer {
         let Some((event, is_fault)) = describe(&run, time, event) else {
             return;
         };
-        if is_fault {
-            *self
-                .counts
-                .faults
-                .borrow_mut()
-                .entry(event.kind.clone())
-                .or_default() += 1;
-        }
         if !COMMON.contains(&event.kind.as_str()) {
-            self.counts.remember(event.clone());
+            self.recent.remember(event.clone());
         }
         match (self.trace, is_fault) {
             (true, true) => run.trace_fault(event),

@@ -162,6 +162,7 @@ impl Run {
         workload: Option<usize>,
         message: impl Into<String>,
     ) {
+        self.progress.note_failed();
         let mut failures = self.findings.failures.borrow_mut();
         if failures.len() < FAILURES_MAX {
             let test = self.spec(self.progress.test.get());
@@ -314,11 +315,12 @@ impl Run {
         let around = failures
             .first()
             .map_or(Vec::new(), |failure| recorder.faults_around(failure.time));
+        let (tests_passed, tests_failed) = self.progress.verdicts();
         Outcome {
             seed: self.given.seed,
             failures,
-            tests_passed: self.progress.tests_passed.get(),
-            tests_failed: self.progress.tests_failed.get(),
+            tests_passed,
+            tests_failed,
             simulated_seconds: self.now(),
             unseed,
             fingerprint: self.log.fingerprint(),
@@ -327,7 +329,7 @@ impl Run {
             metrics: self.findings.metrics.borrow().clone(),
             assertions: self.findings.sites.assertions(),
             errors: self.findings.errors.take(),
-            faults: recorder.faults(),
+            faults: super::recorder::fault_counts(self),
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),
             notable: self.log.notable(),

@@ -316,9 +316,16 @@ impl Testbed {
     /// The futures that a client waits for.
     pub(super) fn outstanding(&self, client: &Client) -> Vec<Outstanding> {
         let c_api = self.c_api.borrow();
-        let mut all = c_api.as_ref().map_or(Vec::new(), CApi::outstanding);
-        all.retain(|one| one.process == client.process);
-        all
+        c_api
+            .as_ref()
+            .map_or(Vec::new(), |c_api| c_api.outstanding(client.process))
+    }
+
+    /// Shows the same, without a copy.
+    pub(super) fn look_at_outstanding(&self, client: &Client, look: impl FnMut(&Outstanding)) {
+        if let Some(c_api) = &*self.c_api.borrow() {
+            c_api.look_at_outstanding(client.process, look);
+        }
     }
 
     /// How many operations of a client have succeeded so far.

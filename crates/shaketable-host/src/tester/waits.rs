@@ -155,11 +155,13 @@ enum Standing {
 impl StallWatch {
     /// Checks whether the clients make progress. Returns whether the run has failed because one
     /// does not.
+    #[inline]
     pub(super) fn look(&self, run: &Run, testbed: &Testbed) -> bool {
         let now = run.kernel.now();
-        if now < self.next_look.get() {
-            return false;
-        }
+        now >= self.next_look.get() && self.look_closely(run, testbed, now)
+    }
+
+    fn look_closely(&self, run: &Run, testbed: &Testbed, now: Time) -> bool {
         self.next_look.set(now.after(LOOK_SECONDS));
         let Some(limit) = run.given.stalled_after_seconds else {
             return false;
@@ -222,14 +224,20 @@ impl StallWatch {
             *last = (done, now);
         }
         let idle = now.since(last.1.max(calm_since));
-        let outstanding = testbed.outstanding(client);
-        let is_watch = |one: &Outstanding| matches!(one.ask, Ask::Watch(_));
-        let is_delay = |one: &Outstanding| matches!(one.ask, Ask::Delay(_));
-        if outstanding.is_empty() || outstanding.iter().any(is_delay) {
+        let (mut delays, mut watches, mut others) = (0, 0, 0);
+        let mut newest: Option<Time> = None;
+        testbed.look_at_outstanding(client, |one| {
+            newest = newest.max(Some(one.since));
+            match one.ask {
+                Ask::Delay(_) => delays += 1,
+                Ask::Watch(_) => watches += 1,
+                _ => others += 1,
+            }
+        });
+        if delays > 0 || watches + others == 0 {
             return Standing::Active;
         }
-        if outstanding.iter().all(is_watch) {
-            let newest = outstanding.iter().map(|one| one.since).max();
+        if others == 0 {
             let waited = newest.map_or(0.0, |newest| now.since(newest));
             return match waited.min(idle) > WATCHES_ONLY_SECONDS {
                 true => Standing::WatchesOnly,

@@ -9,6 +9,7 @@
 
 mod diagnostic;
 mod known;
+mod limits;
 mod parse;
 
 pub use diagnostic::{Finding, TestFileError};

@@ -1,6 +1,7 @@
 //! From TOML to a [`TestFile`], collecting everything that is wrong on the way.
 
 use super::known::{self, Kind};
+use super::limits;
 use super::{Configuration, Finding, Knob, TestFile, TestFileError, TestSpec, WorkloadSpec};
 use crate::options::{WorkloadOption, text_of};
 use std::ops::Range;
@@ -111,7 +112,22 @@ impl Parser<'_> {
                     .push(Finding::at(item.span().or(key.span()), message));
                 continue;
             };
+            let count = value.as_integer();
+            if let Some(Err(message)) = count.map(|count| limits::check_count(name, count)) {
+                self.findings.push(Finding::at(value.span(), message));
+                continue;
+            }
             set(&mut configuration, name, value);
+        }
+        let size = (
+            configuration.machine_count,
+            configuration.processes_per_machine,
+        );
+        if let (Some(machines), Some(each)) = size
+            && let Err(message) = limits::check_cluster(machines, each)
+        {
+            let span = table.get("machineCount").and_then(Item::span);
+            self.findings.push(Finding::at(span, message));
         }
         configuration
     }
@@ -189,7 +205,7 @@ impl Parser<'_> {
         match name {
             "testTitle" => test.title = text_of(value),
             "timeout" => {
-                test.timeout_seconds = self.number(name, value).unwrap_or(test.timeout_seconds);
+                test.timeout_seconds = self.seconds(name, value).unwrap_or(test.timeout_seconds);
                 if test.timeout_seconds <= 0.0 {
                     self.findings
                         .push(Finding::at(value.span(), "expected a `timeout` above 0"));
@@ -208,10 +224,10 @@ impl Parser<'_> {
                     .collect();
             }
             "databasePingDelay" => {
-                test.database_ping_delay_seconds = self.number(name, value).unwrap_or(0.0);
+                test.database_ping_delay_seconds = self.seconds(name, value).unwrap_or(0.0);
             }
             "connectionFailuresDisableDuration" => {
-                test.connection_failures_disable_seconds = self.number(name, value).unwrap_or(0.0);
+                test.connection_failures_disable_seconds = self.seconds(name, value).unwrap_or(0.0);
             }
             // The remaining keys steer checks of FoundationDB's own storage; there is nothing here
             // they could change.
@@ -274,6 +290,13 @@ impl Parser<'_> {
 
     /// Finds an option whose text its workload cannot read.
     fn option_values(&mut self, name: &str, table: &Table, options: &[WorkloadOption]) {
+        for option in options {
+            if let Err(message) = limits::check_option(&option.key, &option.text) {
+                let span = table.get(&option.key).and_then(Item::span);
+                self.findings
+                    .push(Finding::at(span, format!("{message} (workload `{name}`)")));
+            }
+        }
         let mut take = |key: &str| {
             let option = options.iter().find(|option| option.key == key)?;
             Some(option.text.clone())
@@ -361,6 +384,15 @@ impl Parser<'_> {
         number
     }
 
+    fn seconds(&mut self, name: &str, value: &Value) -> Option<f64> {
+        let seconds = self.number(name, value)?;
+        if let Err(message) = limits::check_seconds(name, seconds) {
+            self.findings.push(Finding::at(value.span(), message));
+            return None;
+        }
+        Some(seconds)
+    }
+
     fn shape(&mut self, key: &Key, expected: &str) {
         let message = format!("expected {expected}, found a key `{}`", key.get());
         self.findings.push(Finding::at(key.span(), message));
@@ -436,180 +468,4 @@ pub(crate) fn set(configuration: &mut Configuration, name: &str, value: &Value) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WHOLE: &str = r#"
-[configuration]
-buggify = true
-datacenters = 3
-tenantModes = ["disabled"]
-
-[[knobs]]
-max_write_transaction_life_versions = 1_000_000
-
-[[test]]
-testTitle = "First"
-timeout = 60
-clearAfterTest = false
-runFailureWorkloads = false
-
-    [[test.knobs]]
-    DEFAULT_BACKOFF = 0.5
-
-    [[test.workload]]
-    testName = "External"
-    libraryName = "atomic"
-    libraryPath = "./target/release"
-    workloadName = "Atomic"
-    rounds = 30
-
-    [[test.workload]]
-    testName = "RandomClogging"
-    testDuration = 30.0
-    swizzle = 1
-
-[[test]]
-testTitle = 'Second'
-
-    [[test.workload]]
-    testName = 'Attrition'
-"#;
-
-    fn errors(source: &str) -> String {
-        parse(Path::new("tests/atomic.toml"), source)
-            .expect_err("the file is wrong")
-            .to_string()
-    }
-
-    #[test]
-    fn a_file_with_everything_is_read() {
-        let file = parse(Path::new("x.toml"), WHOLE).unwrap();
-        insta::assert_debug_snapshot!(file);
-    }
-
-    #[test]
-    fn misspelt_names_are_reported_together_with_the_nearest_name() {
-        insta::assert_snapshot!(errors(
-            r#"
-testTitle = "lost"
-
-[configuration]
-buggfy = true
-datacenters = "three"
-
-[[knobs]]
-max_write_transaction_live_versions = 1
-
-[[test]]
-testTitel = "x"
-timeout = "soon"
-useDB = 1
-datacenters = 3
-
-[[test.workload]]
-testName = "External"
-library = "atomic"
-
-[[test.workload]]
-testName = "RandomCloging"
-
-[[test.workload]]
-testName = "RandomClogging"
-testDurration = 30.0
-"#
-        ));
-    }
-
-    #[test]
-    fn what_foundationdbs_harness_reads_may_stand_at_the_root() {
-        let source = "testClass = 'Cycle'\ntestPriority = '20'\n[configuration]\nconfigureLocked = true\n[[test]]\ntestTitle = 'x'\n[[test.workload]]\ntestName = 'Cycle'\n";
-        parse(Path::new("x.toml"), source).unwrap();
-    }
-
-    #[test]
-    fn no_text_makes_the_reader_panic() {
-        let random = shaketable_kernel::Stream::new(1, "garbage");
-        let scraps = [
-            "[[",
-            "]]",
-            "[",
-            "]",
-            "=",
-            "'",
-            "\"",
-            "\n",
-            "€",
-            "-1",
-            "1e999",
-            "nan",
-            "{",
-            "}",
-            "\\",
-            "#",
-            "true",
-            "test",
-            "[[test.workload]]\n",
-            "testName = 'External'\n",
-            "[configuration]\n",
-            "\0",
-            "99999999999999999999",
-        ];
-        let mut read = 0;
-        for _ in 0..1000 {
-            let mut text: Vec<char> = WHOLE.chars().collect();
-            for _ in 0..random.range(1, 6) {
-                let at = random.index(text.len());
-                match random.index(3) {
-                    0 => drop(text.remove(at)),
-                    1 => drop(text.splice(at..at, random.pick(&scraps).chars())),
-                    _ => text.truncate(at.max(20)),
-                }
-            }
-            let text: String = text.into_iter().collect();
-            match parse(Path::new("x.toml"), &text) {
-                Ok(_) => read += 1,
-                Err(error) => assert!(!error.to_string().is_empty()),
-            }
-        }
-        assert!(read > 10, "most garbage is none: {read}");
-    }
-
-    #[test]
-    fn texts_where_numbers_belong_are_named_with_their_line() {
-        insta::assert_snapshot!(errors(
-            r#"
-[[knobs]]
-default_backoff = "soon"
-
-[[test]]
-testTitle = "x"
-
-[[test.workload]]
-testName = "Cycle"
-testDuration = "long"
-
-[[test.workload]]
-testName = "Attrition"
-reboot = "perhaps"
-"#
-        ));
-    }
-
-    #[test]
-    fn a_workload_of_foundationdb_that_is_not_implemented_is_named_as_such() {
-        insta::assert_snapshot!(errors(
-            "[[test]]\ntestTitle = 'x'\n[[test.workload]]\ntestName = 'SaveAndKill'\n"
-        ));
-    }
-
-    #[test]
-    fn broken_toml_names_the_place() {
-        insta::assert_snapshot!(errors("[[test]]\ntestTitle = 'x\n"));
-    }
-
-    #[test]
-    fn a_file_without_tests_says_what_is_missing() {
-        insta::assert_snapshot!(errors("[configuration]\nbuggify = true\n"));
-    }
-}
+mod tests;

@@ -117,7 +117,7 @@ impl Kernel {
                 network.connect(there, self.now());
             }
         }
-        self.record(|| Event::ConnectionClosed { a, b });
+        self.record_fault(Event::ConnectionClosed { a, b });
         for request in pending {
             if !request.is_reliable() {
                 request.disconnect();

@@ -12,10 +12,16 @@
 //! * A failure is a panic with the seed, the reason and the line to paste. The seed is written to
 //!   the [regression file](Simulation::regressions) and tried first from then on.
 //!
-//! What it does not do: give each seed a process of its own. If the code under test crashes, so
-//! does the test program; `shaketable run` survives such a crash.
+//! * A seed that takes longer than the [limit](Simulation::hang_limit) fails, and other tests
+//!   continue.
+//!
+//! What it does not do: give each seed a process of its own. If the code under test crashes or
+//! exits, so does the test program; `shaketable run` survives such a crash. But before the program
+//! dies it says which seed it dies of, keeps that seed, and starts itself again to leave the same
+//! folder and the same report as any other failure.
 
 mod body;
+mod explore;
 mod faults;
 mod hermetic;
 mod regressions;
@@ -30,20 +36,15 @@ use crate::context::WorkloadContext;
 use crate::instance::WrappedWorkload;
 use crate::register;
 use crate::workload::{PhaseOutcome, RustWorkloadFactory, SimDatabase, SingleRustWorkload};
-use regressions::Regressions;
 use shaketable_abi::v1::{FDBWorkload, FDBWorkloadContext, Factory};
-use shaketable_host::case::Case;
-use shaketable_host::failure_folder;
 use shaketable_host::library::Library;
-use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, StalledAfter, Values};
+use shaketable_host::plan::{Plan, Settings, StalledAfter};
 use shaketable_host::testfile::{Configuration, EXTERNAL, TestFile, TestSpec, WorkloadSpec};
-use shaketable_host::trace::Format;
-use shaketable_host::verdict::Outcome;
 use std::ffi::c_char;
 use std::fmt::Display;
 use std::iter;
 use std::panic::Location;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -79,6 +80,7 @@ use std::time::Duration;
 /// |---|---|
 /// | `SHAKETABLE_SEED=17` | only this seed: the way to run a failure again |
 /// | `SHAKETABLE_SEEDS=5000` | this number of seeds instead of the test's own: for a nightly run |
+/// | `SHAKETABLE_HANG_LIMIT=10m` | what a seed may take in real time, instead of the test's own limit; `off` for none |
 /// | `SHAKETABLE_TRACE=folder` | a trace of each run is written there |
 /// | `SHAKETABLE_LOG=debug` | with the feature `tracing`: the level of the events in it |
 #[derive(Debug, Clone)]
@@ -90,6 +92,7 @@ pub struct Simulation {
     seeds: Seeds,
     clients: Option<u32>,
     stalled_after: StalledAfter,
+    hang_limit: Option<Duration>,
     faults: Faults,
     options: Vec<(String, String)>,
     regressions: Option<PathBuf>,
@@ -123,6 +126,7 @@ impl Simulation {
             seeds: Seeds::default(),
             clients: None,
             stalled_after: StalledAfter::default(),
+            hang_limit: Some(explore::HANG_LIMIT),
             faults: Faults::default(),
             options: Vec::new(),
             // The place of the call would not do as a name: it changes as the file does.
@@ -204,6 +208,41 @@ impl Simulation {
             Some(limit) => StalledAfter::Seconds(limit.as_secs()),
             None => StalledAfter::Never,
         };
+        self
+    }
+
+    /// How long a seed may take, in real time: two minutes by default, and no limit with `None`.
+    /// After that it *hangs*: it loops or blocks without letting the simulation continue, or its
+    /// clients never finish. The report says where. While a debugger is attached there is no limit.
+    ///
+    /// The thread of such a seed cannot be ended: it goes on at the lowest priority until the test
+    /// program ends, while other tests continue.
+    ///
+    /// # Panics
+    ///
+    /// If the limit is zero.
+    ///
+    /// ```no_run
+    /// # use shaketable::Simulation;
+    /// use std::time::Duration;
+    ///
+    /// let failed = Simulation::new()
+    ///     .seeds(1)
+    ///     .hang_limit(Duration::from_secs(1))
+    ///     .without_regressions()
+    ///     .try_test(async |_db, _context| {
+    ///         while std::hint::black_box(true) {} // waits for a thread that is not there
+    ///     })
+    ///     .expect_err("it never ends");
+    /// assert!(failed.reason().contains("no end after 1 s"), "{failed}");
+    /// ```
+    pub fn hang_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        let limit = limit.into();
+        assert!(
+            limit != Some(Duration::ZERO),
+            "the hang limit of a Simulation is zero: a seed needs more than no time at all"
+        );
+        self.hang_limit = limit;
         self
     }
 
@@ -446,7 +485,7 @@ impl Simulation {
     /// fails.
     ///
     /// One client runs it, unless [`clients`](Self::clients) asks for more.
-    /// [`#[shaketable::test]`](macro@crate::test) is the short form.
+    /// [`#[shaketable::sim_test]`](macro@crate::sim_test) is the short form.
     ///
     /// ```no_run
     /// # use shaketable::{Simulation, PhaseResult};
@@ -494,101 +533,7 @@ impl Simulation {
     {
         self.clients.get_or_insert(1);
         let body = std::sync::Arc::new(body);
-        self.explore("test", body::factory::<F, R>, || body::lend(&body))
-    }
-
-    /// Runs every seed, each on a thread of its own, after `prepare` ran there.
-    fn explore<G>(
-        self,
-        workload: &str,
-        factory: Factory,
-        prepare: impl Fn() -> G + Sync,
-    ) -> Result<Passed, Failed> {
-        hermetic::keep_symbols();
-        let replay = seeds::from_environment();
-        let regressions = match replay {
-            Seeds::Unsaid => self.regressions.as_deref().map(Regressions::new),
-            _ => None,
-        };
-        let known = regressions
-            .as_ref()
-            .map_or(Vec::new(), |file| file.seeds(&self.name));
-        let is_sweep = !matches!(replay, Seeds::List(_));
-        let asked = replay.or(&self.seeds);
-        let plan = self.plan(workload, factory);
-        let settings = self.settings();
-        let mut passed = Passed::new(&self.name);
-        let cases = match is_sweep {
-            true => self.read_cases(&settings),
-            false => Vec::new(),
-        };
-        let open = Settings {
-            stalled_after: settings.stalled_after,
-            ..Settings::default()
-        };
-        let cases = cases.iter().map(|case| (case.seed, Some(case)));
-        let seeds = known.iter().copied().chain(asked.iter());
-        for (seed, case) in cases.chain(seeds.map(|seed| (seed, None))) {
-            let changed = case.map(|case| plan.with_case(case.clone()));
-            let (plan, settings) = match &changed {
-                Some(changed) => (changed, &open),
-                None => (&plan, &settings),
-            };
-            let simulate = |recording: &Recording| {
-                on_own_thread(&self.name, || {
-                    let _lent = prepare();
-                    shaketable_host::simulate(plan, settings, seed, recording)
-                })
-            };
-            let mut outcome = simulate(&self.recording(seed));
-            if !outcome.passed() {
-                // Once more, with a record: it costs too much to do every time.
-                let replay = report::replay_line(self.test.as_deref(), seed);
-                let again = simulate(&self.recording_of_failure(seed, replay));
-                match again.failures == outcome.failures {
-                    true => outcome = again,
-                    false => outcome.uncontrolled.push(
-                        "failed differently, or not at all, when it was run again".to_owned(),
-                    ),
-                }
-            }
-            if outcome.passed() {
-                passed.add(&outcome);
-                continue;
-            }
-            if case.is_some() {
-                let replay = report::case_line(self.test.as_deref());
-                return Err(Failed::new(&self.name, &outcome, &passed, &replay, None));
-            }
-            let is_new = !known.contains(&seed);
-            let kept = regressions.as_ref().map(|file| match is_new {
-                true => file.keep(seed, &self.name, &report::reason(&outcome)),
-                false => report::Kept::Known(file.path().to_owned()),
-            });
-            let replay = report::replay_line(self.test.as_deref(), seed);
-            return Err(Failed::new(&self.name, &outcome, &passed, &replay, kept));
-        }
-        let missed = match is_sweep {
-            true => passed.missed(&self.required, self.require_sometimes),
-            false => Vec::new(),
-        };
-        match missed.is_empty() {
-            true => Ok(passed),
-            false => Err(Failed::missed(&passed, &missed)),
-        }
-    }
-
-    /// The cases, with what they leave open filled in.
-    fn read_cases(&self, settings: &Settings) -> Vec<Case> {
-        let read = |path: &PathBuf| {
-            let mut case = Case::read(path).unwrap_or_else(|error| panic!("{error}"));
-            case.clients = case.clients.or(settings.clients);
-            case.buggify = case.buggify.or(settings.buggify);
-            case.fault_injection = case.fault_injection.or(settings.fault_injection);
-            case.stress |= settings.stress;
-            case
-        };
-        self.cases.iter().map(read).collect()
+        self.explore("test", body::factory::<F, R>, move || body::lend(&body))
     }
 
     fn plan(&self, workload: &str, factory: Factory) -> Plan {
@@ -641,50 +586,6 @@ impl Simulation {
             ..Settings::default()
         }
     }
-
-    fn recording(&self, seed: u32) -> Recording {
-        let Some(path) = self.trace_asked_for(seed) else {
-            return Recording::Counts;
-        };
-        Recording::Trace {
-            path,
-            format: Format::Json,
-            record: None,
-        }
-    }
-
-    /// The file for the trace of a run, if traces are asked for.
-    fn trace_asked_for(&self, seed: u32) -> Option<PathBuf> {
-        let folder = std::env::var_os("SHAKETABLE_TRACE")?;
-        // If it cannot be made, the trace cannot be written, and that is reported.
-        let _ = std::fs::create_dir_all(&folder);
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let name: String = self.name.chars().map(plain).collect();
-        Some(Path::new(&folder).join(format!("{name}.{seed}.json")))
-    }
-
-    /// Everything about a seed that fails, in a folder of its own.
-    fn recording_of_failure(&self, seed: u32, replay: String) -> Recording {
-        let folder = failures_folder().join(failure_folder::name(&self.name, seed));
-        let _ = std::fs::create_dir_all(&folder);
-        let asked_for = self.trace_asked_for(seed);
-        let record = folder.join(failure_folder::RECORD);
-        Recording::Trace {
-            path: asked_for.unwrap_or_else(|| folder.join("trace.json")),
-            format: Format::Json,
-            record: Some(RecordTo::new(record, Values::default(), Some(replay))),
-        }
-    }
-}
-
-/// Where the folders of failing seeds are: in the `target` of the workspace whose test this is.
-fn failures_folder() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let here = package.unwrap_or_default();
-    let root = here
-        .ancestors()
-        .find(|folder| folder.join("Cargo.lock").is_file());
-    root.unwrap_or(&here).join("target/shaketable/failures")
 }
 
 /// Panics at the place of the test, not of this file.
@@ -695,25 +596,6 @@ fn expect_passed(result: Result<Passed, Failed>) -> Passed {
         Err(failed) => panic!("{failed}"),
     }
 }
-
-/// Runs `body` on a fresh thread that is called as this test is.
-fn on_own_thread(name: &str, body: impl FnOnce() -> Outcome + Send) -> Outcome {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, body)
-            .expect("a thread can be started");
-        match thread.join() {
-            Ok(outcome) => outcome,
-            // A panic of the simulator: those of the code under test are caught.
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
-/// As large as a main thread's: the code under test may rely on it.
-const STACK_BYTES: usize = 8 << 20;
 
 unsafe extern "C" fn single<W>(name: *const c_char, context: FDBWorkloadContext) -> FDBWorkload
 where
@@ -807,7 +689,7 @@ mod tests {
             testName = 'ChangeConfig'
             maxDelayBeforeChange = 0.1
             coordinators = 'auto'";
-        let written = TestFile::parse(Path::new("x"), text).unwrap();
+        let written = TestFile::parse("x".as_ref(), text).unwrap();
         let plain = |workload: &WorkloadSpec| {
             let options = workload.options.iter();
             let options = options.map(|option| (option.key.clone(), option.text.clone()));

@@ -52,17 +52,21 @@ impl Regressions {
         seeds
     }
 
-    /// Adds a seed.
-    pub(super) fn keep(&self, seed: u32, test: &str, reason: &str) -> Kept {
+    /// What is appended to add a seed.
+    pub(super) fn line(&self, seed: u32, test: &str, reason: &str) -> String {
         let reason = reason.replace(['\n', '\r'], " ");
         let header = if self.path.exists() { "" } else { HEADER };
+        format!("{header}{seed} {test} # {reason}\n")
+    }
+
+    /// Adds a seed.
+    pub(super) fn keep(&self, seed: u32, test: &str, reason: &str) -> Kept {
+        let line = self.line(seed, test, reason);
         let written = OpenOptions::new()
             .create(true)
             .append(true)
             .open(&self.path)
-            .and_then(|mut file| {
-                file.write_all(format!("{header}{seed} {test} # {reason}\n").as_bytes())
-            });
+            .and_then(|mut file| file.write_all(line.as_bytes()));
         match written {
             Ok(()) => Kept::New(self.path.clone()),
             Err(error) => Kept::Not(self.path.clone(), error.to_string()),

@@ -31,6 +31,14 @@ impl Passed {
         }
     }
 
+    /// As if this many seeds had passed.
+    pub(super) fn after(name: &str, seeds: u32) -> Self {
+        Passed {
+            seeds,
+            ..Passed::new(name)
+        }
+    }
+
     pub(super) fn add(&mut self, outcome: &Outcome) {
         self.seeds += 1;
         self.simulated_seconds += outcome.simulated_seconds;
@@ -281,6 +289,12 @@ fn text(
         for line in &outcome.story {
             writeln!(text, "  {line}")?;
         }
+    }
+    if !outcome.stack.is_empty() {
+        writeln!(text, "where it was:")?;
+    }
+    for line in &outcome.stack {
+        writeln!(text, "  {line}")?;
     }
     let drawn = &outcome.drawn;
     let buggified = if drawn.buggify { ", buggified" } else { "" };

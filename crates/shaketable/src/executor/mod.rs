@@ -172,14 +172,12 @@ impl fmt::Display for Failure {
             ),
             #[cfg(feature = "tokio")]
             Failure::NotSimulated(stack) => {
-                f.write_str("sockets, pipes and other programs are not simulated")?;
+                let (what, instead) = runtime::what_is_not_simulated(stack);
+                f.write_str(what)?;
                 if let Some(place) = panics::place_of_caller(stack) {
                     write!(f, " (at {place})")?;
                 }
-                f.write_str(
-                    ": connect the two sides with tokio::io::duplex, or put the other side behind a \
-                     trait",
-                )
+                write!(f, ": {instead}")
             }
             #[cfg(feature = "tokio")]
             Failure::NoDelay(code) => write!(

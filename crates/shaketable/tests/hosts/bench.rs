@@ -174,6 +174,11 @@ pub fn probe_on_tokio() -> PathBuf {
     build_probe("tokio", "fdb-7_4,tokio", &[])
 }
 
+/// The library that records what its clients see.
+pub fn probe_that_records() -> PathBuf {
+    build_probe("record", "fdb-7_4,record", &[])
+}
+
 /// The library as a profile with `panic = "abort"` builds it.
 pub fn probe_that_aborts() -> PathBuf {
     build_probe(

@@ -10,5 +10,6 @@
 mod bench;
 mod cpp;
 mod on_tokio;
+mod recorded;
 mod v0;
 mod v1;

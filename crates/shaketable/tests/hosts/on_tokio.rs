@@ -145,15 +145,23 @@ fn a_runtime_of_its_own_is_refused() {
 }
 
 #[test]
-fn a_socket_is_refused_with_the_place() {
-    let run = run(&["TokioSocket"]);
-    run.expect_sound()
-        .expect_line_with(&[
-            "trace error WorkloadNotSimulated",
-            "tokio::io::duplex",
-            "(at ./tests/workloads/probe/src/on_tokio.rs:",
-        ])
-        .expect_line("client 0 trace info Note | Refused=true");
+fn what_is_asked_of_the_machine_is_refused_with_the_place() {
+    for (workload, what, instead) in [
+        ("TokioSocket", "sockets and pipes", "tokio::io::duplex"),
+        ("TokioSignal", "signals", "the receiver of a channel"),
+        ("TokioProcess", "other programs", "behind a trait"),
+        ("TokioThreads", "a runtime of its own", "await the future"),
+    ] {
+        let run = run(&[workload]);
+        run.expect_sound()
+            .expect_line_with(&[
+                "trace error WorkloadNotSimulated",
+                what,
+                instead,
+                "(at ./tests/workloads/probe/src/on_tokio.rs:",
+            ])
+            .expect_line("client 0 trace info Note | Refused=true");
+    }
 }
 
 #[test]

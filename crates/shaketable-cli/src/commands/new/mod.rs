@@ -1,5 +1,7 @@
 //! `new`: a crate with a workload, a test file, and everything to run it.
 
+mod name;
+
 use crate::args::NewArgs;
 use crate::cargo::SYS_FILES;
 use crate::exit_codes;
@@ -14,15 +16,8 @@ pub fn new(args: &NewArgs) -> u8 {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let valid = !name.is_empty()
-        && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if !valid {
-        eprintln!(
-            "error: `{name}` is not a valid crate name: use letters, digits, `-` and `_`, and begin with a letter"
-        );
+    if let Err(message) = name::check(&name) {
+        eprintln!("error: {message}");
         return exit_codes::USAGE;
     }
     if folder.exists() {
@@ -98,12 +93,6 @@ fn files(name: &str, source: Option<&str>, tokio: bool) -> Vec<(String, String)>
         ),
         (".gitignore".to_owned(), "/target\n".to_owned()),
     ];
-    if tokio {
-        files.push((
-            ".cargo/config.toml".to_owned(),
-            include_str!("config.toml.template").to_owned(),
-        ));
-    }
     let vendored = SYS_FILES.iter();
     files.extend(vendored.map(|(path, text)| {
         (

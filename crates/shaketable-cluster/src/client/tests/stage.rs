@@ -143,7 +143,7 @@ impl Server {
         };
         let storage = StorageInterface {
             id: 1,
-            address: "1.0.0.1:4500".into(),
+            address: shaketable_kernel::Address::v4(1, 0, 0, 1, 4500),
             get_value: serve.each(|server, q: GetValue, reply| {
                 let answer = server
                     .readable(q.version)

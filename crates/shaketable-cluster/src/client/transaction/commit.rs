@@ -10,23 +10,23 @@
 //! longer pass. For this, every transaction that is sent has a key in common between what it reads
 //! and what it writes; if it has none of its own, a random one is added. With an idempotency id the
 //! client then looks up what happened and never reports an unknown result.
+//!
+//! Here is the way of a commit; `unknown` settles the fate of one whose reply was lost.
+
+mod unknown;
 
 use super::state::{CommitNote, Native, State};
 use super::writes::MUTATION_BYTES;
 use super::{Inner, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
 use crate::client::database::Context;
-use crate::client::grv::GrvKind;
-use crate::client::limits::REPLY_BYTES_MAX;
 use crate::client::pending::Shared;
 use crate::client::range_set::RangeSet;
-use crate::client::{Pending, RangeLimits, special_keys, watches};
-use crate::data::idempotency;
-use crate::data::key::{ALL_END, key_after};
+use crate::client::{Pending, special_keys, watches};
+use crate::data::key::ALL_END;
 use crate::error::Error;
 use crate::proto::{
-    Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, ReadVersion,
-    TransactionPriority, Version, Versionstamp,
+    Commit, CommitOutcome, CommitTransaction, Key, ReadVersion, Version, Versionstamp,
 };
 use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
@@ -361,148 +361,12 @@ impl Context {
         } else {
             self.pick(&info.commit_proxies)
         };
-        let reply = proxy.commit.request(self.process.id(), commit);
+        let reply = self.process.request(&proxy.commit, commit);
         match first_of(reply, self.proxies_change(info.generation)).await {
             First::Left(Ok(reply)) => Ok(reply),
             First::Left(Err(Disconnected::Refused | Disconnected::MaybeDelivered))
             | First::Right(()) => Err(MaybeDelivered),
         }
-    }
-
-    /// Commits a transaction that conflicts with every other one that reads and writes `key`,
-    /// however long it takes.
-    async fn commit_dummy(self: &Rc<Self>, key: Key) {
-        let mut backoff = self.knobs().default_backoff;
-        loop {
-            let kind = GrvKind {
-                priority: TransactionPriority::Default,
-                causal_read_risky: true,
-            };
-            let version = self.request_read_version(kind, &[]).wait().await;
-            let outcome = match version {
-                Ok(version) => {
-                    let mut transaction = CommitTransaction {
-                        read_snapshot: version.version,
-                        lock_aware: true,
-                        ..CommitTransaction::default()
-                    };
-                    transaction.conflict_with_itself(key.clone());
-                    let commit = Commit {
-                        transaction,
-                        first_in_batch: false,
-                        idempotency_id: None,
-                    };
-                    self.send_to_proxy(commit).await
-                }
-                Err(error) => Ok(Err(error)),
-            };
-            if let Ok(Ok(CommitOutcome::Committed { .. })) = outcome {
-                return;
-            }
-            self.process.sleep(backoff * self.random.uniform()).await;
-            backoff =
-                (backoff * self.knobs().backoff_growth_rate).min(self.knobs().default_max_backoff);
-        }
-    }
-}
-
-impl Context {
-    /// Looks up whether a transaction with this id has committed. It can no longer be under way.
-    async fn find_idempotency_id(
-        self: &Rc<Self>,
-        read_snapshot: Version,
-        id: &[u8],
-    ) -> Result<Option<Versionstamp>, Error> {
-        let last = read_snapshot + self.knobs().max_write_transaction_life_versions;
-        let kind = GrvKind {
-            priority: TransactionPriority::Default,
-            causal_read_risky: false,
-        };
-        'attempt: loop {
-            let (mut begin, end) = (
-                idempotency::key(read_snapshot, 0),
-                idempotency::key(last + 1, 0),
-            );
-            let version = match self.request_read_version(kind, &[]).wait().await {
-                Ok(version) => version.version,
-                Err(_) => {
-                    self.process
-                        .sleep(self.knobs().future_version_retry_delay)
-                        .await;
-                    continue;
-                }
-            };
-            loop {
-                let edge = KeySelector::first_greater_or_equal;
-                let limits = RangeLimits {
-                    rows: None,
-                    min_rows: 1,
-                    bytes: Some(REPLY_BYTES_MAX),
-                };
-                let (from, to) = (edge(begin), edge(end.clone()));
-                let Ok(answer) = self.get_rows(from, to, limits, false, version).await else {
-                    self.process
-                        .sleep(self.knobs().future_version_retry_delay)
-                        .await;
-                    continue 'attempt;
-                };
-                if let Some(stamp) = answer
-                    .rows
-                    .iter()
-                    .find_map(|row| idempotency::find(row, id))
-                {
-                    return Ok(Some(stamp));
-                }
-                match (answer.more, answer.read_through, answer.rows.last()) {
-                    (false, ..) => return Ok(None),
-                    (true, Some(through), _) => begin = through,
-                    (true, None, Some(last)) => begin = key_after(&last.key),
-                    (true, None, None) => return Ok(None),
-                }
-            }
-        }
-    }
-}
-
-impl CommitTransaction {
-    /// Makes a key part of both what is read and what is written.
-    fn conflict_with_itself(&mut self, key: Key) {
-        let range = KeyRange {
-            end: key_after(&key),
-            begin: key,
-        };
-        self.read_conflict_ranges.push(range.clone());
-        self.write_conflict_ranges.push(range);
-    }
-
-    /// A key that is both read and written, if there is one.
-    fn common_key(&self) -> Option<Key> {
-        // Ranges from the overlay are in order; only a transaction without it may have them out of
-        // order.
-        let sorted = |ranges: &'_ [KeyRange]| {
-            let mixed = !ranges.is_sorted_by_key(|range| &range.begin);
-            mixed.then(|| {
-                let mut sorted = ranges.to_vec();
-                sorted.sort_by(|a, b| a.begin.cmp(&b.begin));
-                sorted
-            })
-        };
-        let (all_reads, all_writes) = (&self.read_conflict_ranges, &self.write_conflict_ranges);
-        let (reads, writes) = (sorted(all_reads), sorted(all_writes));
-        let reads = reads.as_ref().unwrap_or(all_reads);
-        let writes = writes.as_ref().unwrap_or(all_writes);
-        let (mut read, mut write) = (0, 0);
-        while read < reads.len() && write < writes.len() {
-            let (r, w) = (&reads[read], &writes[write]);
-            if r.end <= w.begin {
-                read += 1;
-            } else if w.end <= r.begin {
-                write += 1;
-            } else {
-                return Some((&r.begin).max(&w.begin).clone());
-            }
-        }
-        None
     }
 }
 

@@ -31,6 +31,21 @@ impl Storage {
         }
     }
 
+    /// Answers data distribution where the shards it asked about are here by now.
+    pub(super) fn answer_held(&self) {
+        if self.held.borrow().is_empty() {
+            return;
+        }
+        let disk = self.disk.borrow();
+        let mut held = self.held.borrow_mut();
+        let due = held.extract_if(.., |(request, _)| {
+            disk.version >= request.after && disk.holds(&request.range)
+        });
+        for (_, reply) in due {
+            reply.send(());
+        }
+    }
+
     async fn fetch(self: Rc<Self>, fetch: u64, range: KeyRange, since: Version) {
         let here = self.role.env().process().clone();
         loop {
@@ -116,9 +131,11 @@ impl Storage {
                 reverse: false,
                 version,
             };
-            let reply = source
-                .get_key_values
-                .request(self.role.process(), request)
+            let reply = self
+                .role
+                .env()
+                .process()
+                .request(&source.get_key_values, request)
                 .await;
             // A lost server is treated like one that has not reached the version: try another.
             let part = reply.unwrap_or(Err(StorageError::Code(Error::FUTURE_VERSION)))?;

@@ -5,11 +5,14 @@
 //! and after all but the first the client asks again. So nothing that goes wrong here can cost more
 //! than the time limit.
 
+use super::{Answer, Storage};
 use crate::error::Error;
-use crate::proto::{Key, StorageError, Value, Version};
+use crate::proto::{Key, StorageError, Value, Version, WatchValue};
+use crate::stress;
 use shaketable_kernel::{Reply, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
+use std::rc::Rc;
 
 /// What a watch costs on top of its key and value.
 const WATCH_BYTES: usize = 64;
@@ -146,6 +149,62 @@ impl Watches {
         }
         if !left.is_empty() {
             self.by_key.insert(key.clone(), left);
+        }
+    }
+}
+
+impl Storage {
+    pub(super) fn arm(&self, request: WatchValue, reply: Answer<Version>) {
+        let WatchValue { key, value, .. } = request;
+        let disk = self.disk.borrow();
+        if disk.served_around(&key).is_none() {
+            return reply.send(Err(StorageError::WrongShardServer));
+        }
+        if disk.rows.latest(&key) != value.as_deref() {
+            return reply.send(Ok(disk.version));
+        }
+        let mut watches = self.watches.borrow_mut();
+        let most = self.role.env().knobs().max_storage_server_watch_bytes;
+        if watches.bytes() as i64 > most {
+            return reply.send(Err(StorageError::Code(Error::WATCH_CANCELLED)));
+        }
+        let now = self.role.env().process().now();
+        let deadline = now.after(self.role.env().knobs().watch_timeout);
+        let first = watches.is_empty();
+        watches.add(
+            key,
+            Watch {
+                value,
+                reply,
+                deadline,
+            },
+        );
+        if first {
+            self.watch_added.notify_all();
+        }
+    }
+
+    /// Ends watches that have waited for as long as a server holds them.
+    pub(super) async fn expire_watches(self: Rc<Self>) {
+        let here = self.role.env().process().clone();
+        loop {
+            let added = self.watch_added.notified();
+            let next = self.watches.borrow_mut().expire(here.now());
+            match next {
+                None => added.await,
+                Some(deadline) => here.sleep_until(deadline).await,
+            }
+        }
+    }
+
+    pub(super) fn tell_change(&self, watch: Watch, version: Version) {
+        let env = self.role.env();
+        match env.stresses_for("watch is told late", stress::WATCH_LATE) {
+            None => watch.reply.send(Ok(version)),
+            Some(seconds) => {
+                let tell = move || watch.reply.send(Ok(version));
+                env.process().call_after(seconds, tell);
+            }
         }
     }
 }

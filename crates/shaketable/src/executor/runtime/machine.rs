@@ -3,19 +3,20 @@
 //! Tokio asks the operating system for the time, and takes the order in which `select!` looks at
 //! its branches from a random number. `shaketable run` and a test program answer both from the
 //! seed, for everything they load. fdbserver does not; there the library answers for itself, from
-//! the context of its workloads. Like the rest of [`symbols`](super::symbols) these functions are
-//! hidden: the server keeps its own clock.
+//! the context of its workloads. These functions are [hidden](crate::hidden): the server keeps its own
+//! clock.
 
 use crate::clock::EPOCH;
 use crate::context::WorkloadContext;
+use crate::hidden::{hidden, original};
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
+use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
-super::symbols::hidden!(shaketable_hidden_machine, clock_gettime, getrandom, syscall);
+hidden!(shaketable_hidden_machine, clock_gettime, getrandom, syscall);
 
 thread_local! {
     /// The workloads of this thread, oldest first.
@@ -152,19 +153,6 @@ static CLOCK_GETTIME: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static GETRANDOM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static SYSCALL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static HERMETIC: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-
-/// The function of that name that the rest of the process uses: the host's, or the C library's.
-fn original(name: &CStr, known: &AtomicPtr<c_void>) -> *mut c_void {
-    let function = known.load(Ordering::Relaxed);
-    if !function.is_null() {
-        return function;
-    }
-    // SAFETY: a NUL-terminated name. This library's own function is hidden from the search.
-    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    assert!(!function.is_null(), "the C library has no {name:?}");
-    known.store(function, Ordering::Relaxed);
-    function
-}
 
 /// Whether the host provides time and chance itself.
 fn is_host_hermetic() -> bool {

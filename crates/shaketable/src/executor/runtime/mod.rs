@@ -17,6 +17,8 @@
 //! * The end of a phase cannot come inside a turn, because a runtime cannot be dropped by a task
 //!   that it is polling: [`after_turn`] puts it off.
 
+#[cfg(all(feature = "embedded", not(tokio_unstable)))]
+pub(crate) mod chance;
 #[cfg(not(feature = "embedded"))]
 pub(crate) mod machine;
 mod symbols;
@@ -38,6 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+use symbols::Descriptors;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, RuntimeMetrics};
 use turn::{Ended, Turn};
 
@@ -46,8 +49,9 @@ pub(crate) struct Runtime {
     /// `None` when the phase is over.
     tokio: RefCell<Option<LocalRuntime>>,
     metrics: RuntimeMetrics,
-    /// The descriptor that tokio hands to `epoll_wait`.
-    epoll: RawFd,
+    descriptors: Descriptors,
+    /// Tokio was woken from outside a turn, by a task that became ready or by a new timer.
+    is_woken: Cell<bool>,
     context: WorkloadContext,
     alarm: RefCell<Option<Alarm>>,
     /// The last turn ended before tokio had nothing more to do.
@@ -76,18 +80,26 @@ impl Wake for Bell {
 thread_local! {
     /// The phases that have a runtime, in the order in which they began.
     static PHASES: RefCell<Vec<Rc<Scope>>> = const { RefCell::new(Vec::new()) };
+    /// How many they are. A plain word without a destructor: it is read by `write`.
+    static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Gives a phase its runtime.
 pub(crate) fn begin(scope: &Rc<Scope>, context: &WorkloadContext) -> Result<(), String> {
     scope.set_runtime(Runtime::new(context)?);
-    PHASES.with_borrow_mut(|phases| phases.push(scope.clone()));
+    PHASES.with_borrow_mut(|phases| {
+        phases.push(scope.clone());
+        COUNT.set(phases.len());
+    });
     Ok(())
 }
 
 /// Drops the runtime of a phase with all its tasks; returns how many were left.
 pub(crate) fn end(scope: &Scope) -> usize {
-    PHASES.with_borrow_mut(|phases| phases.retain(|phase| !std::ptr::eq(&**phase, scope)));
+    PHASES.with_borrow_mut(|phases| {
+        phases.retain(|phase| !std::ptr::eq(&**phase, scope));
+        COUNT.set(phases.len());
+    });
     let Some(runtime) = scope.runtime() else {
         return 0;
     };
@@ -128,6 +140,21 @@ pub(super) fn run(queue: &Queue) {
     }
 }
 
+/// Notes that tokio wakes one of this thread's runtimes, if that is what this descriptor is for.
+fn note_alarm(descriptor: RawFd) -> bool {
+    if COUNT.get() == 0 {
+        return false;
+    }
+    let note = |phases: &RefCell<Vec<Rc<Scope>>>| {
+        let phases = phases.try_borrow().ok()?;
+        let mut runtimes = phases.iter().filter_map(|scope| scope.runtime());
+        let woken = runtimes.find(|runtime| runtime.descriptors.alarm == descriptor)?;
+        woken.is_woken.set(true);
+        Some(())
+    };
+    PHASES.try_with(note).ok().flatten().is_some()
+}
+
 /// The first phase whose runtime has something to do.
 fn next_due() -> Option<Rc<Scope>> {
     PHASES.with_borrow(|phases| {
@@ -139,17 +166,22 @@ fn next_due() -> Option<Rc<Scope>> {
 impl Runtime {
     fn new(context: &WorkloadContext) -> Result<Runtime, String> {
         symbols::check()?;
+        #[cfg(all(feature = "embedded", not(tokio_unstable)))]
+        let mut builder = chance::seeded(Builder::new_current_thread);
+        #[cfg(not(all(feature = "embedded", not(tokio_unstable))))]
         let mut builder = Builder::new_current_thread();
         builder.enable_io().enable_time();
         // Called for a thread that is about to be started, on the thread that asks for it.
         builder.thread_name_fn(refuse_thread);
         #[cfg(tokio_unstable)]
         builder.rng_seed(symbols::seed(context));
-        let (tokio, epoll) = symbols::with_epoll(|| builder.build_local(LocalOptions::default()));
+        let (tokio, descriptors) =
+            symbols::with_descriptors(|| builder.build_local(LocalOptions::default()));
         let tokio = tokio.map_err(|error| format!("tokio's runtime cannot be made: {error}"))?;
         Ok(Runtime {
             metrics: tokio.handle().metrics(),
-            epoll: epoll.ok_or("tokio's runtime does not wait in epoll_wait")?,
+            descriptors: descriptors.ok_or("tokio's runtime does not wait in epoll_wait")?,
+            is_woken: Cell::new(false),
             tokio: RefCell::new(Some(tokio)),
             context: context.clone(),
             alarm: RefCell::new(None),
@@ -162,9 +194,12 @@ impl Runtime {
         self.tokio.borrow().is_some()
     }
 
-    /// Whether a task was woken from outside a turn, or time is up.
+    /// Whether a task was woken from outside a turn, or has a new timer, or time is up.
     fn is_due(&self) -> bool {
-        self.is_cut_short.get() || self.has_rung() || self.metrics.global_queue_depth() > 0
+        self.is_cut_short.get()
+            || self.is_woken.get()
+            || self.has_rung()
+            || self.metrics.global_queue_depth() > 0
     }
 
     fn has_rung(&self) -> bool {
@@ -179,10 +214,12 @@ impl Runtime {
         if self.has_rung() {
             self.alarm.take();
         }
-        let turn = Turn::new(self.epoll, queue.poll_budget(), rounds);
+        let turn = Turn::new(self.descriptors.epoll, queue.poll_budget(), rounds);
         let outer = queue.enter_scope(Rc::as_ptr(scope));
         let ended = turn.run(running, || queue.run_of(scope));
         queue.leave_scope(outer);
+        // What was woken during the turn has run.
+        self.is_woken.set(false);
         // From here on the phase can end.
         drop(tokio);
         // Mostly it was this phase that came to its end, and then there is no next turn.
@@ -226,6 +263,32 @@ impl Runtime {
 /// Whether a panic comes from [`refuse_thread`].
 pub(super) fn is_own_place(place: Option<&str>) -> bool {
     place.is_some_and(|place| place.starts_with(file!()))
+}
+
+/// What is not simulated, and what to do instead; `stack` shows how the code asked for it.
+pub(super) fn what_is_not_simulated(stack: &str) -> (&'static str, &'static str) {
+    if stack.contains("tokio::runtime::builder::") {
+        (
+            "a runtime of its own is not simulated",
+            "each phase has a tokio runtime, so await the future there, or spawn it",
+        )
+    } else if stack.contains("tokio::process::") {
+        (
+            "other programs are not simulated",
+            "put the program behind a trait, and give the test an implementation of its own",
+        )
+    } else if stack.contains("tokio::signal::") {
+        (
+            "signals are not simulated",
+            "hand the code a future that is ready when it is to stop, such as the receiver of a \
+             channel, and let the test decide when",
+        )
+    } else {
+        (
+            "sockets and pipes are not simulated",
+            "connect the two sides with tokio::io::duplex, or put the other side behind a trait",
+        )
+    }
 }
 
 /// What tokio calls a thread of its pool; in a simulation there must be none.

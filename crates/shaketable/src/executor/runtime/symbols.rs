@@ -1,62 +1,52 @@
 //! The functions of the C library that this program or library answers for tokio.
 //!
-//! They are defined here under their own names, but *hidden*: the linker binds the calls of this
-//! program, or of this workload library, to them, and no other library of the process sees them. So
-//! they work alike in a test program, under `shaketable run` and inside fdbserver, and need no
-//! argument of the linker.
+//! They are [hidden](crate::hidden), so they work alike in a test program, under `shaketable run`
+//! and inside fdbserver.
 
 use super::turn;
 use crate::executor::scope::Scope;
 use crate::executor::{Failure, panics};
+use crate::hidden::hidden;
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
 
-/// Defines hidden symbols that jump to functions of the same name, and a first one that keeps them
-/// in the program: an object that nothing refers to is left out by the linker.
-macro_rules! hidden {
-    ($keep:ident, $($name:ident),+) => {
-        std::arch::global_asm!(
-            ".pushsection .text.shaketable_hidden,\"ax\",@progbits",
-            concat!(".globl ", stringify!($keep)),
-            concat!(".hidden ", stringify!($keep)),
-            concat!(stringify!($keep), ":"),
-            $(
-                concat!(".globl ", stringify!($name)),
-                concat!(".hidden ", stringify!($name)),
-                concat!(".type ", stringify!($name), ",@function"),
-                concat!(stringify!($name), ":"),
-                #[cfg(target_arch = "x86_64")]
-                concat!("jmp {", stringify!($name), "}"),
-                #[cfg(target_arch = "aarch64")]
-                concat!("b {", stringify!($name), "}"),
-                concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
-            )+
-            ".popsection",
-            $($name = sym $name,)+
-        );
-    };
-}
-#[cfg(not(feature = "embedded"))]
-pub(super) use hidden;
-
-hidden!(shaketable_hidden_symbols, epoll_wait, epoll_ctl);
+hidden!(
+    shaketable_hidden_symbols,
+    epoll_wait,
+    epoll_ctl,
+    sigaction,
+    write
+);
 
 unsafe extern "C" {
     fn shaketable_hidden_symbols();
 }
 
-thread_local! {
-    /// The descriptor of the runtime that is being made on this thread, or one of these two.
-    static MAKING: Cell<RawFd> = const { Cell::new(NOTHING) };
+/// The descriptors by which a runtime is known.
+#[derive(Clone, Copy)]
+pub(super) struct Descriptors {
+    /// What it hands to `epoll_wait`.
+    pub(super) epoll: RawFd,
+    /// What it writes to when it is woken from outside; the first that it waits for.
+    pub(super) alarm: RawFd,
 }
 
-/// No runtime is being made.
-const NOTHING: RawFd = -1;
-/// One is being made, and has not shown its descriptor yet.
-const UNKNOWN: RawFd = -2;
+/// Whether a runtime is being made.
+#[derive(Clone, Copy)]
+enum Making {
+    Nothing,
+    /// It has not shown its descriptors yet.
+    Unknown,
+    Known(Descriptors),
+}
+
+thread_local! {
+    static MAKING: Cell<Making> = const { Cell::new(Making::Nothing) };
+}
+
 /// What [`check`] asks for, which no runtime has.
 const PROBE: RawFd = -3;
 
@@ -75,12 +65,14 @@ pub(super) fn check() -> Result<(), String> {
     }
 }
 
-/// Makes a runtime, and finds the descriptor that it waits for.
-pub(super) fn with_epoll<T>(make: impl FnOnce() -> T) -> (T, Option<RawFd>) {
-    MAKING.set(UNKNOWN);
+/// Makes a runtime, and finds its descriptors.
+pub(super) fn with_descriptors<T>(make: impl FnOnce() -> T) -> (T, Option<Descriptors>) {
+    MAKING.set(Making::Unknown);
     let made = make();
-    let epoll = MAKING.replace(NOTHING);
-    (made, (epoll >= 0).then_some(epoll))
+    match MAKING.replace(Making::Nothing) {
+        Making::Known(descriptors) => (made, Some(descriptors)),
+        Making::Nothing | Making::Unknown => (made, None),
+    }
 }
 
 /// # Safety
@@ -121,25 +113,72 @@ unsafe extern "C" fn epoll_ctl(
     descriptor: c_int,
     event: *mut libc::epoll_event,
 ) -> c_int {
-    if MAKING.get() == UNKNOWN {
-        MAKING.set(epoll);
-    } else if operation == libc::EPOLL_CTL_ADD && MAKING.get() == NOTHING && turn::is_in_turn() {
-        refuse_descriptor();
-        // SAFETY: the pointer is always valid.
-        unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
-        return -1;
+    match MAKING.get() {
+        Making::Unknown => MAKING.set(Making::Known(Descriptors {
+            epoll,
+            alarm: descriptor,
+        })),
+        Making::Nothing if operation == libc::EPOLL_CTL_ADD && turn::is_in_turn() => {
+            return refuse();
+        }
+        Making::Nothing | Making::Known(_) => {}
     }
     // SAFETY: the caller's promise; this is the system call behind the function.
     unsafe { libc::syscall(libc::SYS_epoll_ctl, epoll, operation, descriptor, event) as c_int }
 }
 
-/// Code of a simulation waits for the operating system: for a socket, a pipe, another program.
+/// Tokio wakes a runtime that may be asleep with a few bytes. Those of a phase never sleep: what is
+/// written is only noted.
+///
+/// # Safety
+///
+/// As the C function.
+unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, length: usize) -> isize {
+    if super::note_alarm(descriptor) {
+        return length as isize;
+    }
+    // SAFETY: the caller's promise; this is the system call behind the function.
+    unsafe { libc::syscall(libc::SYS_write, descriptor, bytes, length) as isize }
+}
+
+/// Tokio asks for a signal the first time that code of the process listens for it; later it only
+/// repeats that it could not have it.
+///
+/// # Safety
+///
+/// As the C function.
+unsafe extern "C" fn sigaction(
+    signal: c_int,
+    action: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    if !action.is_null() && turn::is_in_turn() {
+        return refuse();
+    }
+    type Sigaction =
+        unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+    // SAFETY: a NUL-terminated name. This one is hidden from the search, so it is the C library's.
+    let original = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"sigaction".as_ptr()) };
+    if original.is_null() {
+        return -1;
+    }
+    // SAFETY: the C library's function of that name has this type.
+    let original: Sigaction = unsafe { std::mem::transmute(original) };
+    // SAFETY: the caller's promise.
+    unsafe { original(signal, action, old) }
+}
+
+/// Code of a simulation waits for the operating system: for a socket, a signal, another program.
+/// Reports it, and returns what a C function that fails returns.
 #[cold]
-fn refuse_descriptor() {
+fn refuse() -> c_int {
     let frames = panics::condense(&Backtrace::force_capture().to_string());
     if let Some(scope) = Scope::current() {
         scope.report(&Failure::NotSimulated(frames), true);
     }
+    // SAFETY: the pointer is always valid.
+    unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
+    -1
 }
 
 #[cfg(tokio_unstable)]

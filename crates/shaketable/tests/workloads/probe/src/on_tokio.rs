@@ -116,12 +116,21 @@ pub async fn start(name: &str, db: SimDatabase, context: &WorkloadContext) -> Ph
             let refused = tokio::net::TcpListener::bind("127.0.0.1:0").await;
             note(context, details!["Refused" => refused.is_err()]);
         }
+        "TokioSignal" => {
+            let refused = tokio::signal::ctrl_c().await;
+            note(context, details!["Refused" => refused.is_err()]);
+        }
+        "TokioProcess" => {
+            let refused = tokio::process::Command::new("true").output().await;
+            note(context, details!["Refused" => refused.is_err()]);
+        }
+        "TokioThreads" => {
+            let refused = tokio::runtime::Runtime::new();
+            note(context, details!["Refused" => refused.is_err()]);
+        }
         "TokioFile" => drop(tokio::fs::read("/etc/hostname").await?),
         "TokioLeak" => {
             *LEAKED.lock().expect("a lock") = Some(tokio::runtime::Handle::current());
-        }
-        "TokioRecursion" => {
-            tokio::spawn(async { recurse(0) }).await?;
         }
         _ => {}
     }
@@ -139,11 +148,6 @@ pub async fn check(name: &str, context: &WorkloadContext) -> PhaseResult {
         note(context, details!["Cancelled" => cancelled]);
     }
     Ok(())
-}
-
-#[expect(unconditional_recursion, reason = "it runs out of stack")]
-fn recurse(depth: u64) -> u64 {
-    std::hint::black_box([depth; 64])[0] + recurse(depth + 1)
 }
 
 /// What tokio offers.

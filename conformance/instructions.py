@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Counts the instructions of seeds, each in its own process, with callgrind.
+
+    conformance/instructions.py examples/atomic/atomic.toml --seed 3 --seeds 10 --buggify on
+
+The program starts its workers through /proc/self/exe, which under valgrind is valgrind itself. So
+this script is the program: it starts one worker under callgrind and talks to it as
+crates/shaketable-cli/src/protocol.rs describes. Only the simulation counts, not the preparation of
+the worker. Build first:
+
+    cargo build --release -p shaketable-cli -p shaketable-example-atomic
+
+It prints a line for each seed (instructions, simulated seconds, the unseed) and the means. The
+profile of each seed stays in the folder, for callgrind_annotate.
+"""
+
+import argparse
+import json
+import pathlib
+import socket
+import subprocess
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("file", help="a test file")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many")
+    parser.add_argument("--buggify", choices=["on", "off"], help="as of `shaketable run`")
+    parser.add_argument("--stress", action="store_true", help="as of `shaketable run`")
+    parser.add_argument("--program", default="target/release/shaketable")
+    parser.add_argument("--folder", default="target/instructions", help="for the profiles")
+    args = parser.parse_args()
+
+    folder = pathlib.Path(args.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("callgrind.*"):
+        old.unlink()
+    ours, theirs = socket.socketpair()
+    worker = subprocess.Popen(
+        [
+            "valgrind",
+            "--quiet",
+            "--tool=callgrind",
+            "--collect-atstart=no",
+            "--toggle-collect=*tester*simulate*",
+            f"--callgrind-out-file={folder}/callgrind.%p",
+            args.program,
+            "__worker",
+        ],
+        stdin=theirs,
+    )
+    theirs.close()
+    lines = ours.makefile("rw")
+
+    def ask(message):
+        lines.write(json.dumps(message) + "\n")
+        lines.flush()
+        return json.loads(lines.readline())
+
+    ready = ask(
+        {
+            "files": [{"path": args.file, "built": {}}],
+            "settings": {
+                "buggify": {"on": True, "off": False, None: None}[args.buggify],
+                "fault_injection": None,
+                "stress": args.stress,
+                "knobs": [],
+                "clients": None,
+            },
+            "hang_limit_seconds": 3600,
+            "capture": True,
+        }
+    )
+    if ready["error"]:
+        raise SystemExit(ready["error"])
+    counts, seconds = [], []
+    known = set(folder.glob("callgrind.*"))
+    for seed in range(args.seed, args.seed + args.seeds):
+        outcome = ask({"file": 0, "seed": seed, "recording": "nothing"})["outcome"]
+        new = set(folder.glob("callgrind.*")) - known
+        known |= new
+        counts.append(sum(total(profile) for profile in new))
+        seconds.append(outcome["simulated_seconds"])
+        names = " ".join(profile.name for profile in new)
+        failed = " failed" if outcome["failures"] else ""
+        print(
+            f"seed {seed}: {counts[-1]:,} instructions, {seconds[-1]:.1f} simulated seconds, "
+            f"unseed {outcome['unseed']}, {names}{failed}",
+            flush=True,
+        )
+    mean = sum(counts) / len(counts)
+    print(
+        f"mean: {mean / 1e6:.2f} million a seed, "
+        f"{sum(counts) / sum(seconds) / 1e3:.0f} thousand a simulated second"
+    )
+    lines.close()
+    ours.close()
+    worker.wait()
+
+
+def total(profile):
+    """The instructions that a profile counts."""
+    for line in profile.read_text().splitlines():
+        if line.startswith("totals:"):
+            return int(line.split()[1])
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+//! The end of a sweep: how many runs there were, what failed, and what was counted.
+
+use super::rows::Rows;
+use super::{BAD, Detail, FAINT, GOOD, STRONG, WARN, plural, real, shortened, simulated};
+use crate::report::Summary;
+use shaketable_host::verdict::Assertion;
+use std::time::Duration;
+
+/// How far a sweep came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// To its end.
+    Complete,
+    /// It was interrupted; this many runs were wanted, if that was known.
+    Interrupted(Option<u64>),
+}
+
+/// The end of a report: what ran, and what failed.
+pub fn summary(
+    summary: &Summary,
+    elapsed: Duration,
+    extent: Extent,
+    detail: Detail,
+    columns: usize,
+) -> String {
+    let mut rows = Rows::new(columns);
+    let runs = summary.runs();
+    let failed = summary.total_failed();
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let verdict = match (failed, extent) {
+        (0, Extent::Complete) => format!("{GOOD}passed{GOOD:#}"),
+        (0, Extent::Interrupted(_)) => "none failed".to_owned(),
+        _ => format!("{BAD}{failed} failed{BAD:#}"),
+    };
+    let ran = match extent {
+        Extent::Complete => plural(runs, "run"),
+        Extent::Interrupted(Some(wanted)) => {
+            let wanted = plural(wanted, "run");
+            format!("{WARN}interrupted{WARN:#} after {runs} of {wanted}")
+        }
+        Extent::Interrupted(None) => {
+            format!("{WARN}interrupted{WARN:#} after {}", plural(runs, "run"))
+        }
+    };
+    rows.words(&format!(
+        "{ran}: {verdict}, {} simulated in {} ({:.0} runs/s, {:.0}× real time)",
+        simulated(summary.simulated_seconds),
+        real(elapsed),
+        runs as f64 / seconds,
+        summary.simulated_seconds / seconds,
+    ));
+    if detail == Detail::Quiet {
+        return rows.finish();
+    }
+    if !summary.uncontrolled.is_empty() {
+        let acts = summary.uncontrolled.iter();
+        let acts: Vec<String> = acts
+            .map(|(act, runs)| format!("{act} ({})", plural(*runs, "run")))
+            .collect();
+        let acts = acts.join(", ");
+        rows.row(
+            "not controlled",
+            &format!("the workload {acts}: such runs may differ when repeated"),
+        );
+    }
+    assertions(&mut rows, &summary.assertions);
+    if summary.groups.len() > 1 {
+        let distinct = summary.groups.len() as u64;
+        rows.line(format_args!("  {}:", plural(distinct, "distinct failure")));
+        for group in &summary.groups {
+            let first = group.example.failures.first();
+            let text = first.map_or(String::new(), |failure| shortened(&failure.to_string()));
+            let (count, seed) = (group.count, group.example.seed);
+            rows.aligned(2, &format!("{count:>6} × seed {seed}: {text}"));
+        }
+    }
+    rows.finish()
+}
+
+/// Each assertion in the code under test, and how often it held.
+fn assertions(rows: &mut Rows, assertions: &[Assertion]) {
+    if assertions.is_empty() {
+        return;
+    }
+    rows.line(format_args!(
+        "  {:>10} {:>10}  assertion",
+        "held", "did not"
+    ));
+    for one in assertions {
+        let must_hold = matches!(one.kind.as_str(), "always" | "unreachable");
+        let (style, remark) = if one.is_missed() {
+            (BAD, "  never held")
+        } else if must_hold && one.broken > 0 {
+            (BAD, "  violated")
+        } else {
+            (FAINT, "")
+        };
+        rows.aligned(
+            2,
+            &format!(
+                "{:>10} {:>10}  {} {:?} {FAINT}{}{FAINT:#}{style}{remark}{style:#}",
+                one.held, one.broken, one.kind, one.message, one.site
+            ),
+        );
+    }
+}
+
+/// The tables of `stats`.
+pub fn stats(summary: &Summary, columns: usize) -> String {
+    let mut rows = Rows::new(columns);
+    let runs = summary.runs().max(1) as f64;
+    rows.line(format_args!(
+        "{STRONG}errors that reached a workload{STRONG:#}"
+    ));
+    if summary.errors.is_empty() {
+        rows.line("  none");
+    }
+    for (code, count) in &summary.errors {
+        let name = shaketable_host::error_name(*code);
+        let per_run = *count as f64 / runs;
+        rows.aligned(
+            2,
+            &format!("{code:>5} {name:<30} {count:>9} {per_run:>9.2} per run"),
+        );
+    }
+    rows.line(format_args!("{STRONG}faults{STRONG:#}"));
+    if summary.faults.is_empty() {
+        rows.line("  none");
+    }
+    for (name, count) in &summary.faults {
+        let per_run = *count as f64 / runs;
+        rows.aligned(8, &format!("{name:<30} {count:>9} {per_run:>9.2} per run"));
+    }
+    rows.finish()
+}

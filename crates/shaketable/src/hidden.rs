@@ -1,0 +1,51 @@
+//! Functions that this program or library answers itself, under the names of others.
+//!
+//! They are defined under their own names, but *hidden*: the linker binds the calls of this
+//! program, or of this workload library, to them, and no other library of the process sees them.
+//! That needs no argument of the linker, and works alike in every host.
+
+/// Defines hidden symbols that jump to functions of the same name, and a first one that keeps them
+/// in the program: an object that nothing refers to is left out by the linker.
+macro_rules! hidden {
+    ($keep:ident, $($name:ident),+ $(,)?) => {
+        std::arch::global_asm!(
+            ".pushsection .text.shaketable_hidden,\"ax\",@progbits",
+            concat!(".globl ", stringify!($keep)),
+            concat!(".hidden ", stringify!($keep)),
+            concat!(stringify!($keep), ":"),
+            $(
+                concat!(".globl ", stringify!($name)),
+                concat!(".hidden ", stringify!($name)),
+                concat!(".type ", stringify!($name), ",@function"),
+                concat!(stringify!($name), ":"),
+                #[cfg(target_arch = "x86_64")]
+                concat!("jmp {", stringify!($name), "}"),
+                #[cfg(target_arch = "aarch64")]
+                concat!("b {", stringify!($name), "}"),
+                concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
+            )+
+            ".popsection",
+            $($name = sym $name,)+
+        );
+    };
+}
+pub(crate) use hidden;
+
+/// The function of that name that the rest of the process uses: the host's, or that of a library.
+#[cfg(not(feature = "embedded"))]
+pub(crate) fn original(
+    name: &std::ffi::CStr,
+    known: &std::sync::atomic::AtomicPtr<std::ffi::c_void>,
+) -> *mut std::ffi::c_void {
+    use std::sync::atomic::Ordering;
+
+    let function = known.load(Ordering::Relaxed);
+    if !function.is_null() {
+        return function;
+    }
+    // SAFETY: a NUL-terminated name. This library's own function is hidden from the search.
+    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    assert!(!function.is_null(), "no library has {name:?}");
+    known.store(function, Ordering::Relaxed);
+    function
+}
