@@ -12,26 +12,30 @@
 //!
 //! The recorder only looks: it draws nothing, posts nothing and wakes nothing, so a run with it is
 //! the same run. It keeps a bounded amount: when there is more, the oldest attempts go, whole.
+//!
+//! Here is how attempts begin, go on and end. `asked` is an operation that waits for its answer,
+//! `commit` what becomes of a commit, `keep` how much of keys and values is kept, `evict` what goes
+//! when there is too much, and `finish` joins all that is kept into the record.
 
+mod asked;
 mod commit;
+mod evict;
+mod finish;
 mod keep;
 
+pub(crate) use asked::Asked;
 pub(crate) use keep::Keep;
 
 use crate::database::FDBDatabase;
-use crate::universe::Universe;
-use crate::value::Value;
 use commit::{KeptCommit, Sent, conflicts_with_itself};
+use evict::{ATTEMPT_BYTES, OPERATION_BYTES};
 use keep::{answer_bytes, call_bytes, commit_bytes};
 use shaketable_cluster::checker::History;
 use shaketable_cluster::client::Transaction;
-use shaketable_cluster::error::Error;
-use shaketable_cluster::proto::{CommitTransaction, Version, Versionstamp};
+use shaketable_cluster::proto::{CommitTransaction, Version};
 use shaketable_kernel::{Kernel, ProcessId};
-use shaketable_record::{Answer, Attempt, Call, Committed, End, LeftOut, Operation, Retry};
-use std::cell::RefCell;
+use shaketable_record::{Answer, Attempt, Call, Committed, End, LeftOut, Operation};
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 
 /// How much is recorded.
 #[derive(Clone, Debug)]
@@ -83,40 +87,6 @@ pub(crate) struct Noted {
 struct Position {
     attempt: u64,
     operation: u32,
-}
-
-/// An operation that waits for its answer.
-#[derive(Clone)]
-pub(crate) struct Asked {
-    recorder: Rc<RefCell<Recorder>>,
-    slot: usize,
-    position: Position,
-}
-
-impl Asked {
-    /// The answer is there.
-    pub(crate) fn answer(&self, outcome: &Result<Value, Error>, universe: Option<&Universe>) {
-        let read_version = universe.and_then(|universe| {
-            universe.objects(|objects| objects.transactions.get(self.slot)?.known_read_version())?
-        });
-        let mut recorder = self.recorder.borrow_mut();
-        let answer = recorder.keep.answer(outcome);
-        recorder.answer(self.slot, self.position, answer, read_version);
-    }
-
-    /// The future was given up.
-    pub(crate) fn drop_future(&self) {
-        let mut recorder = self.recorder.borrow_mut();
-        recorder.answer(self.slot, self.position, Answer::Dropped, None);
-    }
-
-    /// Notes what the commit sends, when it is sent.
-    pub(crate) fn follow_commit(&self, transaction: &Transaction) {
-        let (recorder, position) = (self.recorder.clone(), self.position);
-        transaction.note_commit(position.attempt, move |sent| {
-            recorder.borrow_mut().sent(position, sent);
-        });
-    }
 }
 
 /// The recorder of one universe, on the kernel's thread.
@@ -182,24 +152,6 @@ impl Recorder {
             place_ids: BTreeMap::new(),
             left_out: LeftOut::default(),
         }
-    }
-
-    /// A call is being carried out.
-    pub(crate) fn ask(
-        this: &Rc<RefCell<Recorder>>,
-        slot: usize,
-        origin: Origin,
-        transaction: &Transaction,
-        noted: Noted,
-    ) -> Option<Asked> {
-        let position =
-            this.borrow_mut()
-                .note(slot, origin, transaction.known_read_version(), noted)?;
-        Some(Asked {
-            recorder: this.clone(),
-            slot,
-            position,
-        })
     }
 
     fn note(
@@ -458,146 +410,6 @@ impl Recorder {
             places.len() as u32 - 1
         })
     }
-
-    /// Lets the oldest go when there is too much.
-    fn evict(&mut self) {
-        while self.attempts.len() > self.settings.attempts_max
-            || self.operations > self.settings.operations_max
-            || self.bytes > self.settings.bytes_max
-        {
-            if self.attempts.len() > 1 {
-                self.evict_attempt();
-            } else if !self.evict_operation() {
-                return;
-            }
-        }
-    }
-
-    fn evict_attempt(&mut self) {
-        let Some(gone) = self.attempts.pop_front() else {
-            return;
-        };
-        self.first += 1;
-        self.left_out.attempts += 1;
-        self.left_out.operations += gone.operations.len() as u64;
-        self.operations -= gone.operations.len();
-        let bytes: usize = gone.operations.iter().map(|one| one.bytes).sum();
-        let commit = gone.commit.map_or(0, |commit| commit_bytes(&commit.commit));
-        self.bytes = self.bytes.saturating_sub(bytes + commit + ATTEMPT_BYTES);
-    }
-
-    /// Lets the oldest operation of the only attempt go. Returns whether there is one.
-    fn evict_operation(&mut self) -> bool {
-        let Some(only) = self.attempts.front_mut() else {
-            return false;
-        };
-        if only.operations.len() < 2 {
-            return false;
-        }
-        let Some(gone) = only.operations.pop_front() else {
-            return false;
-        };
-        only.operations_left_out += 1;
-        self.left_out.operations += 1;
-        self.operations -= 1;
-        self.bytes = self.bytes.saturating_sub(gone.bytes);
-        true
-    }
-
-    /// Everything that is kept, joined with what committed.
-    pub(crate) fn finish(
-        &mut self,
-        client_of: impl Fn(ProcessId) -> Option<u32>,
-        phase_of: impl Fn(*const FDBDatabase) -> Option<u32>,
-    ) -> Recorded {
-        let history = self.settings.history.committed();
-        let newest = history.iter().map(|one| one.stamp.version);
-        let newest = newest.chain(self.read_versions()).max().unwrap_or(0);
-        // What committed and is known no more takes its attempts along: a fate must not be told
-        // wrong.
-        if let Some(oldest) = history
-            .first()
-            .filter(|_| self.settings.history.left_out() > 0)
-        {
-            let oldest = oldest.stamp.version;
-            let may_be_older = |kept: &KeptAttempt| {
-                let sent = kept.commit.as_ref().and_then(|commit| commit.sent.as_ref());
-                sent.is_some_and(|sent| sent.read_version < oldest)
-            };
-            let last = self.attempts.iter().rposition(may_be_older);
-            for _ in 0..last.map_or(0, |last| last + 1) {
-                self.evict_attempt();
-            }
-        }
-        let ids: BTreeMap<Versionstamp, u32> =
-            (0..).zip(&history).map(|(i, c)| (c.stamp, i)).collect();
-        let landed: BTreeMap<u64, u32> = (0..)
-            .zip(&history)
-            .filter_map(|(id, one)| Some((one.transaction.tag?, id)))
-            .collect();
-        let first = self.first;
-        let attempt_id = |number: u64| {
-            let id = number.checked_sub(first)?;
-            Some(id as u32)
-        };
-        let committed = history.iter().map(|one| Committed {
-            version: one.stamp.version,
-            batch_index: u32::from(one.stamp.batch_index),
-            attempt: one.transaction.tag.and_then(attempt_id),
-            mutations: self.keep.mutations(&one.transaction.mutations),
-        });
-        let committed: Vec<Committed> = committed.collect();
-
-        let mut attempts = Vec::with_capacity(self.attempts.len());
-        let mut operations = Vec::with_capacity(self.operations);
-        let mut commits: BTreeMap<u64, u32> = BTreeMap::new();
-        for (id, kept) in (0_u32..).zip(std::mem::take(&mut self.attempts)) {
-            let number = first + u64::from(id);
-            let mut attempt = kept.attempt;
-            attempt.client = client_of(kept.origin.process);
-            attempt.phase = kept.origin.lent.and_then(&phase_of);
-            attempt.retries = kept.retries.and_then(|(before, error)| {
-                let attempt = attempt_id(before)?;
-                Some(Retry { attempt, error })
-            });
-            if let Some(commit) = kept.commit {
-                let operation = commit.operation.checked_sub(kept.operations_left_out);
-                let operation = operation.and_then(|index| kept.operations.get(index as usize));
-                if let Some(operation) = operation {
-                    commits.insert(operation.sequence, id);
-                    let landed = landed.get(&number).copied();
-                    attempt.commit = Some(commit.finish(landed, newest, &ids, &committed));
-                }
-            }
-            attempts.push(attempt);
-            operations.extend(kept.operations.into_iter().map(|mut kept| {
-                kept.operation.attempt = id;
-                (kept.sequence, kept.operation)
-            }));
-        }
-        operations.sort_by_key(|(sequence, _)| *sequence);
-        for (index, (sequence, _)) in (0_u32..).zip(&operations) {
-            if let Some(id) = commits.get(sequence)
-                && let Some(commit) = &mut attempts[*id as usize].commit
-            {
-                commit.operation = index;
-            }
-        }
-        let mut left_out = self.left_out;
-        left_out.committed = self.settings.history.left_out();
-        Recorded {
-            attempts,
-            operations: operations.into_iter().map(|(_, one)| one).collect(),
-            committed,
-            places: std::mem::take(&mut self.places),
-            left_out,
-        }
-    }
-
-    fn read_versions(&self) -> impl Iterator<Item = Version> {
-        let attempts = self.attempts.iter();
-        attempts.filter_map(|kept| kept.attempt.read_version)
-    }
 }
 
 impl KeptAttempt {
@@ -624,11 +436,6 @@ fn first_answer(call: &Call) -> Answer {
         _ => Answer::Pending,
     }
 }
-
-/// About what an operation takes beside its keys and values.
-const OPERATION_BYTES: usize = size_of::<KeptOperation>();
-/// About what an attempt takes beside its operations.
-const ATTEMPT_BYTES: usize = size_of::<KeptAttempt>();
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! `minimise`: the smallest case that fails in the same way as a run.
 
-use super::run::{folder_of, trace_names};
+use super::run::folders::{folder_of, trace_names};
 use crate::args::{MessageFormat, MinimiseArgs};
 use crate::exit_codes;
 use crate::minimise::words::clause;

@@ -2,18 +2,25 @@
 //!
 //! The known commits, replayed in order, predict what every read should have seen. If a commit of
 //! unknown result makes predictions come true that fail without it, it had landed; if it makes true
-//! ones fail wherever it is put in, it was lost; if it makes no difference, nobody can know. Where
+//! ones fail wherever it is put in, it was lost; if it makes no difference, its fate stays unknown. Where
 //! several such commits wrote the same keys, one alone may make no difference: then the smallest
 //! set of them is looked for that does, and believed only if no other set does as well. Commits that
 //! add the same to the same key are all alike: a read may tell how many of them landed, and not
 //! which. Then the first ones are taken for it, and counted as alike.
 //!
 //! A key with a versionstamp needs no replay: the row is there, or not, and has its version in it.
+//!
+//! Here is the reasoning. `looks` is everything that was read, compared with what is predicted;
+//! `stamps` finds rows with versionstamps.
+
+mod looks;
+mod stamps;
 
 use crate::atomic;
-use crate::history::{History, is_point};
-use shaketable_record::{Answer, AttemptId, Bytes, Call, Mutation, Record};
-use std::collections::{BTreeMap, BTreeSet};
+use looks::{Looks, keys_of, touches};
+use shaketable_record::{AttemptId, Mutation, Record};
+use stamps::{complete, stamp_of};
+use std::collections::BTreeSet;
 
 /// How many commits of unknown result there were, and what was found out about them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,24 +59,6 @@ pub(super) struct Doubtful {
 
 /// More commits than this that wrote the same keys are not tried together.
 const TOGETHER_MAX: usize = 8;
-/// How many bytes a versionstamp has, and how many of them are the version.
-const STAMP_BYTES: usize = 10;
-const VERSION_BYTES: usize = 8;
-
-/// A read of a key: what was seen of it, and at which version.
-struct Look {
-    version: i64,
-    value: Option<Bytes>,
-}
-
-/// Everything that was read.
-struct Looks {
-    by_key: BTreeMap<Vec<u8>, Vec<Look>>,
-    /// All rows that were ever seen.
-    rows: BTreeMap<Vec<u8>, Bytes>,
-    /// When attempts began, and the versions that they read at.
-    versions: Vec<(f64, i64)>,
-}
 
 /// Sorts out what landed, in order, and what was lost.
 pub(super) fn settle(
@@ -294,222 +283,4 @@ fn lower_bound(landed: &[Landed], one: &Doubtful) -> i64 {
     let told = landed.iter().filter(|known| known.asked < one.asked);
     let told = told.map(|known| known.version).max();
     one.read_version.or(told).unwrap_or(0)
-}
-
-impl Looks {
-    fn new(record: &Record, keys: &BTreeSet<Vec<u8>>) -> Looks {
-        let history = History::new(record);
-        let mut looks = Looks {
-            by_key: BTreeMap::new(),
-            rows: BTreeMap::new(),
-            versions: Vec::new(),
-        };
-        for (id, attempt) in history.attempts() {
-            let Some(version) = attempt.read_version else {
-                continue;
-            };
-            let sets_version =
-                |id: &u32| matches!(history.operation(*id).call, Call::SetReadVersion(_));
-            if !history.operations_of(id).iter().any(sets_version) {
-                looks.versions.push((attempt.begun, version));
-            }
-            // An attempt sees its own writes.
-            let mut own: Vec<Mutation> = Vec::new();
-            for operation in history.operations_of(id) {
-                let call = &history.operation(*operation).call;
-                own.extend(super::mutation(call));
-                let Some(read) = history.read(*operation) else {
-                    continue;
-                };
-                let answer = &history.operation(*operation).answer;
-                if let Answer::Rows { rows, .. } = answer {
-                    looks.rows.extend(
-                        rows.iter()
-                            .map(|(key, value)| (key.kept().to_vec(), value.clone())),
-                    );
-                }
-                if matches!(call, Call::GetRange(call) if is_offset(call)) {
-                    continue;
-                }
-                for key in keys.iter().filter(|key| read.covers(key)) {
-                    if touches(&own, key) {
-                        continue;
-                    }
-                    let value = match answer {
-                        Answer::Value(value) => value.clone(),
-                        Answer::Rows { rows, count, .. } => {
-                            let row = rows
-                                .iter()
-                                .find(|(known, _)| known.kept() == key.as_slice());
-                            if row.is_none() && rows.len() < *count as usize {
-                                continue;
-                            }
-                            row.map(|(_, value)| value.clone())
-                        }
-                        _ => continue,
-                    };
-                    let list = looks.by_key.entry(key.clone()).or_default();
-                    list.push(Look { version, value });
-                }
-            }
-        }
-        looks
-    }
-
-    /// The lowest version that an attempt that began after a moment reads at.
-    fn first_version_after(&self, time: f64) -> Option<i64> {
-        let later = self.versions.iter().filter(|(begun, _)| *begun >= time);
-        later.map(|(_, version)| *version).min()
-    }
-
-    fn of(&self, key: &[u8]) -> &[Look] {
-        self.by_key.get(key).map_or(&[], Vec::as_slice)
-    }
-
-    /// How many reads of these keys saw something else than predicted.
-    fn surprises<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k Vec<u8>>,
-        landed: &[Landed],
-        more: &[&Landed],
-    ) -> usize {
-        let mut commits: Vec<&Landed> = landed.iter().chain(more.iter().copied()).collect();
-        commits.sort_by(|one, two| {
-            one.version
-                .cmp(&two.version)
-                .then(one.asked.total_cmp(&two.asked))
-        });
-        let surprises = keys.into_iter().map(|key| {
-            let mut changes: Vec<(i64, Option<Bytes>)> = Vec::new();
-            let mut value: Option<Bytes> = None;
-            for commit in &commits {
-                if touches(&commit.mutations, key) {
-                    for mutation in &commit.mutations {
-                        value = applied(mutation, key, value);
-                    }
-                    changes.push((commit.version, value.clone()));
-                }
-            }
-            let wrong = self.of(key).iter().filter(|look| {
-                let before = changes.partition_point(|(version, _)| *version <= look.version);
-                let predicted = before
-                    .checked_sub(1)
-                    .and_then(|last| changes[last].1.as_ref());
-                predicted != look.value.as_ref()
-            });
-            wrong.count()
-        });
-        surprises.sum()
-    }
-}
-
-/// Whether a range was asked for by other than its keys.
-fn is_offset(call: &shaketable_record::RangeCall) -> bool {
-    let plain = |selector: &shaketable_record::Selector| {
-        selector.offset == 1 || (selector.offset == 0 && selector.or_equal)
-    };
-    !plain(&call.begin) || !plain(&call.end)
-}
-
-/// The value of a key after a mutation.
-fn applied(mutation: &Mutation, key: &[u8], before: Option<Bytes>) -> Option<Bytes> {
-    match mutation {
-        Mutation::Set { key: own, value } if own.kept() == key => Some(value.clone()),
-        Mutation::Atomic {
-            key: own,
-            operand,
-            name,
-        } if own.kept() == key => atomic::result(name, before.as_ref(), operand),
-        Mutation::Clear { range } if crate::history::contains(range, key) => None,
-        _ => before,
-    }
-}
-
-fn touches(mutations: &[Mutation], key: &[u8]) -> bool {
-    mutations.iter().any(|mutation| match mutation {
-        Mutation::Set { key: own, .. } | Mutation::Atomic { key: own, .. } => own.kept() == key,
-        Mutation::Clear { range } => crate::history::contains(range, key),
-    })
-}
-
-/// The single keys that mutations write.
-fn keys_of(mutations: &[Mutation]) -> Vec<Vec<u8>> {
-    let mut keys: Vec<Vec<u8>> = mutations
-        .iter()
-        .filter_map(|mutation| match mutation {
-            Mutation::Set { key, .. } => Some(key.kept().to_vec()),
-            Mutation::Atomic { key, name, .. } if name != atomic::VERSIONSTAMPED_KEY => {
-                Some(key.kept().to_vec())
-            }
-            Mutation::Clear { range } if is_point(range) => Some(range.begin.kept().to_vec()),
-            _ => None,
-        })
-        .collect();
-    keys.sort();
-    keys.dedup();
-    keys
-}
-
-/// The parts of a key with a versionstamp: what is before it, and what is after it.
-fn around_stamp(key: &Bytes) -> Option<(&[u8], &[u8])> {
-    let (key, offset) = key.kept().split_last_chunk::<4>()?;
-    let offset = u32::from_le_bytes(*offset) as usize;
-    Some((key.get(..offset)?, key.get(offset + STAMP_BYTES..)?))
-}
-
-/// The rows with a versionstamp between these parts, with their versions.
-fn stamped_rows<'a>(
-    looks: &'a Looks,
-    before: &'a [u8],
-    after: &'a [u8],
-) -> impl Iterator<Item = (i64, &'a [u8], &'a Bytes)> {
-    let rows = looks.rows.range(before.to_vec()..);
-    rows.take_while(move |(key, _)| key.starts_with(before))
-        .filter_map(move |(key, value)| {
-            let stamp = key[before.len()..].first_chunk::<VERSION_BYTES>()?;
-            let rest = key.get(before.len() + STAMP_BYTES..)?;
-            (rest == after).then_some((i64::from_be_bytes(*stamp), key.as_slice(), value))
-        })
-}
-
-/// The version of a doubtful commit, if a row with its versionstamp was seen.
-fn stamp_of(looks: &Looks, one: &Doubtful, taken: &BTreeSet<Vec<u8>>) -> Option<i64> {
-    let lowest = one.read_version.unwrap_or(0);
-    one.mutations.iter().find_map(|mutation| match mutation {
-        Mutation::Atomic { key, operand, name } if name == atomic::VERSIONSTAMPED_KEY => {
-            let (before, after) = around_stamp(key)?;
-            let mut rows = stamped_rows(looks, before, after);
-            rows.find(|(version, key, value)| {
-                *version > lowest && *value == operand && !taken.contains(*key)
-            })
-            .map(|(version, _, _)| version)
-        }
-        _ => None,
-    })
-}
-
-/// Completes the keys with versionstamps of a commit, as they were seen later.
-fn complete(looks: &Looks, one: &mut Landed, taken: &mut BTreeSet<Vec<u8>>) {
-    for mutation in &mut one.mutations {
-        let Mutation::Atomic { key, operand, name } = mutation else {
-            continue;
-        };
-        if name != atomic::VERSIONSTAMPED_KEY {
-            continue;
-        }
-        let Some((before, after)) = around_stamp(key) else {
-            continue;
-        };
-        let seen = stamped_rows(looks, before, after)
-            .find(|(version, key, value)| {
-                *version == one.version && *value == operand && !taken.contains(*key)
-            })
-            .map(|(_, key, _)| key.to_vec());
-        let whole = seen.unwrap_or_else(|| {
-            let stamp = one.version.to_be_bytes();
-            [before, &stamp, &[0, 0], after].concat()
-        });
-        taken.insert(whole.clone());
-        *key = Bytes::whole(&whole);
-    }
 }

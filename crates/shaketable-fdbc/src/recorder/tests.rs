@@ -2,9 +2,9 @@
 
 use super::*;
 use shaketable_cluster::checker::Bounds;
-use shaketable_cluster::proto::{KeyRange, Mutation as Change, MutationKind};
+use shaketable_cluster::proto::{KeyRange, Mutation as Change, MutationKind, Versionstamp};
 use shaketable_kernel::ProcessSpec;
-use shaketable_record::{Bytes, Fate};
+use shaketable_record::{Bytes, Fate, Retry};
 
 struct Bench {
     recorder: Recorder,

@@ -7,7 +7,7 @@
 //! end a thread from outside; but the test fails with a report, and other tests continue.
 //!
 //! A seed that ends the whole process is recorded by another process of the same program
-//! (`watched.rs`). That one is told what to do by its environment and its standard input, and asks
+//! (`watched/`). That one is told what to do by its environment and its standard input, and asks
 //! for it with [`DeathToRecord::find`].
 
 #![expect(

@@ -14,7 +14,7 @@
 //!
 //! A test program has several threads, and a debugger should find the code under test in it. There
 //! a seed runs on a thread ([`InProcess`], `in_process.rs`), and what would end the process is
-//! noticed by it alone (`watched.rs`).
+//! noticed by it alone (`watched/`).
 
 pub(crate) mod beacon;
 mod death;

@@ -2,7 +2,7 @@
 //!
 //! The host knows a factory by its address alone, so the closure waits for it on the seed's thread.
 
-use super::enter;
+use super::run::enter;
 use crate::context::WorkloadContext;
 use crate::instance::WrappedWorkload;
 use crate::workload::{PhaseOutcome, PhaseResult, SimDatabase, Workload};

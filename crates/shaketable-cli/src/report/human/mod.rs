@@ -1,7 +1,7 @@
 //! The report for people.
 //!
-//! Each file is one thing they look at: a cause of [`failure`](mod@failure), a [`single`] run, the
-//! end of a [`sweep`]. All of them are [`rows`] of a title and words, wrapped to the terminal.
+//! Each file is one thing they look at: a cause of `failure`, a `single` run, the end of a `sweep`.
+//! All of them are `rows` of a title and words, wrapped to the terminal.
 
 mod failure;
 mod rows;

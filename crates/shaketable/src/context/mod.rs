@@ -4,6 +4,14 @@
 //! side of it dies when the host frees the workload, and it belongs to the simulation's one thread;
 //! a copy used later, or on another thread, complains on stderr and returns a harmless value
 //! instead of reaching into freed memory.
+//!
+//! Options of the test file are read in `options.rs`, delays begin in `delay.rs`.
+
+mod delay;
+mod options;
+
+pub(crate) use delay::Delay;
+pub use options::OptionError;
 
 use crate::clock::Clock;
 use crate::details;
@@ -14,19 +22,11 @@ use crate::host::HostContext;
 use crate::phase::PhaseObserver;
 use crate::rng::Rng;
 use crate::stderr::complain;
-use crate::trace_event::{c_string, compose};
-use foundationdb::future::FdbFuture;
-use foundationdb::{FdbError, FdbResult};
+use crate::trace_event::compose;
 use shaketable_abi as abi;
-use std::any::type_name;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 /// A workload's view of the simulation: one client of one workload block of the test file.
 ///
@@ -82,36 +82,6 @@ pub enum Severity {
     /// Fails the run. The simulation goes on to its end.
     Error = abi::FDB_SEVERITY_ERROR as u32,
 }
-
-/// An option of the test file whose text is not what the workload asked for.
-///
-/// ```
-/// # use shaketable::{OptionError, WorkloadContext};
-/// fn accounts(context: &WorkloadContext) -> Result<u32, OptionError> {
-///     // option `accounts` of the test file: expected u32, found `many`: invalid digit found in
-///     // string
-///     Ok(context.try_get_option("accounts")?.unwrap_or(100))
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionError {
-    name: String,
-    value: String,
-    expected: &'static str,
-    cause: String,
-}
-
-impl fmt::Display for OptionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "option `{}` of the test file: expected {}, found `{}`: {}",
-            self.name, self.expected, self.value, self.cause
-        )
-    }
-}
-
-impl std::error::Error for OptionError {}
 
 impl WorkloadContext {
     /// The context of the phase (or factory) that is running on this thread, if one is.
@@ -295,82 +265,6 @@ impl WorkloadContext {
         }
         picked
     }
-
-    /// An option of the test file.
-    ///
-    /// Reading an option consumes it: the second read returns `None`. So does an option that is
-    /// absent or empty. A text that does not parse as a `T` is an error event with the option's
-    /// name, which fails the run, and returns `None`; to handle it yourself, see
-    /// [`try_get_option`](Self::try_get_option).
-    ///
-    /// Read options in the factory: the server checks before `setup` that none is left over.
-    ///
-    /// ```
-    /// # use shaketable::WorkloadContext;
-    /// struct Transfers {
-    ///     accounts: u32,
-    ///     label: String,
-    /// }
-    ///
-    /// fn new(_name: String, context: WorkloadContext) -> Transfers {
-    ///     Transfers {
-    ///         accounts: context.get_option("accounts").unwrap_or(100),
-    ///         label: context.get_option("label").unwrap_or_default(),
-    ///     }
-    /// }
-    /// ```
-    pub fn get_option<T>(&self, name: &str) -> Option<T>
-    where
-        T: FromStr,
-    {
-        let text = self.option_text(name)?;
-        let value = text.parse().ok();
-        if value.is_none() {
-            self.trace(
-                Severity::Error,
-                "WorkloadOptionInvalid",
-                details![
-                    "Option" => name,
-                    "Value" => text,
-                    "Expected" => type_name::<T>(),
-                ],
-            );
-        }
-        value
-    }
-
-    /// Like [`get_option`](Self::get_option), but returns an error for a text that does not parse
-    /// as a `T`.
-    ///
-    /// ```
-    /// # use shaketable::WorkloadContext;
-    /// fn accounts(context: &WorkloadContext) -> u32 {
-    ///     match context.try_get_option("accounts") {
-    ///         Ok(Some(count)) => count,
-    ///         Ok(None) => 100,
-    ///         Err(wrong) => panic!("{wrong}"),
-    ///     }
-    /// }
-    /// ```
-    pub fn try_get_option<T>(&self, name: &str) -> Result<Option<T>, OptionError>
-    where
-        T: FromStr,
-        T::Err: fmt::Display,
-    {
-        let Some(text) = self.option_text(name) else {
-            return Ok(None);
-        };
-        match text.parse() {
-            Ok(value) => Ok(Some(value)),
-            Err(cause) => Err(OptionError {
-                name: name.to_owned(),
-                expected: type_name::<T>(),
-                cause: T::Err::to_string(&cause),
-                value: text,
-            }),
-        }
-    }
-
     /// This client's number, from 0.
     ///
     /// ```
@@ -417,36 +311,6 @@ impl WorkloadContext {
         self.0.shared_random_number
     }
 
-    /// A future that is ready when this much simulated time has passed.
-    ///
-    /// Fails with 1101 (`operation_cancelled`) when the host has freed the workload, and with 2108
-    /// (`unsupported_operation`) on a host without delays: FoundationDB before 7.4.6.
-    ///
-    /// ```
-    /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
-    /// #     .test(async |_db, context: shaketable::WorkloadContext| {
-    /// use std::time::Duration;
-    ///
-    /// context.delay(Duration::from_secs(5)).await.expect("this host can delay");
-    /// # });
-    /// ```
-    pub fn delay(
-        &self,
-        duration: Duration,
-    ) -> impl Future<Output = FdbResult<()>> + Send + Sync + 'static + use<> {
-        self.start_delay(duration)
-    }
-
-    pub(crate) fn start_delay(&self, duration: Duration) -> Delay {
-        match self.host("delay") {
-            None => Delay::Refused(OPERATION_CANCELLED),
-            Some(host) => match host.delay(duration.as_secs_f64()) {
-                Some(future) => Delay::Running(FdbFuture::new(future.cast())),
-                None => Delay::Refused(UNSUPPORTED_OPERATION),
-            },
-        }
-    }
-
     /// A context over a host that was just checked.
     pub(crate) fn new(host: HostContext, workload: String) -> Self {
         let context = WorkloadContext(Arc::new(Shared {
@@ -491,13 +355,6 @@ impl WorkloadContext {
         self.0.alive.store(false, Ordering::Relaxed);
     }
 
-    fn option_text(&self, name: &str) -> Option<String> {
-        let text = self
-            .host("get_option")?
-            .get_option(&c_string(name.as_bytes()));
-        (!text.is_empty()).then_some(text)
-    }
-
     /// The host, for a call that may reach it.
     fn host(&self, method: &str) -> Option<&HostContext> {
         let shared = &*self.0;
@@ -540,25 +397,6 @@ impl fmt::Debug for WorkloadContext {
 
 /// Sets the draws of `swarm` apart from others of the same name.
 const SWARM: u64 = 0x7377_6172_6d00;
-const OPERATION_CANCELLED: i32 = 1101;
-const UNSUPPORTED_OPERATION: i32 = 2108;
-
-/// A running delay, or the error code that says why there is none.
-pub(crate) enum Delay {
-    Running(FdbFuture<()>),
-    Refused(i32),
-}
-
-impl Future for Delay {
-    type Output = FdbResult<()>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<FdbResult<()>> {
-        match self.get_mut() {
-            Delay::Running(future) => Pin::new(future).poll(context),
-            Delay::Refused(code) => Poll::Ready(Err(FdbError::from_code(*code))),
-        }
-    }
-}
 
 /// Details for [`WorkloadContext::trace`], from anything that can be displayed.
 ///

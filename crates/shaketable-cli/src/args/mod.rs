@@ -1,0 +1,150 @@
+//! The command line: the program and its subcommands.
+//!
+//! Here is what `--help` says first: what there is to do, with an example of each. What each
+//! subcommand is told is in `subcommands` and `cases`; the options that several share are in `groups` and
+//! `output`; how the text of a value is read, and why it may be refused, is in `values`. A test
+//! compares all of the help with what was reviewed.
+
+mod cases;
+mod groups;
+mod output;
+mod subcommands;
+mod values;
+
+pub use cases::{BugsArgs, DecisionsArgs, MinimiseArgs, WhenArgs};
+pub use groups::{BuildArgs, OnOff, SimulationArgs, SweepArgs};
+pub use output::{LogFormat, MessageFormat, OutputArgs, TraceFormat, ValuesShown};
+pub(crate) use output::{results_dir, workspace_root};
+pub use subcommands::{
+    CheckArgs, ExplainArgs, FilterArgs, LintArgs, ListArgs, LogArgs, NewArgs, PageArgs, ReplayArgs,
+    RunArgs, StatsArgs,
+};
+pub use values::Shard;
+
+use clap::{Parser, Subcommand};
+
+/// Deterministic simulation testing for everything built on FoundationDB.
+///
+/// Runs the test files of FoundationDB's simulator: a workload library against a simulated cluster
+/// that fails in every way a real one can. A seed decides everything in a run, so any run can be
+/// repeated exactly.
+#[derive(Debug, Parser)]
+#[command(name = "shaketable", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  shaketable run tests/atomic.toml                 one seed, a readable verdict
+  shaketable run tests/atomic.toml --seeds 1000    a thousand seeds on all cores
+  shaketable replay tests/atomic.toml --seed 42    the same run again, with its record
+  cargo shaketable run -p my-workloads --for 10m   build the library, then run for ten minutes
+
+Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 101 does not build,
+96 cannot be set up, 4 nothing to run, 2 wrong usage, 130 interrupted.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run test files with one seed or many.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Run one seed again and write its full trace and its record.
+    #[command(after_help = "\
+Examples:
+  shaketable replay tests/atomic.toml --seed 42
+  shaketable replay tests/atomic.toml --seed 42 --trace-dir /tmp --trace-format xml")]
+    Replay(ReplayArgs),
+    /// Say why a run failed: the mistake, the operations that prove it, and what to do about it.
+    #[command(after_help = "\
+Examples:
+  shaketable explain tests/atomic.toml --seed 42
+  shaketable explain target/shaketable/failures/atomic-42
+  shaketable explain --trace simfdb/          a run under fdbserver, from its trace")]
+    Explain(ExplainArgs),
+    /// Look for hazards in runs that may well pass: what would go wrong with less luck.
+    #[command(after_help = "\
+Examples:
+  shaketable lint tests/atomic.toml --seeds 200")]
+    Lint(LintArgs),
+    /// Print every operation of a run: what was asked, answered, and what became of commits.
+    #[command(after_help = "\
+Examples:
+  shaketable log tests/atomic.toml --seed 42 --client 2 --last 20
+  shaketable log target/shaketable/failures/atomic-42 --key counter --format csv")]
+    Log(LogArgs),
+    /// Find the smallest case that fails in the same way as a run.
+    #[command(after_help = "\
+Examples:
+  shaketable minimise tests/atomic.toml --seed 42
+  shaketable minimise tests/atomic.toml --seed 42 -o tests/cases/lost-reply.toml")]
+    Minimise(MinimiseArgs),
+    /// Find the moment at which a failure became inevitable.
+    #[command(after_help = "\
+Examples:
+  shaketable when tests/atomic.toml --seed 42
+  shaketable when tests/atomic.toml --seed 42 --futures 200")]
+    When(WhenArgs),
+    /// List the bugs that are remembered, and run each again.
+    #[command(after_help = "\
+Examples:
+  shaketable run tests/atomic.toml --seeds 1000 --remember
+  shaketable bugs
+  shaketable bugs tests/cases")]
+    Bugs(BugsArgs),
+    /// List what chance decided in a run, by the names that a case can drop or force.
+    #[command(after_help = "\
+Examples:
+  shaketable decisions tests/atomic.toml --seed 42")]
+    Decisions(DecisionsArgs),
+    /// List test files with their tests, workloads and libraries.
+    #[command(after_help = "\
+Examples:
+  shaketable list                  every test file below the current folder
+  shaketable list tests examples")]
+    List(ListArgs),
+    /// Run each seed twice, compare, and name the first event that differs.
+    #[command(after_help = "\
+Examples:
+  shaketable check-determinism tests/atomic.toml
+  shaketable check-determinism tests/atomic.toml --seed 42 --seeds 20")]
+    CheckDeterminism(CheckArgs),
+    /// Count, over many seeds, the errors that clients saw and the faults that were injected.
+    #[command(after_help = "\
+Examples:
+  shaketable stats tests/atomic.toml --seeds 500")]
+    Stats(StatsArgs),
+    /// Write a new crate with a workload, a test and a test file.
+    #[command(after_help = "\
+Examples:
+  cargo shaketable new my-workloads
+  cargo shaketable new --tokio my-service
+  cd my-workloads && cargo shaketable run")]
+    New(NewArgs),
+    /// Write a page to look at a recorded run: every transaction, every fault, and why it failed.
+    #[command(after_help = "\
+Examples:
+  shaketable page target/shaketable/failures/queue-42 --open
+  shaketable page record.jsonl.gz -o queue.html --perfetto queue.perfetto")]
+    Page(PageArgs),
+    /// Simulate seeds for another process of this program.
+    #[command(hide = true, name = "__worker")]
+    Worker,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  shaketable run tests/atomic.toml
+  shaketable run tests/atomic.toml --seed 42 --buggify on
+  shaketable run tests/*.toml --seeds 1000 --fail-fast
+  shaketable run tests/atomic.toml --for 10m --jobs 4 --junit junit.xml
+  shaketable run tests/atomic.toml --seed $(git rev-parse HEAD) --seeds 200 --shard 2/4
+  cargo shaketable run -p my-workloads --seeds 1000
+
+Without --seed the first seed is random and printed. A failing seed is run once more to write its trace.";
+
+#[cfg(test)]
+mod tests;

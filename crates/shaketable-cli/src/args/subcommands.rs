@@ -1,0 +1,234 @@
+//! What each subcommand is told.
+//!
+//! A subcommand has its own arguments here and takes the groups of options that it shares with
+//! others whole, so an option means the same wherever it is accepted.
+
+use super::groups::{BuildArgs, SimulationArgs, SweepArgs};
+use super::output::{LogFormat, MessageFormat, OutputArgs, ValuesShown};
+use crate::seed::Seed;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Test files, or folders to search for them [default: those of the package].
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    /// Stop at the first failure.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Fail if a `sometimes!` or `reachable!` in the code under test never held, in any seed.
+    #[arg(long)]
+    pub require_sometimes: bool,
+    /// Make the first failure of each kind small: say what it needs, and keep a case of it.
+    #[arg(long)]
+    pub minimise: bool,
+    /// Make failures small and remember one case of each kind in this folder [default:
+    /// .shaketable/bugs of the cargo workspace].
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    pub remember: Option<Option<PathBuf>>,
+    /// Write a trace for passing seeds as well.
+    #[arg(long)]
+    pub trace: bool,
+    /// If every seed passed, look for hazards in what they did, and fail if there is one.
+    #[arg(long, conflicts_with = "trace")]
+    pub lint: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The test file, or a case, which has its own seed.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    /// How much of values the record shows.
+    #[arg(long, value_name = "HOW MUCH", default_value = "short")]
+    pub values: ValuesShown,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A test file, or what an earlier run left: its folder, or its record.
+    #[arg(required_unless_present = "trace")]
+    pub file: Option<PathBuf>,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    /// Explain a run under fdbserver from its trace: files, or the folder. The workload's library
+    /// must be built with the feature `record` of the crate `shaketable`.
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["file", "seed"])]
+    pub trace: Vec<PathBuf>,
+    /// The form of the explanation.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `lint`.
+#[derive(Debug, Args)]
+pub struct LintArgs {
+    /// Test files, or folders to search for them [default: those of the package].
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    /// The form of the report.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `log`.
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// A test file, or what an earlier run left: its folder, or its record.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub filter: FilterArgs,
+    /// The form of the log.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: LogFormat,
+    /// How much of values is shown.
+    #[arg(long, value_name = "HOW MUCH", default_value = "short")]
+    pub values: ValuesShown,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// Which operations a log shows.
+#[derive(Debug, Args, Clone, Default)]
+#[command(next_help_heading = "Operations")]
+pub struct FilterArgs {
+    /// Only those of this client.
+    #[arg(long, value_name = "N")]
+    pub client: Option<u32>,
+    /// Only those about keys whose text has this in it, as `counter` or `("counter",)`.
+    #[arg(long, value_name = "TEXT")]
+    pub key: Option<String>,
+    /// Only those of this transaction.
+    #[arg(long, value_name = "N")]
+    pub transaction: Option<u32>,
+    /// Only those that were answered with an error, or never.
+    #[arg(long)]
+    pub errors: bool,
+    /// Only the last ones.
+    #[arg(long, value_name = "N")]
+    pub last: Option<usize>,
+}
+
+/// `list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Files, or folders to search.
+    #[arg(default_value = ".")]
+    pub paths: Vec<PathBuf>,
+    /// The format of the list.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+}
+
+/// `check-determinism`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The test file.
+    pub file: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `stats`.
+#[derive(Debug, Args)]
+pub struct StatsArgs {
+    /// Test files.
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// The name of the crate, and of the folder it is written to.
+    pub name: String,
+    /// Write a workload on tokio, which runs in simulated time
+    #[arg(long)]
+    pub tokio: bool,
+}
+
+/// `page`.
+#[derive(Debug, Args)]
+pub struct PageArgs {
+    /// A record, or the folder of a failure that has one.
+    pub record: PathBuf,
+    /// Where the page is written [default: timeline.html beside the record].
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Open the page in a browser.
+    #[arg(long)]
+    pub open: bool,
+    /// Also write a trace for Perfetto (ui.perfetto.dev).
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+}

@@ -1,0 +1,93 @@
+//! How the text of a value is read: times, parts of the seeds, knobs.
+//!
+//! What cannot be read is refused before anything runs, in words that say what was expected; a
+//! misspelt knob is answered with the nearest name.
+
+use shaketable_host::plan::StalledAfter;
+use shaketable_host::testfile::{KnobError, check_knob, check_knob_value};
+use std::time::Duration;
+
+/// Why the text of an argument is refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("expected a time with its unit, such as 30s, 10m or 2h")]
+    Time(#[source] humantime::DurationError),
+    #[error("expected I/N with 1 <= I <= N, such as 2/4")]
+    Shard,
+    #[error("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")]
+    KnobWithoutValue,
+    #[error("unknown knob `{name}`{}", .nearest.map_or(String::new(), |nearest| format!(": did you mean `{nearest}`?")))]
+    UnknownKnob {
+        name: String,
+        nearest: Option<&'static str>,
+    },
+    #[error(transparent)]
+    KnobValue(#[from] KnobError),
+}
+
+pub(super) fn parse_time(text: &str) -> Result<Duration, ArgumentError> {
+    humantime::parse_duration(text).map_err(ArgumentError::Time)
+}
+
+pub(super) fn parse_stalled_after(text: &str) -> Result<StalledAfter, ArgumentError> {
+    if text == "off" {
+        return Ok(StalledAfter::Never);
+    }
+    parse_time(text).map(|time| StalledAfter::Seconds(time.as_secs()))
+}
+
+/// One part of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which, from 1.
+    pub index: u64,
+    /// Of how many.
+    pub count: u64,
+}
+
+pub(super) fn parse_shard(text: &str) -> Result<Shard, ArgumentError> {
+    let parsed = text
+        .split_once('/')
+        .and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+    match parsed {
+        Some((index, count)) if index >= 1 && index <= count => Ok(Shard { index, count }),
+        _ => Err(ArgumentError::Shard),
+    }
+}
+
+pub(super) fn parse_knob(text: &str) -> Result<(String, String), ArgumentError> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or(ArgumentError::KnobWithoutValue)?;
+    let name = name.trim_start_matches("knob_").to_lowercase();
+    if let Err(nearest) = check_knob(&name) {
+        return Err(ArgumentError::UnknownKnob { name, nearest });
+    }
+    check_knob_value(&name, value)?;
+    Ok((name, value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_counted_from_one() {
+        assert_eq!(parse_shard("2/4").unwrap(), Shard { index: 2, count: 4 });
+        for text in ["0/4", "5/4", "4", "a/b", "1/0"] {
+            assert!(parse_shard(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_knob_is_refused_with_the_nearest_name() {
+        assert_eq!(
+            parse_knob("default_backof=1").unwrap_err().to_string(),
+            "unknown knob `default_backof`: did you mean `default_backoff`?"
+        );
+        assert_eq!(
+            parse_knob("knob_DEFAULT_BACKOFF=0.5").unwrap(),
+            ("default_backoff".into(), "0.5".into())
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! `run`, `replay` and `stats`: sweeps and their reports.
+//!
+//! All three are a campaign: a schedule of seeds that a pool of workers simulates. They differ in
+//! which runs leave a trace. While it goes on, its `watcher` counts, groups failures by cause and
+//! shows progress; then one seed of each cause is run again for its record. `folders` decides where
+//! traces and records go, `reports` says how it ended and decides the exit status.
+
+pub(super) mod folders;
+mod reports;
+mod watcher;
+
+use super::lint::{Hazards, Records};
+use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
+use crate::bugs;
+use crate::exit_codes;
+use crate::pool::Addresses;
+use crate::progress::Progress;
+use crate::report::human::{self, Detail};
+use crate::report::{Summary, json};
+use crate::seed::Seed;
+use crate::session::{Session, SessionError, workers};
+use crate::sweep::{Ended, Schedule, sweep};
+use folders::trace_names;
+use shaketable_host::plan::{Recording, Values};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+use watcher::Watcher;
+
+/// `run`.
+pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
+    let single = args.sweep.seeds.unwrap_or(1) == 1 && args.sweep.duration.is_none();
+    // What a workload prints would mix with the messages.
+    let capture = !single || args.output.message_format == MessageFormat::Json;
+    let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
+    let schedule = Schedule::new(&args.sweep, 1, session.files.len());
+    let schedule = schedule.with_cases(&session.case_seeds);
+    if schedule.runs() == Some(0) {
+        return Ok(nothing(args.output.message_format));
+    }
+    let recording = if args.trace {
+        Traces::All
+    } else {
+        Traces::Failing
+    };
+    let campaign = Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
+        .stop_at_first(args.fail_fast)
+        .require_sometimes(args.require_sometimes)
+        .make_small(args.minimise || args.remember.is_some())
+        .remember(args.remember.clone());
+    match args.lint {
+        true => campaign.lint(&Records::new()?).run(),
+        false => campaign.run(),
+    }
+}
+
+/// `replay`.
+pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
+    let session = Session::prepare(
+        std::slice::from_ref(&args.file),
+        &args.simulation,
+        &args.build,
+        args.output.message_format == MessageFormat::Json,
+    )?;
+    let schedule = Schedule {
+        first: session.only_seed(args.seed)?,
+        count: Some(1),
+        duration: None,
+        shard: None,
+        files: 1,
+        cases: Vec::new(),
+    };
+    Campaign::new(&session, &args.output, schedule, Some(1), Traces::Replayed)
+        .show_values(args.values)
+        .run()
+}
+
+/// `stats`.
+pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
+    let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
+    let schedule = Schedule::new(&args.sweep, 100, session.files.len());
+    let schedule = schedule.with_cases(&session.case_seeds);
+    Campaign::new(
+        &session,
+        &args.output,
+        schedule,
+        args.sweep.jobs,
+        Traces::Counts,
+    )
+    .run()
+}
+
+fn nothing(format: MessageFormat) -> u8 {
+    if format == MessageFormat::Human {
+        eprintln!("nothing to run: this part of the seeds is empty");
+    }
+    exit_codes::NOTHING_RUN
+}
+
+/// Which runs leave a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Traces {
+    /// Failing ones, which are run again for it.
+    Failing,
+    /// Every one.
+    All,
+    /// The one that is replayed, with its record.
+    Replayed,
+    /// None, not even those of failing ones.
+    Counts,
+}
+
+/// One sweep with its reports.
+struct Campaign<'a> {
+    session: &'a Session,
+    output: &'a OutputArgs,
+    schedule: Schedule,
+    jobs: usize,
+    traces: Traces,
+    /// What the traces of each file are called.
+    trace_names: Vec<String>,
+    fail_fast: bool,
+    require_sometimes: bool,
+    minimise: bool,
+    /// The folder in which bugs are remembered.
+    remembered: Option<PathBuf>,
+    values: Values,
+    /// Where the records of all runs go that are searched for hazards, if they are.
+    records: Option<&'a Records>,
+}
+
+impl<'a> Campaign<'a> {
+    fn new(
+        session: &'a Session,
+        output: &'a OutputArgs,
+        schedule: Schedule,
+        jobs: Option<u16>,
+        traces: Traces,
+    ) -> Self {
+        let jobs = workers(jobs, schedule.runs());
+        Campaign {
+            session,
+            output,
+            schedule,
+            jobs,
+            traces,
+            trace_names: trace_names(&session.files),
+            fail_fast: false,
+            require_sometimes: false,
+            minimise: false,
+            remembered: None,
+            values: Values::default(),
+            records: None,
+        }
+    }
+
+    fn lint(mut self, records: &'a Records) -> Self {
+        self.records = Some(records);
+        self
+    }
+
+    fn show_values(mut self, values: ValuesShown) -> Self {
+        self.values = values.into();
+        self
+    }
+
+    fn stop_at_first(mut self, fail_fast: bool) -> Self {
+        self.fail_fast = fail_fast;
+        self
+    }
+
+    fn make_small(mut self, minimise: bool) -> Self {
+        self.minimise = minimise;
+        self
+    }
+
+    fn remember(mut self, asked: Option<Option<PathBuf>>) -> Self {
+        let usual = || crate::args::workspace_root().join(bugs::FOLDER);
+        self.remembered = asked.map(|folder| folder.unwrap_or_else(usual));
+        self
+    }
+
+    fn require_sometimes(mut self, require: bool) -> Self {
+        self.require_sometimes = require;
+        self
+    }
+
+    fn is_single(&self) -> bool {
+        self.schedule.runs() == Some(1)
+    }
+
+    fn is_json(&self) -> bool {
+        self.output.message_format == MessageFormat::Json
+    }
+
+    fn run(&self) -> Result<u8, SessionError> {
+        self.try_outputs()?;
+        let mut pool = self.session.pool(self.jobs, Addresses::Fixed)?;
+        self.announce();
+        let start = Instant::now();
+        let mut watcher = Watcher {
+            campaign: self,
+            summary: Summary::new(self.session.files.clone()),
+            progress: self.progress(),
+            cut_short: Vec::new(),
+            hazards: self.records.map(Hazards::new),
+        };
+        let ended = sweep(
+            &mut pool,
+            &self.schedule,
+            |file, seed| match (self.traces, self.records) {
+                (_, Some(records)) => records.recording(file, seed),
+                (traces, None) => self.recording(traces, file, seed),
+            },
+            &self.session.interrupted,
+            &mut watcher,
+        );
+        let elapsed = start.elapsed();
+        if matches!(self.traces, Traces::Failing | Traces::All) && ended != Ended::NoWorkers {
+            watcher.record_failures(&mut pool);
+            if self.minimise {
+                watcher.minimise_failures(&mut pool);
+            }
+        }
+        watcher.summary.compare();
+        watcher.progress.finish();
+        self.show_cut_short(&watcher.cut_short);
+        self.conclude(&watcher.summary, watcher.hazards.as_ref(), elapsed, ended)
+    }
+
+    /// How a run of the sweep is recorded.
+    fn recording(&self, traces: Traces, file: usize, seed: Seed) -> Recording {
+        match traces {
+            Traces::All => self.trace_of(file, seed),
+            Traces::Replayed => self.record_of(file, seed),
+            // A single run is worth knowing where its clients wait, should it not end.
+            Traces::Failing if self.is_single() => Recording::Places,
+            Traces::Failing | Traces::Counts => Recording::Nothing,
+        }
+    }
+
+    fn announce(&self) {
+        if self.is_json() {
+            let start = json::Message::Start {
+                files: self.session.files.iter().map(PathBuf::as_path).collect(),
+                first_seed: self.schedule.first.0,
+                runs: self.schedule.runs(),
+                jobs: self.jobs,
+            };
+            println!("{}", start.line());
+        } else if !self.is_single() && self.output.detail() != Detail::Quiet {
+            let runs = match (self.schedule.runs(), self.schedule.duration) {
+                (Some(runs), _) => human::plural(runs, "run"),
+                (None, Some(duration)) => {
+                    let duration = humantime::format_duration(duration);
+                    format!("as many runs as fit into {duration}")
+                }
+                (None, None) => "runs without end".to_owned(),
+            };
+            let (first, jobs) = (self.schedule.first, self.jobs);
+            eprintln!("{runs} from seed {first}, {jobs} at once");
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        if self.is_single() || self.output.detail() == Detail::Quiet {
+            return Progress::hidden();
+        }
+        Progress::new(self.schedule.runs(), self.schedule.duration)
+    }
+
+    /// Finds out now, and not when all is done, whether what was asked for can be written.
+    fn try_outputs(&self) -> Result<(), SessionError> {
+        if let Some(path) = &self.output.junit {
+            let mut options = fs::OpenOptions::new();
+            let opened = options.create(true).append(true).open(path);
+            opened.map_err(|error| SessionError::Write(path.clone(), error))?;
+        }
+        if self.traces == Traces::All {
+            self.make_trace_folder()?;
+        }
+        Ok(())
+    }
+}

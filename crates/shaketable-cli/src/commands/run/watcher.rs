@@ -1,0 +1,161 @@
+//! Watches the sweep of a campaign, and records its failures.
+//!
+//! During the sweep every response is counted and then forgotten. A failure is grouped with others
+//! of the same cause, and afterwards the first seed of each group is run again, this time with
+//! everything recorded: recording all runs would slow down the many that pass.
+
+use super::Campaign;
+use super::folders::{folder_of, move_passed};
+use crate::bugs;
+use crate::commands::lint::Hazards;
+use crate::minimise::minimise;
+use crate::pool::Pool;
+use crate::progress::Progress;
+use crate::protocol::{Request, Response};
+use crate::report::{Group, Small, Summary, json};
+use crate::seed::Seed;
+use crate::sweep::{Flow, Observer, run_one};
+use shaketable_host::failure_folder;
+use std::path::Path;
+use std::time::Duration;
+
+/// More distinct failures than this are counted, but not run again.
+const RECORDED_GROUPS_MAX: usize = 10;
+/// How long one failure of a sweep is made small.
+const MINIMISE_BUDGET: Duration = Duration::from_secs(20);
+
+/// Watches the sweep of a campaign.
+pub(super) struct Watcher<'a> {
+    pub(super) campaign: &'a Campaign<'a>,
+    pub(super) summary: Summary,
+    pub(super) progress: Progress,
+    /// Runs that the user interrupted after a while.
+    pub(super) cut_short: Vec<Response>,
+    /// The hazards in all runs, if they are searched for.
+    pub(super) hazards: Option<Hazards<'a>>,
+}
+
+/// A run of a sweep that was interrupted after this long may have been what the user was waiting
+/// for.
+const LONG_RUN_SECONDS: f64 = 1.0;
+
+impl Observer for Watcher<'_> {
+    fn interrupted(&mut self, response: Response) {
+        if self.campaign.is_single() || response.real_seconds >= LONG_RUN_SECONDS {
+            self.cut_short.push(response);
+        }
+    }
+
+    fn finished(&mut self, mut response: Response) -> Flow {
+        let campaign = self.campaign;
+        let file = &campaign.session.files[response.file];
+        if let Some(hazards) = &mut self.hazards {
+            hazards.add(&response);
+            response.outcome.trace = None;
+            response.outcome.record = None;
+        }
+        if response.outcome.passed() {
+            let moved = move_passed(&response.outcome);
+            if let (Some(trace), false) = (&response.outcome.trace, campaign.is_json()) {
+                let trace = Path::new(trace);
+                self.progress.print(|| match moved {
+                    Some(folder) => eprintln!("folder {}", folder.display()),
+                    None => eprintln!("trace {}", trace.display()),
+                });
+            }
+        }
+        if campaign.is_json() {
+            println!("{}", json::run(&response, file).line());
+        } else if campaign.is_single() {
+            campaign.show_single(&response, file);
+        }
+        self.summary.add(&response);
+        if campaign.fail_fast && !response.outcome.passed() {
+            return Flow::Stop;
+        }
+        Flow::Continue
+    }
+
+    fn tick(&mut self) {
+        self.progress.show(&self.summary);
+    }
+}
+
+impl Watcher<'_> {
+    /// Makes the first seed of each group small, and keeps the case in its folder.
+    pub(super) fn minimise_failures(&mut self, pool: &mut Pool) {
+        let campaign = self.campaign;
+        let session = campaign.session;
+        for group in self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX) {
+            let run = (group.file, Seed(group.seeds[0]));
+            let minimised = minimise(session, pool, run, MINIMISE_BUDGET, &mut |_| {});
+            let Ok(mut minimised) = minimised else {
+                continue;
+            };
+            let folder = folder_of(&campaign.trace_names[group.file], run.1);
+            // What is left is worth more than the file.
+            if let Err(error) = minimised.write(&folder.join(failure_folder::CASE)) {
+                eprintln!("warning: {}", crate::with_causes(&error));
+            }
+            if let Some(bugs) = &campaign.remembered {
+                let cause = group.example.cause.as_ref();
+                let finding = cause.map(|cause| cause.name.as_str());
+                if let Err(error) = bugs::remember(bugs, &mut minimised, finding) {
+                    eprintln!("warning: {}", crate::with_causes(&error));
+                }
+            }
+            group.small = Some(Small {
+                needs: minimised.needs(),
+                clients: minimised.found.case.clients.unwrap_or_default(),
+                case: minimised.path,
+            });
+        }
+    }
+
+    /// Runs the first seed of each group again, to get its record, its trace and what led to the
+    /// failure.
+    pub(super) fn record_failures(&mut self, pool: &mut Pool) {
+        let campaign = self.campaign;
+        for index in 0..self.summary.groups.len().min(RECORDED_GROUPS_MAX) {
+            let Group {
+                file,
+                seeds,
+                signature,
+                ..
+            } = &self.summary.groups[index];
+            let request = Request {
+                file: *file,
+                seed: seeds[0],
+                recording: campaign.record_of(*file, Seed(seeds[0])),
+                case: None,
+            };
+            let signature = signature.clone();
+            // After an interrupt that ended the sweep its failures are still explained; a second
+            // one prevents that.
+            let Some(response) = run_one(pool, request, &std::sync::atomic::AtomicBool::new(false))
+            else {
+                return;
+            };
+            let again = response
+                .outcome
+                .failures
+                .first()
+                .map(shaketable_host::verdict::Failure::signature);
+            let group = &mut self.summary.groups[index];
+            if again.as_ref() == Some(&signature) {
+                group.example = response.outcome;
+                group.printed = if response.printed.is_empty() {
+                    std::mem::take(&mut group.printed)
+                } else {
+                    response.printed
+                };
+            } else {
+                group.example.trace = response.outcome.trace;
+                group.example.record = response.outcome.record;
+                group.example.uncontrolled.push(
+                    "failed differently, or not at all, when it was run again: see `check-determinism`".to_owned(),
+                );
+            }
+        }
+    }
+}

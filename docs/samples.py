@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Checks that what the documents show is what the program prints.
+
+A block of output in a document stands behind a comment with the command that printed it:
+
+    <!-- sample: explain examples/bugs/cleared_receipt.toml --seed 3 -->
+
+The program runs on a terminal of 100 columns, without colour. `| until TEXT` after the command ends the
+sample before the first line that begins with TEXT, `| from TEXT` begins it there.
+
+The program and the examples must have been built:
+
+    cargo build --release && docs/samples.py
+
+    docs/samples.py             runs the commands and compares
+    docs/samples.py --write     writes what they print into the documents
+"""
+
+import difflib
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "target/release/shaketable"
+COLUMNS = 100
+SAMPLE = re.compile(r"<!-- sample: (?P<command>.*?) -->\n\n```(?P<kind>\w*)\n(?P<text>.*?)```", re.S)
+
+
+def printed(arguments):
+    """What the program prints on a terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
+    environment = {**os.environ, "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        [PROGRAM, *arguments, "--no-build"],
+        cwd=ROOT,
+        env=environment,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            read = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not read:
+            break
+        text += read
+    complaint = process.stderr.read().decode()
+    if process.wait() not in (0, 100):
+        raise SystemExit(f"samples: shaketable {shlex.join(arguments)} failed:\n{complaint}")
+    lines = text.decode().replace("\r\n", "\n").splitlines()
+    # The documents call the program by its name, and let it build what it needs.
+    by_name = [line.replace(str(PROGRAM), "shaketable") for line in lines]
+    return [line.replace(" --no-build", "").rstrip() for line in by_name]
+
+
+def sample(command):
+    """The lines of a command, cut as it asks."""
+    command, *cuts = [part.strip() for part in command.split("|")]
+    lines = printed(shlex.split(command))
+    for cut in cuts:
+        kind, text = cut.split(" ", 1)
+        found = next((at for at, line in enumerate(lines) if line.startswith(text)), None)
+        if found is None:
+            raise SystemExit(f"samples: no line of `shaketable {command}` begins with {text!r}")
+        lines = lines[found:] if kind == "from" else lines[:found]
+    while lines and not lines[-1]:
+        lines.pop()
+    return "".join(f"{line}\n" for line in lines)
+
+
+def main():
+    write = sys.argv[1:] == ["--write"]
+    wrong = count = 0
+    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
+        document = path.read_text()
+
+        def renewed(found):
+            nonlocal wrong, count
+            count += 1
+            now = sample(found["command"])
+            if now != found["text"] and not write:
+                wrong += 1
+                print(f"{path.relative_to(ROOT)}: `shaketable {found['command']}` prints something else")
+                sys.stdout.writelines(
+                    difflib.unified_diff(
+                        found["text"].splitlines(True), now.splitlines(True), "shown", "printed"
+                    )
+                )
+            return found[0].replace(found["text"], now)
+
+        new = SAMPLE.sub(renewed, document)
+        if write and new != document:
+            path.write_text(new)
+            print(f"{path.relative_to(ROOT)}: written")
+    print(f"samples: {count}, {wrong} differ")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
