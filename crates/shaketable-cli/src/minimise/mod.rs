@@ -1,6 +1,6 @@
 //! Making a failure small.
 //!
-//! [`search`] decides what to leave out and in which order, [`oracle`] runs candidates on the
+//! [`mod@search`] decides what to leave out and in which order, [`oracle`] runs candidates on the
 //! worker processes, [`words`] says what is left, and this file puts them together. How a set or a
 //! number is made smaller is the business of the crate `shaketable-minimise`.
 

@@ -114,7 +114,7 @@ pub struct WorkloadSpec {
 }
 
 impl TestFile {
-    /// Reads and checks a file. Of a [case](crate::case), the test file that it names is returned,
+    /// Reads and checks a file. Of a [`case`], the test file that it names is returned,
     /// changed as the case says.
     pub fn read(path: &Path) -> Result<TestFile, TestFileError> {
         let refuse = |finding| TestFileError::new(path, "", vec![finding]);
