@@ -102,6 +102,10 @@ fn is_ended_from_outside() {
         // Not `std::process::id`, which is simulated.
         let process = std::fs::read_link("/proc/self").expect("it is there");
         let _ = Command::new("kill").arg(process).status();
+        // The signal is another thread's business, which may take its time.
+        loop {
+            std::hint::spin_loop();
+        }
     });
 }
 
