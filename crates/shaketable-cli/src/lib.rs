@@ -12,10 +12,12 @@
 )]
 
 pub mod args;
+pub mod bugs;
 pub mod cargo;
 pub mod commands;
 pub mod exit_codes;
 pub mod list;
+pub mod minimise;
 pub mod pool;
 pub mod progress;
 pub mod protocol;
@@ -23,6 +25,7 @@ pub mod report;
 pub mod seed;
 pub mod session;
 pub mod sweep;
+pub mod when;
 pub mod worker;
 
 use args::{Cli, Command};
@@ -57,6 +60,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Lint(args) => commands::lint::lint(args),
         Command::Log(args) => commands::log::log(args),
         Command::Stats(args) => commands::run::stats(args),
+        Command::Decisions(args) => commands::decisions::decisions(args),
+        Command::Minimise(args) => commands::minimise::minimise(args),
+        Command::When(args) => commands::when::when(args),
+        Command::Bugs(args) => commands::bugs::bugs(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {

@@ -74,6 +74,7 @@ fn has_tests(path: &Path) -> bool {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines()
         .any(|line| line.trim_start().starts_with("[[test.workload]]"))
+        || shaketable_host::case::is_case(&text)
 }
 
 /// Paths as a list.

@@ -68,6 +68,13 @@ enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket(u64);
 
+impl Ticket {
+    /// As a number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// A request that a worker is holding.
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -116,6 +123,11 @@ impl Pool {
             .filter(|(_, worker)| worker.alive && worker.asked.len() < DEPTH)
             .map(|(index, _)| index)
             .collect()
+    }
+
+    /// How many requests the workers hold when all are busy.
+    pub fn room(&self) -> usize {
+        self.workers.len() * DEPTH
     }
 
     /// Whether a worker is left.

@@ -4,6 +4,7 @@
 //! replies to each, in order, with a [`Response`]. It ends when the socket closes.
 
 use serde::{Deserialize, Serialize};
+use shaketable_host::case::Case;
 use shaketable_host::plan::{Recording, Settings};
 use shaketable_host::verdict::Outcome;
 use std::collections::BTreeMap;
@@ -47,6 +48,9 @@ pub struct Request {
     pub seed: u32,
     /// How much of it to keep.
     pub recording: Recording,
+    /// Another case of the file, if it is to be changed. Then the settings of the job do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<Box<Case>>,
 }
 
 /// The outcome of a request.

@@ -8,6 +8,7 @@ use crate::list;
 use crate::pool::{Addresses, Pool, PoolError};
 use crate::protocol::{FileJob, Job};
 use crate::report::repro::{Repro, program_words};
+use crate::seed::Seed;
 use shaketable_host::plan::Settings;
 use shaketable_host::testfile::{TestFile, TestFileError};
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Session {
     /// The files, as the user named them.
     pub files: Vec<PathBuf>,
+    /// The seeds of those files that are cases.
+    pub case_seeds: Vec<Option<Seed>>,
     /// What workers are given.
     pub job: Job,
     /// How to write the line that repeats a run.
@@ -133,20 +136,27 @@ impl Session {
             return Err(SessionError::TestFiles(wrong));
         }
         let mut jobs = Vec::new();
-        for file in parsed {
+        for (path, file) in files.iter().zip(&parsed) {
             jobs.push(FileJob {
-                built: cargo::build_for(&file, build)?,
-                path: file.path,
+                built: cargo::build_for(file, build)?,
+                path: path.clone(),
             });
         }
+        let seed_of = |file: &TestFile| file.case.as_ref().map(|case| Seed(case.seed));
+        let case_seeds: Vec<Option<Seed>> = parsed.iter().map(seed_of).collect();
+        let cases = files.iter().zip(&case_seeds);
+        let cases = cases.filter(|(_, seed)| seed.is_some());
+        let cases = cases.map(|(path, _)| path.clone()).collect();
         let interrupted = Arc::new(AtomicBool::new(false));
         watch_for_interrupt(&interrupted);
         Ok(Session {
             files,
+            case_seeds,
             repro: Repro {
                 program: program_words(),
                 settings: settings.clone(),
                 build: build.clone(),
+                cases,
             },
             job: Job {
                 files: jobs,
@@ -156,6 +166,13 @@ impl Session {
             },
             interrupted,
         })
+    }
+
+    /// The seed to run a single file with: that of the case, or the one that was asked for.
+    pub fn only_seed(&self, asked: Option<Seed>) -> Result<Seed, SessionError> {
+        let of_case = self.case_seeds.first().copied().flatten();
+        let no_seed = || SessionError::NoSeed(self.files[0].clone());
+        of_case.or(asked).ok_or_else(no_seed)
     }
 
     /// Starts workers.

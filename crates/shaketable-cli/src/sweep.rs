@@ -23,6 +23,8 @@ pub struct Schedule {
     pub shard: Option<Shard>,
     /// How many test files each seed is run with.
     pub files: usize,
+    /// The seeds of those files that are cases; empty if none is. A case is run once.
+    pub cases: Vec<Option<Seed>>,
 }
 
 impl Schedule {
@@ -39,7 +41,28 @@ impl Schedule {
             duration: args.duration,
             shard: args.shard,
             files,
+            cases: Vec::new(),
         }
+    }
+
+    /// Runs those files that are cases once, with their own seeds.
+    #[must_use]
+    pub fn with_cases(mut self, cases: &[Option<Seed>]) -> Schedule {
+        if cases.iter().any(Option::is_some) {
+            self.cases = cases.to_vec();
+        }
+        if self.cases.iter().all(Option::is_some) && !self.cases.is_empty() {
+            self.count = Some(1);
+            self.shard = None;
+            self.first = self
+                .cases
+                .iter()
+                .copied()
+                .flatten()
+                .next()
+                .unwrap_or(self.first);
+        }
+        self
     }
 
     /// How many runs that makes, if it is known.
@@ -49,7 +72,9 @@ impl Schedule {
             Some(shard) => (seeds + shard.count - shard.index) / shard.count,
             None => seeds,
         };
-        Some(shard * self.files as u64)
+        let cases = self.cases.iter().flatten().count();
+        let first_is_here = self.shard.is_none_or(|shard| shard.index == 1) && seeds > 0;
+        Some(shard * (self.files - cases) as u64 + u64::from(first_is_here) * cases as u64)
     }
 
     /// The runs from now on, in order, until there are no more or the time is up.
@@ -66,11 +91,19 @@ impl Schedule {
             count,
             shard,
             files,
+            cases,
             ..
         } = self.clone();
         (0..count.unwrap_or(u64::MAX))
             .filter(move |step| shard.is_none_or(|shard| step % shard.count == shard.index - 1))
-            .flat_map(move |step| (0..files).map(move |file| (file, first.plus(step))))
+            .flat_map(move |step| {
+                let cases = cases.clone();
+                let seed_of = move |file| match cases.get(file).copied().flatten() {
+                    Some(own) => (step == 0).then_some((file, own)),
+                    None => Some((file, first.plus(step))),
+                };
+                (0..files).filter_map(seed_of)
+            })
     }
 }
 
@@ -118,6 +151,7 @@ pub fn sweep(
         file,
         seed: seed.0,
         recording: recording(file, seed),
+        case: None,
     });
     let mut ended = Ended::Complete;
     let mut accepting = true;
@@ -248,7 +282,23 @@ mod tests {
             duration: None,
             shard: shard.map(|(index, count)| Shard { index, count }),
             files,
+            cases: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_case_is_run_once_with_its_own_seed() {
+        let runs = |schedule: &Schedule| -> Vec<(usize, u32)> {
+            let runs: Vec<_> = schedule.iter().map(|(file, seed)| (file, seed.0)).collect();
+            assert_eq!(schedule.runs(), Some(runs.len() as u64));
+            runs
+        };
+        let mixed = schedule(2, None, 2).with_cases(&[Some(Seed(7)), None]);
+        assert_eq!(runs(&mixed), [(0, 7), (1, 10), (1, 11)]);
+        let only = schedule(100, Some((2, 2)), 2).with_cases(&[Some(Seed(7)), Some(Seed(8))]);
+        assert_eq!(runs(&only), [(0, 7), (1, 8)]);
+        let part = schedule(4, Some((2, 2)), 2).with_cases(&[Some(Seed(7)), None]);
+        assert_eq!(runs(&part), [(1, 11), (1, 13)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::protocol::{Job, Ready, Request, Response};
 use serde::Serialize;
 use shaketable_host::isolation::Isolation;
 use shaketable_host::library::LoadError;
-use shaketable_host::plan::Plan;
+use shaketable_host::plan::{Plan, Settings};
 use shaketable_host::testfile::{TestFile, TestFileError};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -99,9 +99,20 @@ impl Worker {
     fn run(&self, request: &Request) -> io::Result<Response> {
         self.forget_printed()?;
         let start = Instant::now();
+        let plan = &self.plans[request.file];
+        let changed = request.case.as_deref();
+        let changed = changed.map(|case| plan.with_case(case.clone()));
+        // A case in a request says everything: nothing else may set what it leaves open.
+        let settings = match &changed {
+            Some(_) => Settings {
+                stalled_after: self.job.settings.stalled_after,
+                ..Settings::default()
+            },
+            None => self.job.settings.clone(),
+        };
         let outcome = self.isolation.run_seed(
-            &self.plans[request.file],
-            &self.job.settings,
+            changed.as_ref().unwrap_or(plan),
+            &settings,
             request.seed,
             &request.recording,
         );

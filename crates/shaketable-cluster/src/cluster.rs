@@ -292,6 +292,22 @@ impl Clients {
     }
 }
 
+/// The knobs that chance has chosen, each a decision.
+fn decided(kernel: &Kernel, drawn: Knobs) -> Knobs {
+    if !kernel.is_deciding() {
+        return drawn;
+    }
+    let mut knobs = Knobs::default();
+    for changed in drawn.changed() {
+        let (name, value) = changed.split_once('=').expect("a name and a value");
+        if let Some(value) = kernel.decide_value("knob", name, value.to_owned()) {
+            // A value that cannot be read leaves the knob as it is by default.
+            let _ = knobs.set(name, &value);
+        }
+    }
+    knobs
+}
+
 impl ClusterConfig {
     /// A cluster drawn from the kernel's seed, within what a test file says. With `buggify` the
     /// knobs are drawn too. Fails with the unknown word if a `configure` command has one.
@@ -304,6 +320,7 @@ impl ClusterConfig {
         let mut knobs = Knobs::default();
         if buggify {
             knobs.buggify(&kernel.stream("knobs"));
+            knobs = decided(kernel, knobs);
         }
         Ok(ClusterConfig {
             layout,

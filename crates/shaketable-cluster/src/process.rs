@@ -112,6 +112,27 @@ impl Process {
         self.kernel.stream(name)
     }
 
+    /// The name it has in the names of decisions.
+    pub(crate) fn name(&self) -> String {
+        self.describe(self.id).name.clone()
+    }
+
+    /// Whether something happens, given what chance says; see [`shaketable_kernel::Decision`].
+    /// `name` returns the group and the place.
+    pub(crate) fn decide(&self, drawn: bool, name: impl FnOnce() -> (String, String)) -> bool {
+        self.kernel.decide(drawn, name)
+    }
+
+    /// The same for something that lasts: returns for how many seconds, if it happens.
+    pub(crate) fn decide_seconds(
+        &self,
+        drawn: Option<f64>,
+        longest: f64,
+        name: impl FnOnce() -> (String, String),
+    ) -> Option<f64> {
+        self.kernel.decide_seconds(drawn, longest, name)
+    }
+
     /// Writes an event to the trace; the closure is called only if there is one.
     pub(crate) fn record(&self, event: impl FnOnce() -> Event) {
         self.kernel.record(event);

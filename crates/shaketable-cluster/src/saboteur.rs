@@ -99,6 +99,11 @@ impl Saboteur {
         self.0.kill_drawing(target, kind, stream);
     }
 
+    /// Draws what a kill would draw, and kills nothing.
+    pub(crate) fn spare(&self, target: &Target, kind: KillKind, stream: &Stream) {
+        self.0.spare_drawing(target, kind, stream);
+    }
+
     /// Delays everything from one address to another.
     pub(crate) fn clog_pair(&self, from: IpAddr, to: IpAddr, seconds: f64) {
         self.0.kernel().clog_pair(from, to, seconds);

@@ -28,6 +28,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &[
             "shaketable_explain",
             "shaketable_host",
+            "shaketable_minimise",
             "shaketable_page",
             "shaketable_record",
         ],
@@ -55,6 +56,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ),
     ("shaketable_explain", &["shaketable_record"]),
     ("shaketable_kernel", &[]),
+    ("shaketable_minimise", &[]),
     // The expansion of `#[shaketable::sim_test]` names the crate it is written for.
     ("shaketable_macros", &["shaketable"]),
     (

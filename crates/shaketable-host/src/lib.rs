@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 mod call_site;
+pub mod case;
 mod clock;
 pub mod failure_folder;
 #[allow(unsafe_code, reason = "an allocator; see the module")]

@@ -1,6 +1,7 @@
 //! Everything that can be prepared before the first seed: the test file, its libraries, and what
 //! was asked for on top.
 
+use crate::case::Case;
 use crate::library::{Library, LoadError};
 use crate::testfile::{EXTERNAL, TestFile, WorkloadSpec};
 use crate::trace::Format;
@@ -67,7 +68,9 @@ pub enum Recording {
     Nothing,
     /// The faults shortly before a failure.
     Faults,
-    /// The same, and where in the code under test each call was made that has not ended.
+    /// Every decision of chance, by name.
+    Decisions,
+    /// The faults, and where in the code under test each call was made that has not ended.
     Places,
     /// Every event, to a file.
     Trace {
@@ -135,7 +138,9 @@ impl Recording {
     pub(crate) fn record(&self) -> Option<&RecordTo> {
         match self {
             Recording::Trace { record, .. } => record.as_ref(),
-            Recording::Nothing | Recording::Faults | Recording::Places => None,
+            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
+                None
+            }
         }
     }
 
@@ -163,7 +168,9 @@ impl Recording {
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
-            Recording::Nothing | Recording::Faults | Recording::Places => None,
+            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
+                None
+            }
         }
     }
 }
@@ -212,6 +219,18 @@ impl Plan {
             file,
             libraries: BTreeMap::from([(path, library)]),
             paths,
+        }
+    }
+
+    /// The same plan for another case of its file.
+    #[must_use]
+    pub fn with_case(&self, case: Case) -> Plan {
+        let mut file = self.file.clone();
+        case.apply(&mut file);
+        Plan {
+            file,
+            libraries: self.libraries.clone(),
+            paths: self.paths.clone(),
         }
     }
 

@@ -15,6 +15,7 @@ mod failure;
 
 pub use failure::{Failure, FailureKind, Phase};
 
+use crate::case::TakenDecision;
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -52,6 +53,13 @@ pub struct Outcome {
     pub errors: BTreeMap<i32, u64>,
     /// How often each fault was injected, by name.
     pub faults: BTreeMap<String, u64>,
+    /// The options that the code under test read, with their texts; only of cases.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// Every decision of chance, in order, of runs that list them; of cases that allow only some,
+    /// those that happened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<TakenDecision>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.

@@ -8,6 +8,7 @@
 //! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel is freed only
 //! after [`Kernel::shutdown`].
 
+use crate::decision::Decisions;
 use crate::inbox::Inbox;
 use crate::network::{Network, NetworkConfig};
 use crate::process::{Process, ProcessId};
@@ -41,6 +42,9 @@ pub(crate) struct Inner {
     pub(crate) recorder: RefCell<Option<Rc<dyn Recorder>>>,
     pub(crate) recording: Cell<bool>,
     pub(crate) fault_counts: Cell<FaultCounts>,
+    pub(crate) decisions: RefCell<Decisions>,
+    /// Whether decisions are listed or overridden.
+    pub(crate) deciding: Cell<bool>,
     pub(crate) current_process: Cell<Option<ProcessId>>,
     events: Cell<u64>,
     /// Events since time last moved.
@@ -135,6 +139,8 @@ impl Kernel {
             recorder: RefCell::default(),
             recording: Cell::new(false),
             fault_counts: Cell::default(),
+            decisions: RefCell::default(),
+            deciding: Cell::new(false),
             current_process: Cell::new(None),
             events: Cell::new(0),
             events_now: Cell::new(0),
@@ -166,6 +172,11 @@ impl Kernel {
     /// Returns the random stream of that name: the same one for every caller.
     pub fn stream(&self, name: &str) -> Stream {
         self.0.streams.borrow_mut().get(name)
+    }
+
+    /// Gives the streams whose names begin so another seed, those that exist and those to come.
+    pub(crate) fn reseed_streams(&self, prefix: &str, seed: u64) {
+        self.0.streams.borrow_mut().reseed(prefix, seed);
     }
 
     /// The way in for other threads, and for calls that must not take effect at once.

@@ -31,6 +31,8 @@
 //! * **The loop.** [`Kernel::run_ready`], [`Kernel::advance`] and [`Kernel::run_until`] for hosts,
 //!   [`Kernel::block_on`] for tests, [`Kernel::run_real`] for a network thread. Other threads enter
 //!   through an [`Inbox`].
+//! * **Decisions.** What chance decides has a name: [`Kernel::decide`], [`Kernel::list_decisions`],
+//!   [`Kernel::set_overrides`].
 //! * **Observing.** [`Kernel::record`] and [`Recorder`]; [`Kernel::fingerprint`] distinguishes
 //!   runs.
 //!
@@ -63,6 +65,7 @@
 #![forbid(unsafe_code)]
 
 mod clog;
+mod decision;
 mod disk;
 mod failure;
 mod inbox;
@@ -83,6 +86,7 @@ mod wakeup;
 mod wheel;
 
 pub use clog::ClogMode;
+pub use decision::{Decision, DecisionName, Overrides, Reseed};
 pub use disk::Disk;
 pub use inbox::{Inbox, spin_until};
 pub use kernel::{Deadlock, Kernel, Spinning};

@@ -212,6 +212,8 @@ impl Kernel {
         let latency = network.latency(id);
         let blocked = network.blockades.until(id, now) > now;
         let link = &mut network.links[id.from.index()][id.to.index()];
+        link.sent += u32::from(self.is_deciding());
+        let number = link.sent;
         let held = blocked || link.mute_until > now;
         let due = now.after(latency);
         if due <= now && link.queue.is_empty() && !held {
@@ -228,6 +230,7 @@ impl Kernel {
             link.queue.push_back(InFlight {
                 due,
                 connection: link.connection,
+                number,
                 parcel,
             });
             if link.timer.is_none() {
@@ -244,8 +247,8 @@ impl Kernel {
                 self.monitor(id);
             }
         }
-        if breaks {
-            self.break_connection(id);
+        if breaks || self.is_deciding() {
+            self.maybe_break_connection(id, breaks, number);
         }
     }
 
@@ -292,7 +295,7 @@ impl Kernel {
             assert!(made <= now_made, "connections are counted up");
             let lost = made != now_made
                 && message.parcel.delivery() == Delivery::AtMostOnce
-                && network.failures.chance(0.5);
+                && self.loses(id, message.number, network.failures.chance(0.5));
             let last = link.queue.is_empty() && link.timer.is_none();
             drop(guard);
             if lost {

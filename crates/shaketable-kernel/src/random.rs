@@ -42,6 +42,12 @@ impl Stream {
         }))
     }
 
+    /// Continues as the stream of the same name under another seed, from its beginning.
+    fn reseed(&self, seed: u64) {
+        let other = Stream::new(seed, &self.0.name);
+        self.0.generator.replace(other.0.generator.borrow().clone());
+    }
+
     /// The name by which it was split off.
     pub fn name(&self) -> &str {
         &self.0.name
@@ -188,6 +194,8 @@ integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 pub(crate) struct Streams {
     seed: u64,
     by_name: BTreeMap<Box<str>, Stream>,
+    /// Beginnings of names, and the seeds of the streams with such names; the last one counts.
+    reseeded: Vec<(Box<str>, u64)>,
 }
 
 impl Streams {
@@ -195,6 +203,7 @@ impl Streams {
         Streams {
             seed,
             by_name: BTreeMap::new(),
+            reseeded: Vec::new(),
         }
     }
 
@@ -202,9 +211,22 @@ impl Streams {
         if let Some(stream) = self.by_name.get(name) {
             return stream.clone();
         }
-        let stream = Stream::new(self.seed, name);
+        let mut reseeded = self.reseeded.iter().rev();
+        let reseeded = reseeded.find(|(prefix, _)| name.starts_with(&**prefix));
+        let seed = reseeded.map_or(self.seed, |(_, seed)| *seed);
+        let stream = Stream::new(seed, name);
         self.by_name.insert(name.into(), stream.clone());
         stream
+    }
+
+    /// Gives the streams whose names begin so another seed.
+    pub(crate) fn reseed(&mut self, prefix: &str, seed: u64) {
+        for (name, stream) in &self.by_name {
+            if name.starts_with(prefix) {
+                stream.reseed(seed);
+            }
+        }
+        self.reseeded.push((prefix.into(), seed));
     }
 
     /// Digests the state of every stream that has been drawn from.

@@ -1,18 +1,20 @@
 //! The command line: the program and its subcommands.
 //!
 //! Here is what `--help` says first: what there is to do, with an example of each. What each
-//! subcommand is told is in `subcommands`; the options that several share are in `groups` and
+//! subcommand is told is in `subcommands` and `cases`; the options that several share are in `groups` and
 //! `output`; how the text of a value is read, and why it may be refused, is in `values`. A test
 //! compares all of the help with what was reviewed.
 
+mod cases;
 mod groups;
 mod output;
 mod subcommands;
 mod values;
 
+pub use cases::{BugsArgs, DecisionsArgs, MinimiseArgs, WhenArgs};
 pub use groups::{BuildArgs, OnOff, SimulationArgs, SweepArgs};
-pub(crate) use output::results_dir;
 pub use output::{LogFormat, MessageFormat, OutputArgs, TraceFormat, ValuesShown};
+pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
     CheckArgs, ExplainArgs, FilterArgs, LintArgs, ListArgs, LogArgs, NewArgs, PageArgs, ReplayArgs,
     RunArgs, StatsArgs,
@@ -74,6 +76,30 @@ Examples:
   shaketable log tests/atomic.toml --seed 42 --client 2 --last 20
   shaketable log target/shaketable/failures/atomic-42 --key counter --format csv")]
     Log(LogArgs),
+    /// Find the smallest case that fails in the same way as a run.
+    #[command(after_help = "\
+Examples:
+  shaketable minimise tests/atomic.toml --seed 42
+  shaketable minimise tests/atomic.toml --seed 42 -o tests/cases/lost-reply.toml")]
+    Minimise(MinimiseArgs),
+    /// Find the moment at which a failure became inevitable.
+    #[command(after_help = "\
+Examples:
+  shaketable when tests/atomic.toml --seed 42
+  shaketable when tests/atomic.toml --seed 42 --futures 200")]
+    When(WhenArgs),
+    /// List the bugs that are remembered, and run each again.
+    #[command(after_help = "\
+Examples:
+  shaketable run tests/atomic.toml --seeds 1000 --remember
+  shaketable bugs
+  shaketable bugs tests/cases")]
+    Bugs(BugsArgs),
+    /// List what chance decided in a run, by the names that a case can drop or force.
+    #[command(after_help = "\
+Examples:
+  shaketable decisions tests/atomic.toml --seed 42")]
+    Decisions(DecisionsArgs),
     /// List test files with their tests, workloads and libraries.
     #[command(after_help = "\
 Examples:

@@ -59,7 +59,7 @@ pub(crate) fn results_dir() -> PathBuf {
 
 /// The relative path from the current folder up to the first that holds a `Cargo.lock`; empty if
 /// none does.
-fn workspace_root() -> PathBuf {
+pub(crate) fn workspace_root() -> PathBuf {
     let Ok(current) = std::env::current_dir() else {
         return PathBuf::new();
     };

@@ -23,6 +23,13 @@ pub struct RunArgs {
     /// Fail if a `sometimes!` or `reachable!` in the code under test never held, in any seed.
     #[arg(long)]
     pub require_sometimes: bool,
+    /// Make the first failure of each kind small: say what it needs, and keep a case of it.
+    #[arg(long)]
+    pub minimise: bool,
+    /// Make failures small and remember one case of each kind in this folder [default:
+    /// .shaketable/bugs of the cargo workspace].
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    pub remember: Option<Option<PathBuf>>,
     /// Write a trace for passing seeds as well.
     #[arg(long)]
     pub trace: bool,
@@ -43,11 +50,11 @@ pub struct RunArgs {
 /// `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The test file.
+    /// The test file, or a case, which has its own seed.
     pub file: PathBuf,
-    /// The seed.
+    /// The seed, for a test file.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub seed: Seed,
+    pub seed: Option<Seed>,
     /// How much of values the record shows.
     #[arg(long, value_name = "HOW MUCH", default_value = "short")]
     pub values: ValuesShown,

@@ -29,6 +29,7 @@ pub fn check_determinism(args: &CheckArgs) -> Result<u8, SessionError> {
         true,
     )?;
     let schedule = Schedule::new(&args.sweep, SEEDS_DEFAULT, 1);
+    let schedule = schedule.with_cases(&session.case_seeds);
     let mut pools = [
         session.pool(1, Addresses::Fixed)?,
         session.pool(1, Addresses::Random)?,
@@ -104,6 +105,7 @@ fn run_twice(
             file: 0,
             seed: seed.0,
             recording: recording.clone(),
+            case: None,
         };
         run_one(&mut pools[pool], request, &session.interrupted)
     };

@@ -8,7 +8,6 @@ use crate::args::{FilterArgs, LogArgs, LogFormat, ValuesShown};
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Request;
-use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
 use serde::Serialize;
@@ -53,10 +52,7 @@ pub(super) fn find(args: &LogArgs) -> Result<Record, SessionError> {
     if path.is_dir() || !path.exists() {
         return Err(SessionError::NoRecord(path.clone()));
     }
-    match args.seed {
-        Some(seed) => run(args, seed),
-        None => Err(SessionError::NoSeed(path.clone())),
-    }
+    run(args)
 }
 
 fn read(path: &Path) -> Result<Record, SessionError> {
@@ -66,13 +62,14 @@ fn read(path: &Path) -> Result<Record, SessionError> {
 }
 
 /// Runs the seed for its record, which is kept nowhere.
-fn run(args: &LogArgs, seed: Seed) -> Result<Record, SessionError> {
+fn run(args: &LogArgs) -> Result<Record, SessionError> {
     let session = Session::prepare(
         std::slice::from_ref(&args.file),
         &args.simulation,
         &args.build,
         true,
     )?;
+    let seed = session.only_seed(args.seed)?;
     let folder = std::env::temp_dir().join(format!("shaketable-log-{}", std::process::id()));
     let path = folder.join(failure_folder::RECORD);
     let reproduce = session.repro.line(&session.files[0], seed.0);
@@ -88,6 +85,7 @@ fn run(args: &LogArgs, seed: Seed) -> Result<Record, SessionError> {
                 Some(reproduce),
             )),
         },
+        case: None,
     };
     let mut pool = session.pool(1, Addresses::Fixed)?;
     let response = run_one(&mut pool, request, &session.interrupted);

@@ -1,10 +1,14 @@
 //! The subcommands that do more than list.
 
+pub mod bugs;
 pub mod check_determinism;
+pub mod decisions;
 pub mod explain;
 pub mod lint;
 pub mod log;
+pub mod minimise;
 pub mod new;
 pub mod page;
 pub mod run;
 mod trace;
+pub mod when;

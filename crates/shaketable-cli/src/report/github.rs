@@ -59,6 +59,7 @@ mod tests {
     fn failures_are_rows_with_their_line_to_paste() {
         let repro = Repro {
             program: "shaketable".into(),
+            cases: Vec::new(),
             settings: Settings::default(),
             build: BuildArgs::default(),
         };

@@ -1,6 +1,7 @@
 //! The report for programs: one JSON object per line. `docs/running.md` describes every message.
 
-use super::{Group, Summary};
+use super::common::Common;
+use super::{Group, Small, Summary};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use serde::Serialize;
@@ -63,6 +64,12 @@ pub enum Message<'a> {
         reproduce: String,
         /// What the workload printed.
         printed: &'a str,
+        /// What is left of it, if it was made small.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        small: Option<&'a Small>,
+        /// What failing runs have in common and passing ones have not; left out if nothing is sure.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        common: &'a [Common],
         /// The run of the first seed.
         outcome: &'a Outcome,
     },
@@ -139,6 +146,8 @@ pub fn failure<'a>(group: &'a Group, file: &'a Path, repro: &Repro) -> Message<'
         seeds: &group.seeds,
         reproduce: repro.line(file, group.seeds[0]),
         printed: &group.printed,
+        small: group.small.as_ref(),
+        common: &group.common,
         outcome: &group.example,
     }
 }
@@ -170,6 +179,7 @@ mod tests {
     fn messages_are_as_documented() {
         let repro = Repro {
             program: "shaketable".into(),
+            cases: Vec::new(),
             settings: Settings::default(),
             build: BuildArgs::default(),
         };

@@ -60,6 +60,7 @@ mod tests {
     fn each_cause_of_failure_is_a_case() {
         let repro = Repro {
             program: "shaketable".into(),
+            cases: Vec::new(),
             settings: Settings::default(),
             build: BuildArgs::default(),
         };

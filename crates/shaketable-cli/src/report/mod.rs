@@ -3,6 +3,7 @@
 //! [`Summary`] collects: totals, and failures in groups of one cause each. The other files report
 //! it: to people ([`human`]), to programs ([`json`]), to CI systems ([`junit`], [`github`]).
 
+pub mod common;
 pub mod github;
 pub mod human;
 pub mod json;
@@ -10,6 +11,8 @@ pub mod junit;
 pub mod repro;
 
 use crate::protocol::Response;
+use common::{Common, Features};
+use serde::Serialize;
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,6 +40,8 @@ pub struct Summary {
     pub faults: BTreeMap<String, u64>,
     /// The assertions in the code under test, over all runs.
     pub assertions: Vec<Assertion>,
+    /// What passing runs were like, for each file.
+    pub passing: Vec<Features>,
 }
 
 /// Failures of one cause.
@@ -54,6 +59,23 @@ pub struct Group {
     pub example: Outcome,
     /// What the code under test printed in it.
     pub printed: String,
+    /// The same failure made small, if that was asked for.
+    pub small: Option<Small>,
+    /// What its runs were like.
+    pub features: Features,
+    /// What they have in common and passing ones have not; see [`Summary::compare`].
+    pub common: Vec<Common>,
+}
+
+/// What is left of a failure that was made small.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Small {
+    /// What it needs, in words.
+    pub needs: Vec<String>,
+    /// The number of clients.
+    pub clients: u32,
+    /// The case.
+    pub case: Option<PathBuf>,
 }
 
 /// How many seeds a group remembers.
@@ -65,6 +87,7 @@ impl Group {
     fn add(&mut self, response: &Response) {
         let outcome = &response.outcome;
         self.count += 1;
+        self.features.add(outcome);
         let place = self.seeds.partition_point(|seed| *seed < outcome.seed);
         self.seeds.insert(place, outcome.seed);
         self.seeds.truncate(SEEDS_MAX);
@@ -81,6 +104,7 @@ impl Summary {
         Summary {
             passed: vec![0; files.len()],
             failed: vec![0; files.len()],
+            passing: vec![Features::default(); files.len()],
             files,
             simulated_seconds: 0.0,
             busy_seconds: 0.0,
@@ -109,6 +133,7 @@ impl Summary {
         Assertion::merge(&mut self.assertions, &outcome.assertions);
         let Some(failure) = outcome.failures.first() else {
             self.passed[response.file] += 1;
+            self.passing[response.file].add(outcome);
             return;
         };
         self.failed[response.file] += 1;
@@ -128,7 +153,21 @@ impl Summary {
             count: 1,
             example: outcome.clone(),
             printed: response.printed.clone(),
+            small: None,
+            features: {
+                let mut features = Features::default();
+                features.add(outcome);
+                features
+            },
+            common: Vec::new(),
         });
+    }
+
+    /// Finds out what the runs of each group have in common and passing ones have not.
+    pub fn compare(&mut self) {
+        for group in &mut self.groups {
+            group.common = common::common(&group.features, &self.passing[group.file]);
+        }
     }
 
     /// Assertions that should have held once, and never did.

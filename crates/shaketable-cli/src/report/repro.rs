@@ -2,7 +2,7 @@
 
 use crate::args::{BuildArgs, OnOff};
 use shaketable_host::plan::{Settings, StalledAfter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How this program was called, and with what.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct Repro {
     pub settings: Settings,
     /// How the library is built.
     pub build: BuildArgs,
+    /// The files that are cases, with their own seeds.
+    pub cases: Vec<PathBuf>,
 }
 
 impl Repro {
@@ -22,8 +24,10 @@ impl Repro {
             self.program.clone(),
             "replay".to_owned(),
             quoted(&file.display().to_string()),
-            format!("--seed {seed}"),
         ];
+        if !self.cases.iter().any(|case| case == file) {
+            words.push(format!("--seed {seed}"));
+        }
         let settings = &self.settings;
         if let Some(on) = settings.buggify {
             words.push(format!("--buggify {}", OnOff::text(on)));
@@ -112,6 +116,7 @@ mod tests {
     fn the_line_repeats_everything_that_decides_about_a_run() {
         let repro = Repro {
             program: "cargo shaketable".into(),
+            cases: Vec::new(),
             settings: Settings {
                 buggify: Some(true),
                 fault_injection: Some(false),

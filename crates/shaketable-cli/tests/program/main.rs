@@ -4,6 +4,7 @@
 //! are tested here.
 
 mod bench;
+mod cases;
 mod explanations;
 mod hermetic;
 mod libraries;

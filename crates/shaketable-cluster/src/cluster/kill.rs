@@ -71,11 +71,10 @@ impl Cluster {
         kind: KillKind,
         stream: &Stream,
     ) -> Vec<(ProcessId, KillKind)> {
-        let victims = self.processes_of(target);
-        let one_process = matches!(target, Target::Process(_));
-        if victims.is_empty() || !(self.faults_enabled() || one_process && kind.reboots()) {
+        let Some(victims) = self.victims(target, kind) else {
             return Vec::new();
-        }
+        };
+        let one_process = matches!(target, Target::Process(_));
         let loses_disks = kind.deletes() || !kind.reboots();
         let kind = if loses_disks && !self.can_lose(&victims, !kind.reboots()) {
             match target {
@@ -89,24 +88,55 @@ impl Cluster {
             self.note_loss(&victims, !kind.reboots());
         }
         let kernel = self.kernel();
-        let knobs = self.knobs();
-        let machine_delay = if one_process {
-            0.0
-        } else {
-            stream.uniform() * 10.0
-        };
+        let away = self.draw_seconds_away(&victims, one_process, stream);
         victims
             .into_iter()
-            .map(|process| {
-                let back = stream.range(knobs.min_reboot_time, knobs.max_reboot_time);
+            .zip(away)
+            .map(|(process, away)| {
                 if kind.reboots() {
-                    kernel.reboot(process, kind, back + machine_delay);
+                    kernel.reboot(process, kind, away);
                 } else {
                     kernel.kill(process, kind);
                 }
                 (process, kind)
             })
             .collect()
+    }
+
+    /// Draws what killing would draw, and kills nothing.
+    pub fn spare_drawing(&self, target: &Target, kind: KillKind, stream: &Stream) {
+        if let Some(victims) = self.victims(target, kind) {
+            let one_process = matches!(target, Target::Process(_));
+            self.draw_seconds_away(&victims, one_process, stream);
+        }
+    }
+
+    /// The processes that are meant, if they may be killed at all.
+    fn victims(&self, target: &Target, kind: KillKind) -> Option<Vec<ProcessId>> {
+        let victims = self.processes_of(target);
+        let one_process = matches!(target, Target::Process(_));
+        let allowed = self.faults_enabled() || one_process && kind.reboots();
+        (!victims.is_empty() && allowed).then_some(victims)
+    }
+
+    /// How long each of them stays away, if it comes back.
+    fn draw_seconds_away(
+        &self,
+        victims: &[ProcessId],
+        one_process: bool,
+        stream: &Stream,
+    ) -> Vec<f64> {
+        let knobs = self.knobs();
+        let machine_delay = if one_process {
+            0.0
+        } else {
+            stream.uniform() * 10.0
+        };
+        let delays = victims.iter().map(|_| {
+            let back = stream.range(knobs.min_reboot_time, knobs.max_reboot_time);
+            back + machine_delay
+        });
+        delays.collect()
     }
 
     /// The zones of the servers, sorted, except those that will never come back.

@@ -47,7 +47,7 @@ impl ChangeConfig {
         context
             .sleep(min + context.random.uniform() * (max - min).max(0.0))
             .await;
-        if !self.config_mode.is_empty() {
+        if !self.config_mode.is_empty() && context.acts("configure") {
             let changed = context
                 .system_transaction(async |transaction| {
                     let mut metadata = Metadata::default();
@@ -70,7 +70,7 @@ impl ChangeConfig {
                 })
                 .await;
             if changed.is_ok() {
-                context.saboteur.trigger_recovery();
+                context.trigger_recovery();
             }
         }
         if !self.coordinators.is_empty() {
@@ -79,7 +79,7 @@ impl ChangeConfig {
                 if change > 0 {
                     context.sleep(COORDINATOR_PAUSE).await;
                 }
-                context.saboteur.trigger_recovery();
+                context.trigger_recovery();
             }
         }
     }

@@ -40,8 +40,8 @@ impl ClogSingleConnection {
         addresses.dedup();
         random.shuffle(&mut addresses);
         if let [one, other, ..] = addresses[..] {
-            saboteur.clog_pair(one, other, self.clog_duration);
-            saboteur.clog_pair(other, one, self.clog_duration);
+            context.clog_pair(one, other, self.clog_duration);
+            context.clog_pair(other, one, self.clog_duration);
         }
     }
 }

@@ -44,7 +44,9 @@ impl ClogTlog {
             return;
         }
         let ip = *context.random.pick(&ips);
-        saboteur.clog_interface(ip, ClogMode::All, LONGEST);
+        if !context.clog_interface(ip, ClogMode::All, LONGEST) {
+            return;
+        }
         let end = here.now().after(self.test_duration.min(LONGEST));
         while here.now() < end && saboteur.epoch().is_none_or(|epoch| epoch == before) {
             context.sleep(1.0).await;

@@ -60,9 +60,7 @@ impl DiskFailureInjection {
                 for process in &servers {
                     let stall = self.stall_period.min(until.since(here.now()));
                     // A log whose disk stalls for long stops everything: stalls are mostly short.
-                    context
-                        .saboteur
-                        .stall_disk(*process, stall * random.uniform().powi(4));
+                    context.stall_disk(*process, stall * random.uniform().powi(4));
                 }
                 if self.stall_interval <= 0.0 {
                     break;

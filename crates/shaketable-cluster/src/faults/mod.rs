@@ -5,7 +5,9 @@
 //! of them. [`inject()`] adds workloads that the test file does not mention, as FoundationDB does.
 //!
 //! Every workload draws from its own random stream: leaving one out changes nothing about the
-//! others.
+//! others. What it does to the cluster it does through its [`Context`], where each act is a
+//! decision with a name: `Attrition/kill 3`. A run can be told to leave an act out; the workload
+//! then draws as if it had happened.
 
 mod attrition;
 mod change_config;
@@ -42,13 +44,16 @@ use crate::error::Error;
 use crate::kill::Target;
 use crate::process::Process;
 use crate::saboteur::Saboteur;
-use shaketable_kernel::{KillKind, Stream, Time};
+use shaketable_kernel::{ClogMode, KillKind, ProcessId, Stream, Time};
+use std::net::IpAddr;
 
 /// What a fault workload works with.
 #[derive(Clone)]
 pub struct Context {
     /// Its power over the cluster.
     pub saboteur: Saboteur,
+    /// Its name among the fault workloads of the run; see [`Context::name_of`].
+    pub name: String,
     /// A database handle of client 0, on whose process the workload runs.
     pub database: Database,
     /// Its random draws. Give each instance its own stream.
@@ -121,8 +126,58 @@ impl Context {
         self.database.process()
     }
 
+    /// The name of a workload: which of its kind it is, if it is not the first, and in which test,
+    /// if that is not the first. Both are counted from 0.
+    pub fn name_of(workload: &str, same_before: usize, test: usize) -> String {
+        let mut name = workload.to_owned();
+        if same_before > 0 {
+            name = format!("{name} #{}", same_before + 1);
+        }
+        if test > 0 {
+            name = format!("{name} of test {}", test + 1);
+        }
+        name
+    }
+
+    /// Whether it acts now, or was told not to.
+    fn acts(&self, act: &str) -> bool {
+        self.here()
+            .decide(true, || (self.name.clone(), act.to_owned()))
+    }
+
     fn kill(&self, target: &Target, kind: KillKind) {
-        self.saboteur.kill(target, kind, &self.random);
+        if self.acts("kill") {
+            self.saboteur.kill(target, kind, &self.random);
+        } else {
+            self.saboteur.spare(target, kind, &self.random);
+        }
+    }
+
+    fn clog_pair(&self, from: IpAddr, to: IpAddr, seconds: f64) {
+        if self.acts("clog a pair") {
+            self.saboteur.clog_pair(from, to, seconds);
+        }
+    }
+
+    /// Returns whether it did.
+    fn clog_interface(&self, ip: IpAddr, mode: ClogMode, seconds: f64) -> bool {
+        let acts = self.acts("clog an interface");
+        if acts {
+            self.saboteur.clog_interface(ip, mode, seconds);
+        }
+        acts
+    }
+
+    fn stall_disk(&self, process: ProcessId, seconds: f64) {
+        if self.acts("stall a disk") {
+            self.saboteur.stall_disk(process, seconds);
+        }
+    }
+
+    fn trigger_recovery(&self) {
+        if self.acts("trigger a recovery") {
+            self.saboteur.trigger_recovery();
+        }
     }
 
     async fn sleep(&self, seconds: f64) {

@@ -71,16 +71,16 @@ impl RandomClogging {
                 _ => ClogMode::All,
             };
             let length = length.min(end.since(here.now()));
-            saboteur.clog_interface(*random.pick(&addresses), mode, length);
+            context.clog_interface(*random.pick(&addresses), mode, length);
             let pair = self.scale * 20.0 * (-10.0 * random.uniform()).exp();
-            saboteur.clog_pair(*random.pick(&addresses), *random.pick(&addresses), pair);
+            context.clog_pair(*random.pick(&addresses), *random.pick(&addresses), pair);
         }
     }
 
     fn swizzle(&self, context: &Context, addresses: &[IpAddr], length: f64) {
-        let (saboteur, random) = (&context.saboteur, &context.random);
+        let random = &context.random;
         for _ in 0..10 {
-            saboteur.clog_pair(*random.pick(addresses), *random.pick(addresses), length);
+            context.clog_pair(*random.pick(addresses), *random.pick(addresses), length);
         }
         for address in addresses {
             if !random.chance(0.5) {
@@ -88,7 +88,10 @@ impl RandomClogging {
             }
             let from = random.uniform() * length / 2.0;
             let until = length / 2.0 + random.uniform() * length / 2.0;
-            let (saboteur, address) = (saboteur.clone(), *address);
+            if !context.acts("clog an interface") {
+                continue;
+            }
+            let (saboteur, address) = (context.saboteur.clone(), *address);
             context.here().call_after(from, move || {
                 saboteur.clog_interface(address, ClogMode::All, until - from);
             });

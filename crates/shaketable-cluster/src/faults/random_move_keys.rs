@@ -42,7 +42,7 @@ impl RandomMoveKeys {
                     begin: key(begin),
                     end: key(begin + width),
                 };
-                if range.begin < range.end {
+                if range.begin < range.end && context.acts("move keys") {
                     context.saboteur.move_keys(range).await;
                 }
             }

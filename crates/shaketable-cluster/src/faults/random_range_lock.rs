@@ -60,7 +60,7 @@ impl RandomRangeLock {
         let row = |key: &Bytes| -> Bytes { [RANGE_LOCK_PREFIX, key].concat().into() };
         let (begin, end) = (row(&begin), row(&end));
         context.sleep(random.uniform() * self.max_start_delay).await;
-        if begin == end || !context.saboteur.faults_enabled() {
+        if begin == end || !context.saboteur.faults_enabled() || !context.acts("lock a range") {
             return;
         }
         let locked = context

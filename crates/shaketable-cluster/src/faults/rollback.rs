@@ -58,15 +58,15 @@ impl Rollback {
         let ip = |process| saboteur.ip(process);
         for log in logs {
             if log != chosen && ip(log) != ip(proxy) {
-                saboteur.clog_pair(ip(proxy), ip(log), self.clog_duration);
+                context.clog_pair(ip(proxy), ip(log), self.clog_duration);
             }
         }
         context.sleep(self.clog_duration / 3.0).await;
         if self.enable_failures {
             context.kill(&Target::Process(proxy), KillKind::RebootProcess);
         } else {
-            saboteur.clog_interface(ip(proxy), ClogMode::All, self.clog_duration);
-            saboteur.clog_interface(ip(chosen), ClogMode::All, self.clog_duration);
+            context.clog_interface(ip(proxy), ClogMode::All, self.clog_duration);
+            context.clog_interface(ip(chosen), ClogMode::All, self.clog_duration);
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn start_together(
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let context = Context {
             saboteur: saboteur.clone(),
+            name: (*name).to_owned(),
             database: database.clone(),
             random,
         };

@@ -36,7 +36,7 @@ impl TriggerRecoveryLoop {
                     context.kill(&Target::Process(*process), KillKind::RebootProcess);
                 }
             } else {
-                context.saboteur.trigger_recovery();
+                context.trigger_recovery();
             }
             context.sleep(self.delay_between_recoveries).await;
             // As in FoundationDB, the next one waits until the database answers again.

@@ -186,7 +186,7 @@ impl CommitProxy {
     /// Whether stress breaks the connection to a client now.
     fn loses_connection(&self, site: &'static str, chance: f64, reply: &CommitReply) -> bool {
         let env = self.role.env();
-        let lost = env.stresses(site, chance);
+        let lost = env.stresses_towards(site, chance, reply.from());
         if lost {
             env.process().close_connection(reply.from());
         }

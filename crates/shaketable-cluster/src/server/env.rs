@@ -101,9 +101,11 @@ impl Instruments {
 
     fn buggify_with_chance(&self, here: &Process, site: &'static str, chance: f64) -> bool {
         let stressed = self.is_stressed() && crate::stress::SITES.contains(&site);
-        if !self.buggify && !stressed {
-            return false;
-        }
+        let drawn = (self.buggify || stressed) && self.draw(here, site, chance, stressed);
+        here.decide(drawn, || (format!("buggify {site}"), here.name()))
+    }
+
+    fn draw(&self, here: &Process, site: &'static str, chance: f64, stressed: bool) -> bool {
         let mut sites = self.sites.borrow_mut();
         let site = sites.reached(site, here);
         (site.active && self.buggify || stressed) && site.stream.chance(chance)
@@ -192,16 +194,33 @@ impl Env {
 
     /// Whether stress strikes here and now, with this chance.
     pub fn stresses(&self, site: &'static str, chance: f64) -> bool {
-        self.is_stressed() && {
-            let stream = self.process.stream(&format!("stress {site}"));
-            stream.chance(chance)
-        }
+        let drawn = self.draws_stress(site, chance);
+        let name = || (format!("stress {site}"), self.process.name());
+        self.process.decide(drawn, name)
+    }
+
+    /// The same, for what is lost with the connection to another process: it is counted there.
+    pub fn stresses_towards(&self, lost: &'static str, chance: f64, other: ProcessId) -> bool {
+        let drawn = self.draws_stress(lost, chance);
+        let other = || self.process.describe(other).name.clone();
+        self.process
+            .decide(drawn, || (format!("{lost} is lost"), other()))
     }
 
     /// The same, for something that lasts: returns for how many seconds, if it strikes.
     pub fn stresses_for(&self, site: &'static str, (chance, longest): (f64, f64)) -> Option<f64> {
         let length = || self.process.stream(&format!("stress {site}")).uniform();
-        self.stresses(site, chance).then(|| longest * length())
+        let strikes = self.draws_stress(site, chance);
+        let drawn = strikes.then(|| longest * length());
+        let name = || (format!("stress {site}"), self.process.name());
+        self.process.decide_seconds(drawn, longest, name)
+    }
+
+    fn draws_stress(&self, site: &'static str, chance: f64) -> bool {
+        self.is_stressed() && {
+            let stream = self.process.stream(&format!("stress {site}"));
+            stream.chance(chance)
+        }
     }
 
     /// Whether faults are on; FoundationDB's `speedUpSimulation` is the opposite.
@@ -245,7 +264,9 @@ impl Env {
 
     /// Whether a GRV proxy rejects this request: one in a hundred while faults are on.
     pub fn rejects_read_version(&self) -> bool {
-        self.faults_enabled() && self.instruments.rejections.chance(0.01)
+        let drawn = self.faults_enabled() && self.instruments.rejections.chance(0.01);
+        let name = || ("read version is rejected".into(), self.process.name());
+        self.process.decide(drawn, name)
     }
 }
 

@@ -65,7 +65,9 @@ impl Host for ClientHost {
             "shaketableBuggify" => "off",
             _ => default,
         };
-        self.options.take(name, default)
+        let text = self.options.take(name, default);
+        self.run.note_option(name, &text);
+        text
     }
 
     fn client_id(&self) -> u32 {

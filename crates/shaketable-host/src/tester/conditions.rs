@@ -1,6 +1,7 @@
 //! What holds for a run from its beginning to its end: the file, what was asked for beside it, and
 //! what follows from the two.
 
+use crate::case::Case;
 use crate::library::Library;
 use crate::plan::{Plan, Settings, StalledAfter};
 use crate::testfile::{Configuration, Knob, TestFile};
@@ -31,10 +32,15 @@ const LIMIT_BUGGIFY_SECONDS: f64 = 36_000.0;
 impl Conditions {
     pub(super) fn new(plan: &Plan, settings: &Settings, seed: u32, kernel: &Kernel) -> Conditions {
         let configuration = &plan.file.configuration;
-        let buggify = settings.buggify.or(configuration.buggify).unwrap_or(false);
-        let fault_injection = settings.fault_injection.or(configuration.fault_injection);
+        let unchanged = Case::default();
+        let case = plan.file.case.as_deref().unwrap_or(&unchanged);
+        let buggify = settings.buggify.or(case.buggify);
+        let buggify = buggify.or(configuration.buggify).unwrap_or(false);
+        let fault_injection = settings.fault_injection.or(case.fault_injection);
+        let fault_injection = fault_injection.or(configuration.fault_injection);
         let drawn_clients = kernel.stream("testers").range(4_u32, 9);
-        let asked_knobs = settings.knobs.iter().cloned();
+        let asked_knobs = case.knobs.clone().into_iter();
+        let asked_knobs = asked_knobs.chain(settings.knobs.iter().cloned());
         let asked_knobs = asked_knobs.map(|(name, value)| Knob { name, value });
         let tests = plan.file.tests.iter().enumerate();
         let libraries = tests
@@ -49,10 +55,10 @@ impl Conditions {
             file: plan.file.clone(),
             libraries,
             buggify,
-            stress: settings.stress,
+            stress: settings.stress || case.stress,
             fault_injection: fault_injection.unwrap_or(true),
             asked_knobs: asked_knobs.collect(),
-            client_count: settings.clients.unwrap_or(drawn_clients),
+            client_count: settings.clients.or(case.clients).unwrap_or(drawn_clients),
             limit_seconds: limit_seconds(configuration, buggify),
             stalled_after_seconds: match settings.stalled_after {
                 StalledAfter::Seconds(seconds) => Some(seconds as f64),

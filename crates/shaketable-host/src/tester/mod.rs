@@ -47,6 +47,12 @@ use std::rc::Rc;
 pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recording) -> Outcome {
     let hermetic = hermetic::Guard::enter(u64::from(seed));
     let kernel = Kernel::simulation(u64::from(seed));
+    if let Some(case) = &plan.file.case {
+        kernel.set_overrides(&case.overrides());
+    }
+    if *recording == Recording::Decisions {
+        kernel.list_decisions();
+    }
     let run = Run::new(plan, settings, seed, &kernel, recording);
     let recorder = recorder::install(&run, recording);
     if let Recording::Trace { path, format, .. } = recording
@@ -87,6 +93,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
         }
         Err(error) => run.fail_host(error.to_string()),
     }
+    run.check_case();
     run.note_end();
     if let Err(error) = run.log.finish() {
         run.fail_host(format!("cannot write the trace: {error}"));

@@ -363,6 +363,12 @@ impl<'a> Test<'a> {
         kernel.stream(&format!("{purpose} {} {name} {same}", self.number))
     }
 
+    /// The name of a fault workload, numbered in the same way.
+    fn name_of(&self, name: &str, before: &[FaultWorkload]) -> String {
+        let same = before.iter().filter(|fault| fault.name() == name).count();
+        Context::name_of(name, same, self.number)
+    }
+
     /// Starts the fault workloads, on client 0.
     fn start_faults(&self) -> Vec<Task<()>> {
         let run = self.run;
@@ -374,9 +380,12 @@ impl<'a> Test<'a> {
         faults
             .iter()
             .enumerate()
-            .map(|(number, fault)| {
+            .map(|(number, fault)| (number, fault, self.name_of(fault.name(), &faults[..number])))
+            .filter(|(_, _, name)| run.kernel.can_happen(name))
+            .map(|(number, fault, name)| {
                 let context = Context {
                     saboteur: Saboteur::new(cluster),
+                    name,
                     database: database.clone(),
                     random: self.stream_of("fault", fault.name(), &faults[..number]),
                 };

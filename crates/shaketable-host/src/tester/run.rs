@@ -5,6 +5,7 @@ use super::progress::Progress;
 use super::record::Notes;
 use super::testbed::Testbed;
 use super::waits::{self, Waiting};
+use crate::case::TakenDecision;
 use crate::isolation::beacon::Beacon;
 use crate::library::instance::Workload;
 use crate::library::promise::{Owner, Promises};
@@ -42,6 +43,8 @@ pub(super) struct Findings {
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
     pub(super) sites: super::sites::Sites,
+    /// The options that the code under test read; only of cases.
+    options: RefCell<BTreeMap<String, String>>,
     /// How often each error reached a workload.
     errors: RefCell<BTreeMap<i32, u64>>,
     console: RefCell<Vec<String>>,
@@ -255,6 +258,20 @@ impl Run {
             sites.chain(self.findings.sites.buggified()).collect();
     }
 
+    /// A case that lists decisions which no longer come up must not pass: it tests nothing. A run
+    /// that has failed may well have ended before their turn.
+    pub(super) fn check_case(&self) {
+        let unmet = self.kernel.unmet_overrides();
+        if !unmet.is_empty() && !self.has_failed() {
+            let names: Vec<String> = unmet.iter().map(|name| format!("`{name}`")).collect();
+            let message = format!(
+                "the case no longer applies: {} never came up",
+                names.join(", ")
+            );
+            self.fail(FailureKind::CaseOutdated, None, None, message);
+        }
+    }
+
     /// The last events and lines of a run.
     pub(super) fn note_end(&self) {
         self.trace(
@@ -266,6 +283,25 @@ impl Run {
 
     fn unseed(&self) -> u32 {
         (self.kernel.fingerprint() % 100_001) as u32
+    }
+
+    fn decisions(&self, all: bool) -> Vec<TakenDecision> {
+        let case = self.given.file.case.as_ref();
+        let lists = case.is_some_and(|case| case.only.is_some());
+        let decisions = self.kernel.decisions().into_iter();
+        decisions
+            .filter(|decision| all || lists && decision.happened)
+            .map(TakenDecision::from)
+            .collect()
+    }
+
+    /// The code under test read an option.
+    pub(super) fn note_option(&self, name: &str, text: &str) {
+        // The crate `shaketable` reads options of its own.
+        if self.given.file.case.is_some() && !name.starts_with("shaketable") {
+            let mut options = self.findings.options.borrow_mut();
+            options.entry(name.to_owned()).or_insert(text.to_owned());
+        }
     }
 
     pub(super) fn outcome(
@@ -294,6 +330,8 @@ impl Run {
             assertions: self.findings.sites.assertions(),
             errors: self.findings.errors.take(),
             faults: super::recorder::fault_counts(self),
+            options: self.findings.options.take(),
+            decisions: self.decisions(*recording == Recording::Decisions),
             notable: self.log.notable(),
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),

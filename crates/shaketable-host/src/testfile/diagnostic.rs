@@ -59,7 +59,7 @@ impl Finding {
 }
 
 impl TestFileError {
-    pub(super) fn new(path: &Path, source: &str, mut findings: Vec<Finding>) -> Self {
+    pub(crate) fn new(path: &Path, source: &str, mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|finding| finding.span.as_ref().map_or(0, |span| span.start));
         TestFileError {
             path: path.to_owned(),

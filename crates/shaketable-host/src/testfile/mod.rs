@@ -16,7 +16,9 @@ pub use diagnostic::{Finding, TestFileError};
 pub use known::EXTERNAL;
 pub use shaketable_cluster::knobs::KnobError;
 
+use crate::case::{self, Case};
 use crate::options::{WorkloadOption, text_of};
+pub(crate) use parse::set as set_configuration;
 use shaketable_cluster::knobs::Knobs;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,8 @@ pub struct TestFile {
     pub knobs: Vec<Knob>,
     /// The tests, in order; never empty.
     pub tests: Vec<TestSpec>,
+    /// The case that named this file and changed it, if one did.
+    pub case: Option<Box<Case>>,
 }
 
 /// What `[configuration]` can force about the cluster and the run. `None` leaves it to the seed.
@@ -110,7 +114,8 @@ pub struct WorkloadSpec {
 }
 
 impl TestFile {
-    /// Reads and checks a file.
+    /// Reads and checks a file. Of a [`case`], the test file that it names is returned,
+    /// changed as the case says.
     pub fn read(path: &Path) -> Result<TestFile, TestFileError> {
         let refuse = |finding| TestFileError::new(path, "", vec![finding]);
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -126,6 +131,9 @@ impl TestFile {
                     .help("give the path of a FoundationDB test file such as `examples/atomic/atomic.toml`"),
             )
         })?;
+        if case::is_case(&source) {
+            return case::parse(path, &source);
+        }
         TestFile::parse(path, &source)
     }
 
@@ -188,6 +196,11 @@ impl WorkloadSpec {
         self
     }
 
+    /// Whether the options that a case sets are meant for it: it is the code under test.
+    pub(crate) fn takes_options_of_cases(&self) -> bool {
+        self.name == EXTERNAL
+    }
+
     /// The workload's name for messages: of an External one the name it has in its library.
     pub fn display_name(&self) -> &str {
         match self.option("workloadName") {
@@ -203,6 +216,11 @@ impl WorkloadSpec {
             .find(|option| option.key == key)
             .map(|option| option.text.as_str())
     }
+}
+
+/// The keys of `[configuration]`.
+pub(crate) fn configuration_keys() -> impl Iterator<Item = &'static str> {
+    known::CONFIGURATION.iter().map(|(known, _)| *known)
 }
 
 /// Checks that a text is a value of a knob, and returns what is wrong otherwise. A knob that does

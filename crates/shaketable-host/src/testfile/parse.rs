@@ -41,6 +41,7 @@ impl Parser<'_> {
             configuration: Configuration::default(),
             knobs: Vec::new(),
             tests: Vec::new(),
+            case: None,
         };
         for (key, item) in entries(root) {
             match (key.get(), item) {
@@ -432,7 +433,7 @@ fn type_name(item: &Item) -> &'static str {
     }
 }
 
-fn set(configuration: &mut Configuration, name: &str, value: &Value) {
+pub(crate) fn set(configuration: &mut Configuration, name: &str, value: &Value) {
     let c = configuration;
     match name {
         "buggify" => c.buggify = value.as_bool(),

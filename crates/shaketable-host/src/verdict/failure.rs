@@ -99,6 +99,8 @@ pub enum FailureKind {
     NotCreated,
     /// The workload used the interface in a way that is not allowed.
     Misuse,
+    /// A decision that the case lists never came up.
+    CaseOutdated,
     /// A signal ended the process.
     Crashed,
     /// The workload ended the process.
@@ -134,6 +136,7 @@ impl FailureKind {
             FailureKind::OptionsNotRead => "options not read",
             FailureKind::NotCreated => "workload not created",
             FailureKind::Misuse => "interface misused",
+            FailureKind::CaseOutdated => "case outdated",
             FailureKind::Crashed => "crashed",
             FailureKind::Exited => "ended the process",
             FailureKind::Hung => "hung",

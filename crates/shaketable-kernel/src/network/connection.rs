@@ -3,10 +3,44 @@
 use super::Network;
 use super::config::NetworkConfig;
 use super::link::{Connected, LinkId};
+use crate::decision::{DecisionName, Verdict};
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::record::Event;
 use crate::time::Time;
+use std::fmt;
+
+/// How a connection breaks by chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Break {
+    /// Both sides learn of it.
+    Closes,
+    /// Nothing arrives for this long; then it closes.
+    FallsSilent { seconds: f64 },
+}
+
+impl Break {
+    /// Reads what [`fmt::Display`] writes; whatever else it is, the connection closes.
+    fn parse(text: &str) -> Break {
+        let seconds = text
+            .strip_prefix(SILENT)
+            .and_then(|rest| rest.strip_suffix(" s"));
+        let seconds = seconds.and_then(|seconds| seconds.parse().ok());
+        seconds.map_or(Break::Closes, |seconds| Break::FallsSilent { seconds })
+    }
+}
+
+/// How the outcome begins of a connection that neither side knows to be broken.
+const SILENT: &str = "falls silent for ";
+
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Break::Closes => f.write_str("closes"),
+            Break::FallsSilent { seconds } => write!(f, "{SILENT}{seconds} s"),
+        }
+    }
+}
 
 impl Network {
     /// Drops the connections of a process that has died: its next incarnation needs new ones.
@@ -26,6 +60,23 @@ impl Network {
         self.connection_failures
             && self.blockades.faults_enabled()
             && self.failures.chance(self.config.connection_failure_chance)
+    }
+
+    /// How the connection breaks that the next message breaks.
+    fn draw_break(&self) -> Break {
+        let NetworkConfig {
+            connection_timeout_min_seconds: min,
+            connection_timeout_max_seconds: max,
+            explicit_failure_chance,
+            ..
+        } = self.config;
+        let explicit = self.failures.chance(explicit_failure_chance);
+        let seconds = self.failures.range(min, max);
+        if explicit {
+            Break::Closes
+        } else {
+            Break::FallsSilent { seconds }
+        }
     }
 
     /// Makes a new connection between two processes: nothing passes until that is done.
@@ -82,28 +133,81 @@ impl Kernel {
         self.boots(id.from) && self.boots(id.to)
     }
 
-    /// Breaks a connection by chance. Usually neither side learns of it: nothing arrives until a
-    /// ping is missed.
-    pub(super) fn break_connection(&self, id: LinkId) {
+    /// After a message was sent: breaks its connection if chance or an override says so.
+    pub(super) fn maybe_break_connection(&self, id: LinkId, drawn: bool, number: u32) {
+        let drawn = drawn.then(|| self.0.network.borrow().draw_break());
+        let broken = if self.is_deciding() {
+            self.decide_break(id, number, drawn)
+        } else {
+            drawn
+        };
+        if let Some(broken) = broken {
+            self.break_connection(id, broken);
+        }
+    }
+
+    fn decide_break(&self, id: LinkId, number: u32, drawn: Option<Break>) -> Option<Break> {
+        const GROUP: &str = "connection";
+        let number = Some(u64::from(number));
+        let mut decisions = self.0.decisions.borrow_mut();
+        if drawn.is_none() && decisions.is_unforced(GROUP, number) {
+            return None;
+        }
+        let name = self.name_on_link(GROUP, id, number);
+        let outcome = drawn.map(|drawn| drawn.to_string());
+        match decisions.judge(name, outcome, self.now()) {
+            Verdict::AsDrawn => drawn,
+            Verdict::Dropped => None,
+            Verdict::Forced(outcome) => match outcome {
+                Some(outcome) => Some(Break::parse(&outcome)),
+                None => Some(drawn.unwrap_or(Break::Closes)),
+            },
+        }
+    }
+
+    /// Whether a message is lost with its connection, given what chance says.
+    pub(super) fn loses(&self, id: LinkId, number: u32, drawn: bool) -> bool {
+        const GROUP: &str = "lost message";
+        let number = Some(u64::from(number));
+        if !self.is_deciding() {
+            return drawn;
+        }
+        let mut decisions = self.0.decisions.borrow_mut();
+        let name = self.name_on_link(GROUP, id, number);
+        match decisions.judge(name, drawn.then(String::new), self.now()) {
+            Verdict::AsDrawn => drawn,
+            Verdict::Dropped => false,
+            Verdict::Forced(_) => true,
+        }
+    }
+
+    fn name_on_link(&self, group: &str, id: LinkId, number: Option<u64>) -> DecisionName {
+        let [from, to] = [id.from, id.to].map(|process| self.process(process));
+        DecisionName {
+            group: group.to_owned(),
+            place: Some(format!("{}→{}", from.name, to.name)),
+            number,
+        }
+    }
+
+    /// Breaks a connection. Usually neither side learns of it: nothing arrives until a ping is
+    /// missed.
+    fn break_connection(&self, id: LinkId, broken: Break) {
         let silence = {
             let mut network = self.0.network.borrow_mut();
-            let NetworkConfig {
-                connection_timeout_min_seconds: min,
-                connection_timeout_max_seconds: max,
-                explicit_failure_chance,
-                ..
-            } = network.config;
-            let explicit = network.failures.chance(explicit_failure_chance);
-            let silence = network.failures.range(min, max);
             let now = self.now();
             let silent = network.link(id).mute_until > now;
-            if !explicit {
-                for id in [id, id.back()] {
-                    network.link(id).mute_until = now.after(silence);
+            let silence = match broken {
+                Break::Closes => 0.0,
+                Break::FallsSilent { seconds } => {
+                    for id in [id, id.back()] {
+                        network.link(id).mute_until = now.after(seconds);
+                    }
+                    seconds
                 }
-            }
+            };
             // A connection that is already silent breaks no further.
-            (!silent).then_some(if explicit { 0.0 } else { silence })
+            (!silent).then_some(silence)
         };
         let Some(silence) = silence else { return };
         let connection = self.0.network.borrow_mut().link(id).connection;

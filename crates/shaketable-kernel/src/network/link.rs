@@ -65,6 +65,8 @@ pub(crate) struct Link {
     /// The time until which nothing arrives because the connection is silently broken, or being
     /// made.
     pub(super) mute_until: Time,
+    /// How many messages were sent, while decisions have names.
+    pub(super) sent: u32,
     pub(super) pending: Vec<Option<Rc<dyn PendingRequest>>>,
     pub(super) free: Vec<u32>,
     /// What the sender of this link knows about its receiver, if it watches it.
@@ -86,6 +88,8 @@ pub(super) enum Connected {
 pub(super) struct InFlight {
     pub(super) due: Time,
     pub(super) connection: u32,
+    /// Which message of its link it is, while decisions have names.
+    pub(super) number: u32,
     pub(super) parcel: Box<dyn Parcel>,
 }
 

@@ -60,6 +60,7 @@ pub struct Simulation {
     pub(super) faults: Faults,
     pub(super) options: Vec<(String, String)>,
     pub(super) regressions: Option<PathBuf>,
+    pub(super) cases: Vec<PathBuf>,
     pub(super) required: Vec<String>,
     pub(super) require_sometimes: bool,
 }
@@ -94,6 +95,7 @@ impl Simulation {
             options: Vec::new(),
             // The place of the call would not do as a name: it changes as the file does.
             regressions: test.and_then(|_| regressions::default_path()),
+            cases: Vec::new(),
             required: Vec::new(),
             require_sometimes: false,
         }
@@ -285,6 +287,34 @@ impl Simulation {
     /// Keeps no failing seeds.
     pub fn without_regressions(mut self) -> Self {
         self.regressions = None;
+        self
+    }
+
+    /// Runs a case before all seeds: a TOML file with a seed and the decisions of chance that a run
+    /// needs to fail, as `shaketable minimise` writes it. The case fails too if one of its decisions
+    /// never comes up any more. What the case leaves open, such as the number of clients, is as this
+    /// simulation says; the test file that it names is not read.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// # let file = format!("shaketable-case-{}.toml", std::process::id());
+    /// # let file = std::env::temp_dir().join(file);
+    /// let case = "[case]\nseed = 17\nonly = [\"a reply is lost/tester 0 1\"]\n";
+    /// std::fs::write(&file, case)?;
+    /// let passed = Simulation::new().case(&file).seeds(0..3).test(async |db, _context| {
+    ///     // The reply to this commit is lost, and it is made a second time.
+    ///     let set = db.run(|trx, _| async move {
+    ///         trx.set(b"greeting", b"hello");
+    ///         Ok(())
+    ///     });
+    ///     set.await.unwrap();
+    /// });
+    /// assert_eq!(passed.seeds(), 4);
+    /// # std::fs::remove_file(&file)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn case(mut self, file: impl Into<PathBuf>) -> Self {
+        self.cases.push(file.into());
         self
     }
 

@@ -9,9 +9,10 @@ use super::regressions::Regressions;
 use super::report::{self, Failed, Kept, Passed};
 use super::{Seeds, Simulation, hermetic, seeds};
 use shaketable_abi::v1::Factory;
+use shaketable_host::case::Case;
 use shaketable_host::failure_folder;
 use shaketable_host::isolation::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};
-use shaketable_host::plan::{RecordTo, Recording, Values};
+use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, Values};
 use shaketable_host::trace::Format;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -49,12 +50,42 @@ impl Simulation {
             .map_or(Vec::new(), |file| file.seeds(&self.name));
         let is_sweep = !matches!(replay, Seeds::List(_));
         let asked = replay.or(&self.seeds);
-        let process = self.in_process(workload, factory, prepare);
+        let prepare = Arc::new(prepare);
+        let plan = Arc::new(self.plan(workload, factory));
+        let process = self.in_process(plan.clone(), self.settings(), prepare.clone());
         if let Some(death) = DeathToRecord::find(&self.name, simulation) {
             self.record(death, &process, regressions.as_ref());
         }
         let failures = failures_folder();
         let mut passed = Passed::new(&self.name);
+        for case in self.read_cases().iter().filter(|_| is_sweep) {
+            let plan = Arc::new(plan.with_case(case.clone()));
+            // What the simulation says is in the case already.
+            let settings = Settings {
+                stalled_after: self.settings().stalled_after,
+                ..Settings::default()
+            };
+            let process = self.in_process(plan, settings, prepare.clone());
+            let replay = report::case_line(self.test.as_deref());
+            let name = format!("{} case", self.name);
+            let folder = failures.join(failure_folder::name(&name, case.seed));
+            let watched = Seed {
+                seed: case.seed,
+                name: &self.name,
+                test: self.test.as_deref(),
+                simulation,
+                passed: passed.seeds(),
+                replay: &replay,
+                folder: &folder,
+                regression: None,
+            };
+            let of_failure = || self.recording_of_failure(case.seed, &folder, &replay);
+            let outcome = process.run_seed(&watched, &self.recording(case.seed), of_failure);
+            if !outcome.passed() {
+                return Err(Failed::new(&self.name, &outcome, &passed, &replay, None));
+            }
+            passed.add(&outcome);
+        }
         for seed in known.iter().copied().chain(asked.iter()) {
             let is_new = !known.contains(&seed);
             let replay = report::replay_line(self.test.as_deref(), seed);
@@ -98,12 +129,10 @@ impl Simulation {
 
     fn in_process<G: 'static>(
         &self,
-        workload: &str,
-        factory: Factory,
-        prepare: impl Fn() -> G + Send + Sync + 'static,
+        plan: Arc<Plan>,
+        settings: Settings,
+        prepare: Arc<impl Fn() -> G + Send + Sync + 'static>,
     ) -> InProcess {
-        let plan = Arc::new(self.plan(workload, factory));
-        let settings = self.settings();
         let work: Work = {
             let plan = plan.clone();
             Arc::new(move |seed, recording| {
@@ -113,6 +142,20 @@ impl Simulation {
         };
         let limit = limit_from_environment().unwrap_or(self.hang_limit);
         InProcess::prepare(plan, limit.unwrap_or(Duration::MAX), work)
+    }
+
+    /// The cases, with what they leave open as the simulation says.
+    fn read_cases(&self) -> Vec<Case> {
+        let settings = self.settings();
+        let read = |path: &PathBuf| {
+            let mut case = Case::read(path).unwrap_or_else(|error| panic!("{error}"));
+            case.clients = case.clients.or(settings.clients);
+            case.buggify = case.buggify.or(settings.buggify);
+            case.fault_injection = case.fault_injection.or(settings.fault_injection);
+            case.stress |= settings.stress;
+            case
+        };
+        self.cases.iter().map(read).collect()
     }
 
     /// Makes the record and the report of a seed of which another process of this program dies.

@@ -369,6 +369,11 @@ fn text(
 
 /// The line to paste, for the test runner in use.
 pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
+    format!("SHAKETABLE_SEED={seed} {}", case_line(test))
+}
+
+/// The line that runs the test again, with its cases first.
+pub(super) fn case_line(test: Option<&str>) -> String {
     let package = std::env::var("CARGO_PKG_NAME")
         .map(|package| format!(" -p {package}"))
         .unwrap_or_default();
@@ -379,5 +384,5 @@ pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
         (Some(test), false) => format!("test{package} {test} -- --exact"),
         (None, false) => format!("test{package}"),
     };
-    format!("SHAKETABLE_SEED={seed} cargo {command}")
+    format!("cargo {command}")
 }

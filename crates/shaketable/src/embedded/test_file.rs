@@ -47,6 +47,7 @@ impl Simulation {
             configuration: Configuration::default(),
             knobs: Vec::new(),
             tests: vec![test],
+            case: None,
         }
     }
 

@@ -56,7 +56,7 @@ impl Campaign<'_> {
 }
 
 /// The folder of a failing seed.
-fn folder_of(name: &str, seed: Seed) -> PathBuf {
+pub(in crate::commands) fn folder_of(name: &str, seed: Seed) -> PathBuf {
     crate::args::results_dir()
         .join("failures")
         .join(failure_folder::name(name, seed.0))
@@ -76,7 +76,7 @@ pub(super) fn move_passed(outcome: &Outcome) -> Option<PathBuf> {
 /// What the traces of each file are called: as the file, with its folder's name where two have the
 /// same, and with a number where that is not enough. Workers write side by side, each to a file of
 /// its own.
-pub(super) fn trace_names(files: &[PathBuf]) -> Vec<String> {
+pub(in crate::commands) fn trace_names(files: &[PathBuf]) -> Vec<String> {
     let text = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let stems: Vec<String> = files.iter().map(|file| text(file.file_stem())).collect();
     let is_shared = |names: &[String], name: &String| {

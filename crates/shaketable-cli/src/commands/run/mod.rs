@@ -5,12 +5,13 @@
 //! shows progress; then one seed of each cause is run again for its record. `folders` decides where
 //! traces and records go, `reports` says how it ended and decides the exit status.
 
-mod folders;
+pub(super) mod folders;
 mod reports;
 mod watcher;
 
 use super::lint::{Hazards, Records};
 use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
+use crate::bugs;
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::progress::Progress;
@@ -33,6 +34,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let capture = !single || args.output.message_format == MessageFormat::Json;
     let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
     let schedule = Schedule::new(&args.sweep, 1, session.files.len());
+    let schedule = schedule.with_cases(&session.case_seeds);
     if schedule.runs() == Some(0) {
         return Ok(nothing(args.output.message_format));
     }
@@ -43,7 +45,9 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     };
     let campaign = Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
         .stop_at_first(args.fail_fast)
-        .require_sometimes(args.require_sometimes);
+        .require_sometimes(args.require_sometimes)
+        .make_small(args.minimise || args.remember.is_some())
+        .remember(args.remember.clone());
     match args.lint {
         true => campaign.lint(&Records::new()?).run(),
         false => campaign.run(),
@@ -59,11 +63,12 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
         args.output.message_format == MessageFormat::Json,
     )?;
     let schedule = Schedule {
-        first: args.seed,
+        first: session.only_seed(args.seed)?,
         count: Some(1),
         duration: None,
         shard: None,
         files: 1,
+        cases: Vec::new(),
     };
     Campaign::new(&session, &args.output, schedule, Some(1), Traces::Replayed)
         .show_values(args.values)
@@ -74,6 +79,7 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
 pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
     let schedule = Schedule::new(&args.sweep, 100, session.files.len());
+    let schedule = schedule.with_cases(&session.case_seeds);
     Campaign::new(
         &session,
         &args.output,
@@ -115,6 +121,9 @@ struct Campaign<'a> {
     trace_names: Vec<String>,
     fail_fast: bool,
     require_sometimes: bool,
+    minimise: bool,
+    /// The folder in which bugs are remembered.
+    remembered: Option<PathBuf>,
     values: Values,
     /// Where the records of all runs go that are searched for hazards, if they are.
     records: Option<&'a Records>,
@@ -138,6 +147,8 @@ impl<'a> Campaign<'a> {
             trace_names: trace_names(&session.files),
             fail_fast: false,
             require_sometimes: false,
+            minimise: false,
+            remembered: None,
             values: Values::default(),
             records: None,
         }
@@ -155,6 +166,17 @@ impl<'a> Campaign<'a> {
 
     fn stop_at_first(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
+        self
+    }
+
+    fn make_small(mut self, minimise: bool) -> Self {
+        self.minimise = minimise;
+        self
+    }
+
+    fn remember(mut self, asked: Option<Option<PathBuf>>) -> Self {
+        let usual = || crate::args::workspace_root().join(bugs::FOLDER);
+        self.remembered = asked.map(|folder| folder.unwrap_or_else(usual));
         self
     }
 
@@ -196,7 +218,11 @@ impl<'a> Campaign<'a> {
         let elapsed = start.elapsed();
         if matches!(self.traces, Traces::Failing | Traces::All) && ended != Ended::NoWorkers {
             watcher.record_failures(&mut pool);
+            if self.minimise {
+                watcher.minimise_failures(&mut pool);
+            }
         }
+        watcher.summary.compare();
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
         self.conclude(&watcher.summary, watcher.hazards.as_ref(), elapsed, ended)

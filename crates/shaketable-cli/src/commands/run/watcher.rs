@@ -5,18 +5,24 @@
 //! everything recorded: recording all runs would slow down the many that pass.
 
 use super::Campaign;
-use super::folders::move_passed;
+use super::folders::{folder_of, move_passed};
+use crate::bugs;
 use crate::commands::lint::Hazards;
+use crate::minimise::minimise;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::protocol::{Request, Response};
-use crate::report::{Group, Summary, json};
+use crate::report::{Group, Small, Summary, json};
 use crate::seed::Seed;
 use crate::sweep::{Flow, Observer, run_one};
+use shaketable_host::failure_folder;
 use std::path::Path;
+use std::time::Duration;
 
 /// More distinct failures than this are counted, but not run again.
 const RECORDED_GROUPS_MAX: usize = 10;
+/// How long one failure of a sweep is made small.
+const MINIMISE_BUDGET: Duration = Duration::from_secs(20);
 
 /// Watches the sweep of a campaign.
 pub(super) struct Watcher<'a> {
@@ -76,6 +82,36 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
+    /// Makes the first seed of each group small, and keeps the case in its folder.
+    pub(super) fn minimise_failures(&mut self, pool: &mut Pool) {
+        let campaign = self.campaign;
+        let session = campaign.session;
+        for group in self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX) {
+            let run = (group.file, Seed(group.seeds[0]));
+            let minimised = minimise(session, pool, run, MINIMISE_BUDGET, &mut |_| {});
+            let Ok(mut minimised) = minimised else {
+                continue;
+            };
+            let folder = folder_of(&campaign.trace_names[group.file], run.1);
+            // What is left is worth more than the file.
+            if let Err(error) = minimised.write(&folder.join(failure_folder::CASE)) {
+                eprintln!("warning: {}", crate::with_causes(&error));
+            }
+            if let Some(bugs) = &campaign.remembered {
+                let cause = group.example.cause.as_ref();
+                let finding = cause.map(|cause| cause.name.as_str());
+                if let Err(error) = bugs::remember(bugs, &mut minimised, finding) {
+                    eprintln!("warning: {}", crate::with_causes(&error));
+                }
+            }
+            group.small = Some(Small {
+                needs: minimised.needs(),
+                clients: minimised.found.case.clients.unwrap_or_default(),
+                case: minimised.path,
+            });
+        }
+    }
+
     /// Runs the first seed of each group again, to get its record, its trace and what led to the
     /// failure.
     pub(super) fn record_failures(&mut self, pool: &mut Pool) {
@@ -91,6 +127,7 @@ impl Watcher<'_> {
                 file: *file,
                 seed: seeds[0],
                 recording: campaign.record_of(*file, Seed(seeds[0])),
+                case: None,
             };
             let signature = signature.clone();
             // After an interrupt that ended the sweep its failures are still explained; a second

@@ -45,6 +45,8 @@ pub fn failure(
         rows.styled(FAINT, &format!("and {more} more"));
     }
     cause(&mut rows, outcome);
+    small(&mut rows, group);
+    common(&mut rows, group);
     if detail != Detail::Quiet {
         circumstances(&mut rows, group);
     }
@@ -87,6 +89,34 @@ fn cause(rows: &mut Rows, outcome: &Outcome) {
     if let Some(cause) = &outcome.cause {
         rows.row("why", &cause.sentence);
         rows.row("", &format!("→ {}", cause.advice));
+    }
+}
+
+/// What the failure needs, if it was made small.
+fn small(rows: &mut Rows, group: &Group) {
+    let Some(small) = &group.small else {
+        return;
+    };
+    for (index, need) in small.needs.iter().enumerate() {
+        rows.row(if index == 0 { "needs" } else { "" }, need);
+    }
+    if let Some(case) = &small.case {
+        let clients = plural(u64::from(small.clients), "client");
+        rows.paste("case", format!("{} ({clients})", case.display()));
+    }
+}
+
+/// What failing runs have in common and passing ones have not.
+fn common(rows: &mut Rows, group: &Group) {
+    for (index, common) in group.common.iter().enumerate() {
+        let text = format!(
+            "{}: {:.0} % of these runs, {:.0} % of passing ones (p = {:.0e})",
+            common.feature,
+            common.among_failing * 100.0,
+            common.among_passing * 100.0,
+            common.p_value
+        );
+        rows.row(if index == 0 { "in common" } else { "" }, &text);
     }
 }
 

@@ -13,6 +13,7 @@ const WIDTHS: [usize; 3] = [60, 80, 120];
 fn repro() -> Repro {
     Repro {
         program: "shaketable".into(),
+        cases: Vec::new(),
         settings: Settings {
             buggify: Some(true),
             ..Settings::default()

@@ -1,0 +1,137 @@
+//! The memory of bugs: a folder with one case for each distinct failure.
+//!
+//! A case in it is small, says what explains the failure, and at which commit it was first and last
+//! seen. Two failures are the same bug if they have the same signature: kind, test, workload, phase
+//! and message without its numbers. The folder belongs into version control: after a fix, its cases
+//! are the regression tests.
+
+use crate::minimise::Minimised;
+use crate::session::SessionError;
+use shaketable_host::case::Case;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where bugs are remembered, from the root of the workspace.
+pub const FOLDER: &str = ".shaketable/bugs";
+
+/// The longest name of a case.
+const NAME_CHARACTERS_MAX: usize = 60;
+
+/// Keeps a failure that was made small; returns where. A bug that is known already keeps the commit
+/// at which it was first seen, and its old case if that one is not larger.
+pub fn remember(
+    folder: &Path,
+    minimised: &mut Minimised,
+    finding: Option<&str>,
+) -> Result<PathBuf, SessionError> {
+    let signature = minimised.wanted.signature();
+    let (path, known) = place_of(folder, &minimised.wanted_words(), &signature);
+    let now = commit();
+    let case = &mut minimised.found.case;
+    case.fails = Some(signature);
+    case.finding = finding.map(str::to_owned);
+    case.first_seen.clone_from(&now);
+    case.last_seen.clone_from(&now);
+    if let Some(mut known) = known {
+        if size(&known) <= size(case) {
+            known.last_seen = now;
+            known.finding = known.finding.or(case.finding.take());
+            write(&known, &path)?;
+            return Ok(path);
+        }
+        case.first_seen = known.first_seen.or(now);
+    }
+    minimised.write(&path)?;
+    Ok(path)
+}
+
+/// Writes a case as it is.
+pub fn write(case: &Case, path: &Path) -> Result<(), SessionError> {
+    fs::write(path, case.to_toml()).map_err(|error| SessionError::Write(path.to_owned(), error))
+}
+
+/// How much there is to understand.
+fn size(case: &Case) -> (usize, u32) {
+    let decisions = case.only.as_ref().map_or(usize::MAX, Vec::len);
+    (decisions, case.clients.unwrap_or(u32::MAX))
+}
+
+/// The file of a failure, and what it holds if the failure is known.
+fn place_of(folder: &Path, words: &str, signature: &str) -> (PathBuf, Option<Case>) {
+    let name = slug(words);
+    for number in 1_u32.. {
+        let file = match number {
+            1 => format!("{name}.toml"),
+            _ => format!("{name}-{number}.toml"),
+        };
+        let path = folder.join(file);
+        match Case::read(&path) {
+            Ok(case) if case.fails.as_deref() == Some(signature) => return (path, Some(case)),
+            Err(_) if !path.exists() => return (path, None),
+            _ => {}
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// A name for a file: words and hyphens.
+fn slug(text: &str) -> String {
+    let mut name = String::new();
+    for character in text.chars() {
+        if character.is_ascii_alphabetic() || character == '_' {
+            name.push(character.to_ascii_lowercase());
+        } else if !name.ends_with('-') && !name.is_empty() {
+            name.push('-');
+        }
+        if name.len() >= NAME_CHARACTERS_MAX {
+            break;
+        }
+    }
+    name.trim_end_matches('-').to_owned()
+}
+
+/// The commit that is checked out, if there is one.
+pub fn commit() -> Option<String> {
+    let output = Command::new("git")
+        .args(["rev-parse", "--short=10", "HEAD"])
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let text = text.trim();
+    (output.status.success() && !text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_fails_without_its_numbers() {
+        assert_eq!(
+            slug("counter: check failed: 20 increments were made, the counter says 21"),
+            "counter-check-failed-increments-were-made-the-counter-says"
+        );
+        assert!(slug(&"word ".repeat(40)).len() <= NAME_CHARACTERS_MAX);
+    }
+
+    #[test]
+    fn each_bug_has_its_own_file() {
+        let folder = std::env::temp_dir().join(format!("shaketable-bugs-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (first, known) = place_of(&folder, "check failed", "one");
+        assert_eq!(known, None);
+        let case = Case {
+            fails: Some("one".into()),
+            ..Case::default()
+        };
+        write(&case, &first).unwrap();
+        assert_eq!(
+            place_of(&folder, "check failed", "one"),
+            (first.clone(), Some(case))
+        );
+        let (second, known) = place_of(&folder, "check failed", "another");
+        assert!(second != first && known.is_none());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

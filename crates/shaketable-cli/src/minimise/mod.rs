@@ -1,0 +1,244 @@
+//! Making a failure small.
+//!
+//! [`mod@search`] decides what to leave out and in which order, [`oracle`] runs candidates on the
+//! worker processes, [`words`] says what is left, and this file puts them together. How a set or a
+//! number is made smaller is the business of the crate `shaketable-minimise`.
+
+pub mod oracle;
+pub mod search;
+pub mod words;
+
+use crate::pool::Pool;
+use crate::protocol::Request;
+use crate::seed::Seed;
+use crate::session::{Session, SessionError};
+use crate::sweep::run_one;
+use oracle::{Oracle, Tried};
+use search::{Found, search};
+use shaketable_host::case::Case;
+use shaketable_host::plan::Recording;
+use shaketable_host::testfile::TestFile;
+use shaketable_host::verdict::{Failure, Outcome};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
+use words::clause;
+
+/// A failure that was made small.
+#[derive(Debug, Clone)]
+pub struct Minimised {
+    /// The run as it was.
+    pub start: Outcome,
+    /// Its failure.
+    pub wanted: Failure,
+    /// The smallest case that fails in the same way.
+    pub found: Found,
+    /// The test file.
+    pub test: PathBuf,
+    /// How many candidates were run.
+    pub runs: u64,
+    /// How long the search took.
+    pub elapsed: Duration,
+    /// Where the case was written.
+    pub path: Option<PathBuf>,
+}
+
+/// Why a failure could not be made small.
+#[derive(Debug, thiserror::Error)]
+pub enum CannotMinimise {
+    /// The run passes.
+    #[error("the run passes: there is no failure to make small")]
+    Passes,
+    /// The run fails in another way when its decisions are listed: chance has a part in it that no
+    /// decision names.
+    #[error("the run does not fail in the same way again when its decisions are listed")]
+    NotRepeated,
+    /// No worker is left, or the user interrupted.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// Makes the failure of a file with a seed small.
+pub fn minimise(
+    session: &Session,
+    pool: &mut Pool,
+    (file, seed): (usize, Seed),
+    budget: Duration,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Minimised, CannotMinimise> {
+    let began = Instant::now();
+    let Start {
+        case,
+        test,
+        outcome: start,
+    } = Start::run(session, pool, file, seed)?;
+    let wanted = start.failures.first();
+    let wanted = wanted.ok_or(CannotMinimise::Passes)?.clone();
+    let deadline = began + budget;
+    let interrupted = &session.interrupted;
+    let mut oracle = Oracle::new(pool, file, interrupted, deadline, &wanted, progress);
+    let found = search(&mut oracle, &case, &start.decisions);
+    let mut found = found.ok_or(CannotMinimise::NotRepeated)?;
+    let failure = found.tried.failure.as_ref().unwrap_or(&wanted);
+    found.case.note = Some(format!("{}: {}", failure.kind.describe(), failure.message));
+    Ok(Minimised {
+        runs: oracle.runs,
+        elapsed: began.elapsed(),
+        start,
+        wanted,
+        found,
+        test,
+        path: None,
+    })
+}
+
+/// The run that is looked at.
+pub struct Start {
+    /// The run as a case that says everything.
+    pub case: Case,
+    /// The path of its test file.
+    pub test: PathBuf,
+    /// What became of it, with its decisions.
+    pub outcome: Outcome,
+}
+
+impl Start {
+    /// Runs a file with a seed.
+    pub fn run(
+        session: &Session,
+        pool: &mut Pool,
+        file: usize,
+        seed: Seed,
+    ) -> Result<Start, SessionError> {
+        let path = &session.files[file];
+        let read = TestFile::read(path).map_err(|error| SessionError::TestFiles(vec![error]))?;
+        let mut case = start_of(session, &read, seed);
+        let request = Request {
+            file,
+            seed: seed.0,
+            recording: Recording::Decisions,
+            case: Some(Box::new(case.clone())),
+        };
+        let response = run_one(pool, request, &session.interrupted);
+        let outcome = response.ok_or(SessionError::Interrupted)?.outcome;
+        case.clients = Some(outcome.drawn.clients);
+        case.buggify = Some(outcome.drawn.buggify);
+        Ok(Start {
+            case,
+            test: read.path,
+            outcome,
+        })
+    }
+}
+
+/// The case that is made smaller: what the file, a case, and the arguments say.
+fn start_of(session: &Session, file: &TestFile, seed: Seed) -> Case {
+    let settings = &session.job.settings;
+    let mut case = file.case.as_deref().cloned().unwrap_or_default();
+    case.seed = seed.0;
+    case.test = file.path.clone();
+    case.clients = settings.clients.or(case.clients);
+    case.buggify = settings.buggify.or(case.buggify);
+    case.fault_injection = settings.fault_injection.or(case.fault_injection);
+    case.stress |= settings.stress;
+    case.knobs.extend(settings.knobs.iter().cloned());
+    case
+}
+
+impl Minimised {
+    /// The failure in words, with the name of its test.
+    pub fn wanted_words(&self) -> String {
+        let Failure {
+            test,
+            kind,
+            message,
+            ..
+        } = &self.wanted;
+        format!("{test}: {}: {message}", kind.describe())
+    }
+
+    /// The decisions that are left.
+    pub fn listed(&self) -> &[String] {
+        self.found.case.only.as_deref().unwrap_or_default()
+    }
+
+    /// How many decisions happened in the run as it was.
+    pub fn happened(&self) -> usize {
+        let decisions = self.start.decisions.iter();
+        decisions.filter(|decision| decision.happened).count()
+    }
+
+    /// What happens without a decision that is left, if that is known.
+    pub fn without(&self, index: usize) -> Option<String> {
+        let tried: &Tried = self.found.without.get(index)?.as_deref()?;
+        Some(match &tried.failure {
+            None => "without it the run passes".to_owned(),
+            Some(other) => format!("without it the run fails in another way: {other}"),
+        })
+    }
+
+    /// What the failure needs, a line or two for each piece.
+    pub fn needs(&self) -> Vec<String> {
+        if self.listed().is_empty() {
+            return vec!["no fault, only the clients".to_owned()];
+        }
+        let mut lines = Vec::new();
+        for (index, name) in self.listed().iter().enumerate() {
+            lines.push(match self.without(index) {
+                Some(without) => format!("{}; {without}", clause(name)),
+                None => clause(name),
+            });
+        }
+        lines
+    }
+
+    /// Writes the case to a file.
+    pub fn write(&mut self, path: &Path) -> Result<(), SessionError> {
+        let refuse = |error| SessionError::Write(path.to_owned(), error);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        fs::create_dir_all(folder).map_err(refuse)?;
+        let case = Case {
+            test: relative(folder, &self.test),
+            ..self.found.case.clone()
+        };
+        fs::write(path, case.to_toml()).map_err(refuse)?;
+        self.path = Some(path.to_owned());
+        Ok(())
+    }
+}
+
+/// The path of a file from a folder; both are from the current folder.
+fn relative(folder: &Path, file: &Path) -> PathBuf {
+    let (Ok(folder), Ok(file)) = (std::path::absolute(folder), fs::canonicalize(file)) else {
+        return file.to_owned();
+    };
+    let folder = fs::canonicalize(&folder).unwrap_or(folder);
+    let (folder, file): (Vec<Component<'_>>, Vec<Component<'_>>) =
+        (folder.components().collect(), file.components().collect());
+    let common = folder
+        .iter()
+        .zip(&file)
+        .take_while(|(one, other)| one == other)
+        .count();
+    let up = (common..folder.len()).map(|_| Component::ParentDir);
+    up.chain(file[common..].iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_names_its_test_file_from_its_own_folder() {
+        let root = std::env::temp_dir().join(format!("shaketable-case-{}", std::process::id()));
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/test.toml"), "").unwrap();
+        let file = root.join("a/test.toml");
+        assert_eq!(
+            relative(&root.join("a/b"), &file),
+            Path::new("../test.toml")
+        );
+        assert_eq!(relative(&root.join("a"), &file), Path::new("test.toml"));
+        fs::remove_dir_all(&root).unwrap();
+    }
+}

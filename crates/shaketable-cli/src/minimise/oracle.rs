@@ -1,0 +1,198 @@
+//! Runs candidates and says which of them fail in the wanted way.
+//!
+//! Every candidate is a [`Case`] of one test file. Candidates of a batch run side by side on the
+//! worker processes; what was run once is never run again. The answers do not depend on the order
+//! in which the workers finish.
+
+use crate::pool::{Answer as PoolAnswer, Pool};
+use crate::protocol::Request;
+use shaketable_host::case::{Case, TakenDecision};
+use shaketable_host::plan::Recording;
+use shaketable_host::verdict::{Failure, Outcome};
+use shaketable_minimise::Answer;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What became of a candidate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tried {
+    /// Whether it failed in the wanted way.
+    pub fails: bool,
+    /// How it failed, in whatever way.
+    pub failure: Option<Failure>,
+    /// The decisions that happened.
+    pub decisions: Vec<TakenDecision>,
+    /// The options that the code under test read, with the texts it was given.
+    pub options: BTreeMap<String, String>,
+    /// How long it took, in simulated seconds.
+    pub simulated_seconds: f64,
+}
+
+/// Runs candidates.
+pub struct Oracle<'a> {
+    pool: &'a mut Pool,
+    /// The number of the test file in the workers' job.
+    file: usize,
+    interrupted: &'a AtomicBool,
+    deadline: Instant,
+    /// The signature of the wanted failure.
+    wanted: String,
+    /// By the candidate, as JSON.
+    known: BTreeMap<String, Rc<Tried>>,
+    /// By the number of a request: the candidate that is being run.
+    open: BTreeMap<u64, String>,
+    /// How many candidates were run.
+    pub runs: u64,
+    /// Called after each run.
+    progress: &'a mut dyn FnMut(u64),
+}
+
+impl<'a> Oracle<'a> {
+    /// An oracle for failures like this one.
+    pub fn new(
+        pool: &'a mut Pool,
+        file: usize,
+        interrupted: &'a AtomicBool,
+        deadline: Instant,
+        wanted: &Failure,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Oracle<'a> {
+        Oracle {
+            pool,
+            file,
+            interrupted,
+            deadline,
+            wanted: wanted.signature(),
+            known: BTreeMap::new(),
+            open: BTreeMap::new(),
+            runs: 0,
+            progress,
+        }
+    }
+
+    /// How many candidates are worth asking about at a time.
+    pub fn batch(&self) -> usize {
+        self.pool.room()
+    }
+
+    /// What is known about a candidate that was run.
+    pub fn look_up(&self, case: &Case) -> Option<Rc<Tried>> {
+        self.known.get(&key(case)).cloned()
+    }
+
+    /// The first candidate that fails in the wanted way.
+    pub fn first_failing(&mut self, candidates: &[Case]) -> Answer {
+        let keys: Vec<String> = candidates.iter().map(key).collect();
+        let answer = |oracle: &Oracle<'_>| {
+            // What is known decides, as soon as everything before it is known.
+            let settled = keys.iter().map_while(|key| oracle.known.get(key));
+            let mut passed = 0;
+            for tried in settled {
+                if tried.fails {
+                    return Some(Answer::Fails(passed));
+                }
+                passed += 1;
+            }
+            (passed == keys.len()).then_some(Answer::AllPass)
+        };
+        self.run_until(candidates, &keys, answer)
+            .unwrap_or(Answer::Stop)
+    }
+
+    /// What became of all of these; `None` if time was up.
+    pub fn all(&mut self, candidates: &[Case]) -> Option<Vec<Rc<Tried>>> {
+        let keys: Vec<String> = candidates.iter().map(key).collect();
+        let answer = |oracle: &Oracle<'_>| {
+            let known = keys.iter().map(|key| oracle.known.get(key).cloned());
+            known.collect()
+        };
+        self.run_until(candidates, &keys, answer)
+    }
+
+    /// Runs candidates in their order until there is an answer; `None` if time was up.
+    fn run_until<T>(
+        &mut self,
+        candidates: &[Case],
+        keys: &[String],
+        answer: impl Fn(&Oracle<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let mut next = 0;
+        loop {
+            if let Some(answer) = answer(self) {
+                return Some(answer);
+            }
+            if self.interrupted.load(Ordering::Relaxed)
+                || Instant::now() > self.deadline
+                || !self.pool.is_alive()
+            {
+                return None;
+            }
+            for worker in self.pool.idle() {
+                let is_asked = |key| self.known.contains_key(key) || self.is_open(key);
+                while next < keys.len() && is_asked(&keys[next]) {
+                    next += 1;
+                }
+                let Some(case) = candidates.get(next) else {
+                    break;
+                };
+                let request = Request {
+                    file: self.file,
+                    seed: case.seed,
+                    recording: Recording::Nothing,
+                    case: Some(Box::new(case.clone())),
+                };
+                let ticket = self.pool.ask(worker, request).number();
+                self.open.insert(ticket, keys[next].clone());
+                next += 1;
+            }
+            match self.pool.wait(Duration::from_millis(100)) {
+                PoolAnswer::Response(ticket, response) => {
+                    // It may be a candidate of an earlier batch, which had its answer without it.
+                    if let Some(key) = self.open.remove(&ticket.number()) {
+                        let tried = self.judge(response.outcome);
+                        self.known.insert(key, Rc::new(tried));
+                    }
+                    self.runs += 1;
+                    (self.progress)(self.runs);
+                }
+                PoolAnswer::Lost(lost) => {
+                    for asked in lost {
+                        self.open.remove(&asked.ticket.number());
+                    }
+                    next = 0;
+                }
+                PoolAnswer::Nothing => {}
+            }
+        }
+    }
+
+    fn is_open(&self, key: &String) -> bool {
+        self.open.values().any(|open| open == key)
+    }
+
+    /// Whether this candidate fails in the wanted way, and what happened in it.
+    pub fn fails(&mut self, case: &Case) -> Option<Rc<Tried>> {
+        match self.first_failing(std::slice::from_ref(case)) {
+            Answer::Fails(_) => self.look_up(case),
+            Answer::AllPass | Answer::Stop => None,
+        }
+    }
+
+    fn judge(&self, outcome: Outcome) -> Tried {
+        let wanted = |failure: &&Failure| failure.signature() == self.wanted;
+        let failure = outcome.failures.iter().find(wanted);
+        Tried {
+            fails: failure.is_some(),
+            failure: failure.or(outcome.failures.first()).cloned(),
+            decisions: outcome.decisions,
+            options: outcome.options,
+            simulated_seconds: outcome.simulated_seconds,
+        }
+    }
+}
+
+fn key(case: &Case) -> String {
+    serde_json::to_string(case).expect("a case can be written")
+}

@@ -1,0 +1,525 @@
+//! The levels of the search: what is left out, and in which order.
+//!
+//! Not every piece of a failing run can simply be left out, because the rest of the run takes
+//! another course afterwards. The search therefore begins with leaps, and only then takes steps:
+//!
+//! 1. **Nothing happens.** Many bugs need no fault at all, only clients that meet.
+//! 2. **Only what clients notice.** Faults of machines and networks matter to a client through what
+//!    they do to it: a lost reply, a short range, an old version. Under stress these happen by
+//!    themselves, each a decision with a name of its own, while the cluster stays whole.
+//! 3. **What happened.** The decisions of the failing run, each of them forced.
+//!
+//! A leap is tried with a few futures: other latencies, and other draws altogether. From the first
+//! leap that fails, decisions are left out by [groups](DecisionName), then one by one; then the
+//! cluster becomes smaller, there are fewer clients, and numbers in the options of workloads and in
+//! the names of decisions become small; then decisions are left out again, up to the proof that
+//! each of them is needed. With fewer processes, what was to happen to one happens to another.
+
+use super::oracle::{Oracle, Tried};
+use shaketable_host::case::{Case, DecisionName, ReseedStreams, TakenDecision};
+use shaketable_minimise::{Answer, reduce_number, reduce_set};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// How many futures a leap is tried with, of each kind.
+const FUTURES: u64 = 8;
+/// The number of futures of a smaller step.
+const FUTURES_OF_A_STEP: u64 = 3;
+/// The number of futures in which fewer clients are tried: they meet less often.
+const FUTURES_OF_CLIENTS: u64 = 20;
+/// The number of futures in which a race is looked for that is seldom lost.
+const FUTURES_OF_A_RACE: u64 = 100;
+
+/// As many clients as a person can follow at once.
+const FEW_CLIENTS: u32 = 2;
+/// How often everything but decisions is made smaller.
+const ROUNDS: usize = 3;
+
+/// What clients notice of faults: the groups that stress makes frequent.
+const NOTICED: &[&str] = &[
+    "a reply is lost",
+    "a commit is lost",
+    "buggify client shortens a range read",
+    "buggify commit proxy rejects a batch as too old",
+    "buggify storage server limits the bytes of a range read",
+    "stress watch is told late",
+    "stress storage server lags",
+    "stress commit proxy dies before it writes",
+    "stress commit proxy dies before it tells",
+    "read version is rejected",
+];
+
+/// The smallest case that was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The case.
+    pub case: Case,
+    /// What happened in it.
+    pub tried: Rc<Tried>,
+    /// Whether each of its decisions is known to be needed.
+    pub is_minimal: bool,
+    /// For each decision of the case: what happens without it, if that was run.
+    pub without: Vec<Option<Rc<Tried>>>,
+}
+
+/// Searches for a smaller case than `start`, whose run took these decisions.
+pub fn search(oracle: &mut Oracle<'_>, start: &Case, taken: &[TakenDecision]) -> Option<Found> {
+    let best = leap(oracle, start, taken)?;
+    let found = reduce(oracle, best);
+    if found.case.only.as_ref().is_none_or(Vec::is_empty) {
+        return Some(found);
+    }
+    // A race that is seldom lost needs many futures, but no fault.
+    let quiet = futures(&nothing_happens(start), FUTURES_OF_A_RACE);
+    match first_of(oracle, &quiet) {
+        Some(lost) => Some(reduce(oracle, lost)),
+        None => Some(found),
+    }
+}
+
+/// Makes a case that fails smaller, step by step.
+fn reduce(oracle: &mut Oracle<'_>, best: (Case, Rc<Tried>)) -> Found {
+    let mut search = Search {
+        best,
+        oracle,
+        is_minimal: false,
+    };
+    search.reduce_decisions();
+    for _ in 0..ROUNDS {
+        let before = search.best.0.clone();
+        search.reduce_settings();
+        search.reduce_cluster();
+        search.reduce_clients();
+        search.reduce_options();
+        search.reduce_numbers();
+        search.forget_futures();
+        if search.best.0 == before {
+            break;
+        }
+        search.reduce_decisions();
+    }
+    search.finish()
+}
+
+/// The first leap that fails.
+fn leap(
+    oracle: &mut Oracle<'_>,
+    start: &Case,
+    taken: &[TakenDecision],
+) -> Option<(Case, Rc<Tried>)> {
+    let noticed = Case {
+        only: Some(NOTICED.iter().map(|group| (*group).to_owned()).collect()),
+        stress: true,
+        ..start.clone()
+    };
+    let happened = Case {
+        only: Some(texts(taken)),
+        ..start.clone()
+    };
+    let candidates: Vec<Case> = futures(&nothing_happens(start), FUTURES)
+        .into_iter()
+        .chain(futures(&noticed, FUTURES))
+        .chain([happened])
+        .collect();
+    let (found, tried) = first_of(oracle, &candidates)?;
+    // Groups were left to chance: from here on, each decision is listed.
+    let listed = Case {
+        only: Some(texts(&tried.decisions)),
+        ..found
+    };
+    oracle.fails(&listed).map(|tried| (listed, tried))
+}
+
+fn nothing_happens(start: &Case) -> Case {
+    Case {
+        only: Some(Vec::new()),
+        ..start.clone()
+    }
+}
+
+/// The first of these that fails.
+fn first_of(oracle: &mut Oracle<'_>, candidates: &[Case]) -> Option<(Case, Rc<Tried>)> {
+    let Answer::Fails(index) = oracle.first_failing(candidates) else {
+        return None;
+    };
+    let found = candidates.get(index)?.clone();
+    let tried = oracle.look_up(&found)?;
+    Some((found, tried))
+}
+
+/// The names of those that happened.
+fn texts(decisions: &[TakenDecision]) -> Vec<String> {
+    let happened = decisions.iter().filter(|decision| decision.happened);
+    happened.map(TakenDecision::text).collect()
+}
+
+/// A case as it is, with other latencies, and with other draws altogether.
+fn futures(case: &Case, count: u64) -> Vec<Case> {
+    let reseeded = |streams: &str, seed: u64| {
+        let mut case = case.clone();
+        case.reseed = vec![ReseedStreams {
+            streams: streams.to_owned(),
+            seed,
+            from: 0.0,
+        }];
+        case
+    };
+    let mut all = vec![case.clone()];
+    all.extend((1..=count).map(|seed| reseeded("network", seed)));
+    all.extend((1..=count).map(|seed| reseeded("", seed)));
+    all
+}
+
+/// A case in whose decisions the names of processes that begin so have other numbers.
+fn renamed(case: &Case, prefix: &str, number: impl Fn(u32) -> String) -> Case {
+    let mut case = case.clone();
+    let mut renamed: Vec<String> = Vec::new();
+    for text in case.only.iter().flatten() {
+        let mut parts = text.split(prefix);
+        let mut new = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let old: String = part
+                .chars()
+                .take_while(|one| one.is_ascii_digit() || *one == '.')
+                .collect();
+            let whole = old.split('.').next().and_then(|whole| whole.parse().ok());
+            let number = number(whole.unwrap_or(0));
+            new.push_str(&format!("{prefix}{number}{}", &part[old.len()..]));
+        }
+        if !renamed.contains(&new) {
+            renamed.push(new);
+        }
+    }
+    case.only = case.only.map(|_| renamed);
+    case
+}
+
+/// The numbers in a text that follow a word.
+fn numbers_after(text: &str, word: &str) -> Vec<u32> {
+    let parts = text.split(word).skip(1);
+    let numbers = parts.filter_map(|part| {
+        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    });
+    numbers.collect()
+}
+
+struct Search<'s, 'o> {
+    oracle: &'s mut Oracle<'o>,
+    best: (Case, Rc<Tried>),
+    is_minimal: bool,
+}
+
+impl Search<'_, '_> {
+    fn case(&self) -> &Case {
+        &self.best.0
+    }
+
+    fn listed(&self) -> Vec<String> {
+        self.case().only.clone().unwrap_or_default()
+    }
+
+    /// Takes the first of these cases that fails, if one does.
+    fn take_first(&mut self, candidates: &[Case]) -> bool {
+        match first_of(self.oracle, candidates) {
+            Some(found) => {
+                self.best = found;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn with_decisions(&self, only: Vec<String>) -> Case {
+        Case {
+            only: Some(only),
+            ..self.case().clone()
+        }
+    }
+
+    /// Leaves decisions out: those that no longer come up, groups, single ones.
+    fn reduce_decisions(&mut self) {
+        self.forget_unmet();
+        let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for text in self.listed() {
+            let group = DecisionName::parse(&text).0.group;
+            groups.entry(group).or_default().push(text);
+        }
+        if groups.len() > 1 && self.listed().len() > groups.len() {
+            self.reduce_lists(groups.into_values().collect());
+            self.forget_unmet();
+        }
+        let single = self.listed().into_iter().map(|text| vec![text]).collect();
+        self.is_minimal = self.reduce_lists(single);
+    }
+
+    /// Leaves lists of decisions out; returns whether all that are left are needed.
+    fn reduce_lists(&mut self, lists: Vec<Vec<String>>) -> bool {
+        let (order, best) = (self.listed(), self.case().clone());
+        let case_of = |kept: &Vec<usize>| -> Case {
+            let kept: Vec<&String> = kept.iter().flat_map(|index| &lists[*index]).collect();
+            let mut only = order.clone();
+            only.retain(|text| kept.contains(&text));
+            Case {
+                only: Some(only),
+                ..best.clone()
+            }
+        };
+        let batch = self.oracle.batch();
+        let reduced = reduce_set(lists.len(), batch, |candidates| {
+            let cases: Vec<Case> = candidates.iter().map(case_of).collect();
+            self.oracle.first_failing(&cases)
+        });
+        let case = case_of(&reduced.kept);
+        if let Some(tried) = self.oracle.look_up(&case).filter(|tried| tried.fails) {
+            self.best = (case, tried);
+        }
+        reduced.is_minimal
+    }
+
+    /// Removes decisions from the list that did not come up in the run.
+    fn forget_unmet(&mut self) {
+        loop {
+            let met = texts(&self.best.1.decisions);
+            let names: Vec<DecisionName> =
+                met.iter().map(|text| DecisionName::parse(text).0).collect();
+            let mut only = self.listed();
+            only.retain(|text| names.contains(&DecisionName::parse(text).0));
+            if only.len() == self.listed().len() || !self.take_first(&[self.with_decisions(only)]) {
+                return;
+            }
+        }
+    }
+
+    /// Switches off what is no longer needed around the decisions, and lets them take their usual
+    /// course: what lasts, lasts as long as it can.
+    fn reduce_settings(&mut self) {
+        if self.case().stress {
+            let calm = Case {
+                stress: false,
+                ..self.case().clone()
+            };
+            self.take_first(&futures(&calm, FUTURES_OF_A_STEP));
+        }
+        if self.case().buggify != Some(false) {
+            let sober = Case {
+                buggify: Some(false),
+                ..self.case().clone()
+            };
+            self.take_first(&futures(&sober, FUTURES_OF_A_STEP));
+        }
+        let plain = |text: &String| match DecisionName::parse(text) {
+            (name, Some(_)) if name.number.is_some() => name.to_string(),
+            _ => text.clone(),
+        };
+        let usual: Vec<String> = self.listed().iter().map(plain).collect();
+        if usual != self.listed() && self.take_first(&[self.with_decisions(usual)]) {
+            self.reduce_decisions();
+        }
+    }
+
+    /// Asks for a small cluster.
+    fn reduce_cluster(&mut self) {
+        let shapes: [&[(&str, &str)]; 3] = [
+            &[
+                ("simpleConfig", "true"),
+                ("machineCount", "1"),
+                ("processesPerMachine", "1"),
+                ("coordinators", "1"),
+            ],
+            &[("simpleConfig", "true")],
+            &[("generateFearless", "false")],
+        ];
+        let mut candidates = Vec::new();
+        for shape in shapes {
+            let mut case = self.case().clone();
+            let keys = shape
+                .iter()
+                .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
+            case.configuration.extend(keys);
+            if case == *self.case() {
+                break;
+            }
+            let moved = renamed(&case, "server ", |_| "0.0".to_owned());
+            if moved != case {
+                candidates.extend(futures(&moved, FUTURES_OF_A_STEP));
+            }
+            candidates.extend(futures(&case, FUTURES_OF_A_STEP));
+        }
+        self.take_first(&candidates);
+    }
+
+    /// Tries one client, then two, and so on. What was to happen to a client that is no longer
+    /// there happens to another.
+    fn reduce_clients(&mut self) {
+        let clients = self.case().clients.unwrap_or(1);
+        let all: Vec<Case> = (1..clients)
+            .flat_map(|fewer| self.with_clients(fewer, FUTURES_OF_CLIENTS))
+            .collect();
+        self.take_first(&all);
+        // Two clients meet seldom, but two are so much easier to follow.
+        if self.case().clients > Some(FEW_CLIENTS) {
+            let few = self.with_clients(FEW_CLIENTS, FUTURES_OF_A_RACE);
+            self.take_first(&few);
+        }
+    }
+
+    /// The case with fewer clients, in a number of futures.
+    fn with_clients(&self, fewer: u32, count: u64) -> Vec<Case> {
+        let mut named: Vec<u32> = self
+            .listed()
+            .iter()
+            .flat_map(|text| numbers_after(text, "tester "))
+            .collect();
+        named.sort_unstable();
+        named.dedup();
+        let case = Case {
+            clients: Some(fewer),
+            ..self.case().clone()
+        };
+        let rank = |number: u32| {
+            let rank = named.iter().position(|one| *one == number);
+            (rank.unwrap_or(0) as u32).min(fewer - 1)
+        };
+        let front = renamed(&case, "tester ", |number| rank(number).to_string());
+        let back = renamed(&case, "tester ", |number| {
+            (fewer - 1 - rank(number)).to_string()
+        });
+        let mut variants = vec![case, front, back];
+        variants.dedup();
+        let variants = variants.iter();
+        variants.flat_map(|case| futures(case, count)).collect()
+    }
+
+    /// Lets decisions happen earlier.
+    fn reduce_numbers(&mut self) {
+        for index in 0..self.listed().len() {
+            let listed = self.listed();
+            let Some(text) = listed.get(index) else {
+                return;
+            };
+            let (name, outcome) = DecisionName::parse(text);
+            let Some(number) = name.number else {
+                continue;
+            };
+            let earlier = [1, 2, 3, 4, 5, 6, 8, 10, number / 2, number - 1];
+            let earlier = earlier
+                .into_iter()
+                .filter(|earlier| (1..number).contains(earlier));
+            let candidates = earlier.map(|earlier| {
+                let name = DecisionName {
+                    number: Some(earlier),
+                    ..name.clone()
+                };
+                let mut only = listed.clone();
+                let text = match &outcome {
+                    Some(outcome) => format!("{name}: {outcome}"),
+                    None => name.to_string(),
+                };
+                // Two that were apart may be one now.
+                if only.contains(&text) {
+                    only.remove(index);
+                } else {
+                    only[index] = text;
+                }
+                self.with_decisions(only)
+            });
+            let candidates: Vec<Case> = candidates.collect();
+            self.take_first(&candidates);
+        }
+    }
+
+    /// Makes the numbers in the options of workloads small.
+    fn reduce_options(&mut self) {
+        for (name, text) in self.best.1.options.clone() {
+            let text = self.case().options.get(&name).cloned().unwrap_or(text);
+            let Ok(number) = text.parse::<u64>() else {
+                continue;
+            };
+            self.reduce_a_number(u64::from(number > 0), number, |case, number| {
+                case.options.insert(name.clone(), number.to_string());
+            });
+        }
+    }
+
+    /// Makes one number of the case smaller.
+    fn reduce_a_number(&mut self, smallest: u64, now: u64, set: impl Fn(&mut Case, u64)) {
+        let best = self.case().clone();
+        let cases_of = |number: u64| {
+            let mut case = best.clone();
+            set(&mut case, number);
+            futures(&case, FUTURES_OF_A_STEP)
+        };
+        let mut found = None;
+        reduce_number(smallest, now, 1, |numbers| {
+            let cases = cases_of(numbers[0]);
+            match self.oracle.first_failing(&cases) {
+                Answer::Fails(index) => {
+                    found = Some(cases[index].clone());
+                    Answer::Fails(0)
+                }
+                other => other,
+            }
+        });
+        if let Some(case) = found
+            && let Some(tried) = self.oracle.look_up(&case)
+        {
+            self.best = (case, tried);
+        }
+    }
+
+    /// Tries to do without other latencies and draws.
+    fn forget_futures(&mut self) {
+        if !self.case().reseed.is_empty() {
+            let plain = Case {
+                reseed: Vec::new(),
+                ..self.case().clone()
+            };
+            self.take_first(&[plain]);
+        }
+    }
+
+    fn finish(self) -> Found {
+        let listed = self.listed();
+        let without = listed.iter().map(|text| {
+            let mut others = listed.clone();
+            others.retain(|other| other != text);
+            self.oracle.look_up(&self.with_decisions(others))
+        });
+        let without = without.collect();
+        Found {
+            without,
+            is_minimal: self.is_minimal,
+            case: self.best.0,
+            tried: self.best.1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_move_to_other_processes() {
+        let case = Case {
+            only: Some(vec![
+                "a reply is lost/tester 2 5".into(),
+                "connection/tester 2→server 3.1 7: closes".into(),
+                "connection/tester 0→server 4.0 7: closes".into(),
+                "Attrition/kill 3".into(),
+            ]),
+            ..Case::default()
+        };
+        let moved = renamed(&case, "server ", |_| "0.0".into());
+        let moved = renamed(&moved, "tester ", |_| "1".into());
+        let expected = [
+            "a reply is lost/tester 1 5",
+            "connection/tester 1→server 0.0 7: closes",
+            "Attrition/kill 3",
+        ];
+        assert_eq!(moved.only.unwrap(), expected);
+        let numbers = numbers_after("connection/tester 12→server 3.1 7", "tester ");
+        assert_eq!(numbers, [12]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Decisions in words.
+
+use shaketable_host::case::DecisionName;
+
+/// What a decision does, as a clause: *the reply of commit 3 of client 1 is lost*.
+pub fn clause(text: &str) -> String {
+    let (name, outcome) = DecisionName::parse(text);
+    let place = name.place.as_deref().map(process).unwrap_or_default();
+    let number = name.number.unwrap_or(1);
+    let outcome = outcome.unwrap_or_default();
+    match name.group.as_str() {
+        "a reply is lost" => format!("the reply of commit {number} of {place} is lost"),
+        "a commit is lost" => format!("the request of commit {number} of {place} is lost"),
+        "read version is rejected" => {
+            format!(
+                "{place} rejects its {} request for a read version",
+                nth(number)
+            )
+        }
+        "connection" => {
+            let (from, to) = ends(name.place.as_deref().unwrap_or_default());
+            let breaks = if outcome.is_empty() {
+                "closes"
+            } else {
+                &outcome
+            };
+            format!("the connection of {from} and {to} {breaks} after message {number} of {from}")
+        }
+        "lost message" => {
+            let (from, to) = ends(name.place.as_deref().unwrap_or_default());
+            format!("message {number} from {from} to {to} is lost with its connection")
+        }
+        "knob" => format!("the knob {place} is {outcome}"),
+        group => {
+            let site = group
+                .strip_prefix("buggify ")
+                .or(group.strip_prefix("stress "));
+            match site {
+                Some(site) => {
+                    let lasts = if outcome.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" {outcome}")
+                    };
+                    format!("{site}{lasts}, the {} time on {place}", nth(number))
+                }
+                None if name.place.is_none() => format!("{group}, whatever it does"),
+                None => format!("{group} does its {} \"{place}\"", nth(number)),
+            }
+        }
+    }
+}
+
+/// A process as people know it: testers are clients.
+fn process(name: &str) -> String {
+    match name.strip_prefix("tester ") {
+        Some(number) => format!("client {number}"),
+        None => name.to_owned(),
+    }
+}
+
+fn ends(place: &str) -> (String, String) {
+    let (from, to) = place.split_once('→').unwrap_or((place, ""));
+    (process(from), process(to))
+}
+
+fn nth(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_read_as_clauses() {
+        let clauses: Vec<String> = [
+            "a reply is lost/tester 1 3",
+            "a commit is lost/tester 0 11",
+            "connection/tester 2→server 0.1 412: falls silent for 1.25 s",
+            "connection/server 0.1→server 1.0 3",
+            "lost message/server 0.1→tester 2 398",
+            "buggify client shortens a range read/tester 2 12",
+            "stress watch is told late/server 1.0 2: for 2.5 s",
+            "knob/default_backoff: 0.42",
+            "Attrition/kill 3",
+            "RandomClogging #2/clog a pair 21",
+            "Attrition",
+            "read version is rejected/server 0.1 1",
+        ]
+        .map(clause)
+        .into();
+        insta::assert_snapshot!(clauses.join("\n"));
+    }
+}

@@ -1,0 +1,186 @@
+//! What failing runs have in common and passing ones have not.
+//!
+//! Every run shows *features*: the faults it drew, the buggified places and knobs, the shape of the
+//! cluster, the errors that reached the workload, the assertions that were seen to hold. After a
+//! sweep, each feature divides the runs in two, and failures are more frequent on one side. If that
+//! is more than chance allows, by Fisher's exact test, corrected for the number of features that
+//! were looked at, it is reported. It is a correlation: what causes the failure is for `explain`
+//! and `minimise` to say.
+
+use serde::Serialize;
+use shaketable_host::verdict::{Drawn, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many runs of each feature passed and failed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Features {
+    runs: u64,
+    counts: BTreeMap<String, u64>,
+}
+
+impl Features {
+    /// Adds a run.
+    pub fn add(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        for feature in features(outcome) {
+            *self.counts.entry(feature).or_default() += 1;
+        }
+    }
+}
+
+/// A feature that goes with a failure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Common {
+    /// What it is.
+    pub feature: String,
+    /// In which share of the runs that failed in this way it is there.
+    pub among_failing: f64,
+    /// In which share of the passing runs it is there.
+    pub among_passing: f64,
+    /// The chance that so great a difference comes about by chance.
+    pub p_value: f64,
+}
+
+/// A difference must be less likely than this to come about by chance.
+const SIGNIFICANT: f64 = 0.01;
+/// A difference smaller than this tells a person nothing.
+const NOTEWORTHY: f64 = 0.2;
+/// How many are worth reading.
+const REPORTED_MAX: usize = 4;
+
+/// The features that failing runs have more often than passing ones, the clearest first.
+pub fn common(failing: &Features, passing: &Features) -> Vec<Common> {
+    let names: BTreeSet<&String> = failing.counts.keys().collect();
+    let looked_at = names.len().max(1) as f64;
+    let mut found: Vec<Common> = names
+        .into_iter()
+        .map(|feature| {
+            let count = |features: &Features| features.counts.get(feature).copied().unwrap_or(0);
+            let (failed, passed) = (count(failing), count(passing));
+            let share = |count: u64, runs: u64| count as f64 / runs.max(1) as f64;
+            let p_value = fisher(failed, failing.runs, passed, passing.runs);
+            Common {
+                feature: feature.clone(),
+                among_failing: share(failed, failing.runs),
+                among_passing: share(passed, passing.runs),
+                p_value: (p_value * looked_at).min(1.0),
+            }
+        })
+        .filter(|common| {
+            let more = common.among_failing - common.among_passing;
+            common.p_value < SIGNIFICANT && more >= NOTEWORTHY
+        })
+        .collect();
+    found.sort_by(|one, other| one.p_value.total_cmp(&other.p_value));
+    found.truncate(REPORTED_MAX);
+    found
+}
+
+/// The chance that at least `failed` of the `failing` runs have a feature, if all runs are equally
+/// likely to have it.
+fn fisher(failed: u64, failing: u64, passed: u64, passing: u64) -> f64 {
+    let (with, all) = (failed + passed, failing + passing);
+    let last = with.min(failing);
+    let log_choose = |n: u64, k: u64| log_factorial(n) - log_factorial(k) - log_factorial(n - k);
+    let total = log_choose(all, failing);
+    let chances = (failed..=last)
+        .filter(|count| with - count <= passing)
+        .map(|count| {
+            (log_choose(with, count) + log_choose(all - with, failing - count) - total).exp()
+        });
+    chances.sum::<f64>().min(1.0)
+}
+
+/// Stirling's series; exact enough for a chance.
+fn log_factorial(n: u64) -> f64 {
+    if n < 16 {
+        return (2..=n).map(|factor| (factor as f64).ln()).sum();
+    }
+    let n = n as f64;
+    let half = 0.5 * (2.0 * std::f64::consts::PI * n).ln();
+    n * n.ln() - n + half + 1.0 / (12.0 * n) - 1.0 / (360.0 * n.powi(3))
+}
+
+/// Everything that can be told apart about a run, except how it ended.
+fn features(outcome: &Outcome) -> BTreeSet<String> {
+    let Drawn {
+        clients,
+        cluster,
+        faults,
+        buggified,
+        knobs,
+        ..
+    } = &outcome.drawn;
+    let mut features = BTreeSet::new();
+    features.extend((4..=*clients).map(|least| format!("at least {least} clients")));
+    features.extend(
+        cluster
+            .split([',', ' '])
+            .filter(|word| word.contains('='))
+            .map(str::to_owned),
+    );
+    features.extend(
+        faults
+            .iter()
+            .map(|fault| format!("the fault workload {fault}")),
+    );
+    features.extend(buggified.iter().map(|site| format!("buggify: {site}")));
+    features.extend(
+        knobs
+            .iter()
+            .map(|(name, _)| format!("the knob {name} is not as usual")),
+    );
+    features.extend(outcome.errors.keys().map(|code| {
+        let name = shaketable_host::error_name(*code);
+        format!("error {code} {name} reached a client")
+    }));
+    let held = outcome.assertions.iter().filter(|one| one.held > 0);
+    features.extend(
+        held.filter(|one| one.kind == "sometimes" || one.kind == "reachable")
+            .map(|one| format!("{} at {}", one.message, one.site)),
+    );
+    features
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(features: &mut Features, runs: u64, with: &[(&str, u64)]) {
+        features.runs = runs;
+        for (name, count) in with {
+            features.counts.insert((*name).to_owned(), *count);
+        }
+    }
+
+    #[test]
+    fn what_goes_with_a_failure_is_found_and_what_is_always_there_is_not() {
+        let (mut failing, mut passing) = (Features::default(), Features::default());
+        let seldom = [("1021", 30), ("1020", 28), ("4 clients", 30), ("odd", 17)];
+        sample(&mut failing, 30, &seldom);
+        let often = [("1021", 12), ("1020", 66), ("4 clients", 70), ("odd", 35)];
+        sample(&mut passing, 70, &often);
+        let found = common(&failing, &passing);
+        let names: Vec<&str> = found.iter().map(|one| one.feature.as_str()).collect();
+        assert_eq!(names, ["1021"]);
+        assert!(found[0].p_value < 1e-9);
+    }
+
+    #[test]
+    fn few_runs_prove_nothing() {
+        let (mut failing, mut passing) = (Features::default(), Features::default());
+        sample(&mut failing, 2, &[("1021", 2)]);
+        sample(&mut passing, 3, &[("1021", 0)]);
+        assert_eq!(common(&failing, &passing), []);
+    }
+
+    #[test]
+    fn the_exact_test_is_exact() {
+        // Fisher's lady: all of four cups right.
+        assert!((fisher(4, 4, 0, 4) - 1.0 / 70.0).abs() < 1e-12);
+        assert!((fisher(3, 4, 1, 4) - 17.0 / 70.0).abs() < 1e-12);
+        assert!((fisher(0, 10, 5, 10) - 1.0).abs() < 1e-9);
+        let many = fisher(600, 1000, 500, 1000);
+        assert!((1e-6..1e-5).contains(&many), "{many}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Decisions, cases, and what is made of them: `decisions`, `minimise`, `when`, `bugs`.
+
+use crate::bench::{Bench, counting, text};
+use std::fs;
+
+/// A bench whose results are in its own folder: the program takes that for a workspace.
+fn alone(name: &str, options: &str) -> Bench {
+    let bench = counting(name, options);
+    fs::write(bench.folder.join("Cargo.lock"), "").unwrap();
+    for folder in ["target", "bugs"] {
+        let _ = fs::remove_dir_all(bench.folder.join(folder));
+    }
+    bench
+}
+
+/// Runs the program; returns what it printed and its exit status.
+fn run(bench: &Bench, arguments: &str) -> (String, Option<i32>) {
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    (printed, output.status.code())
+}
+
+/// A counter that makes an increment again when it does not know whether it was made.
+fn careless(name: &str) -> Bench {
+    alone(name, "careless = 1\n")
+}
+
+#[test]
+fn a_failure_is_made_small_and_the_case_fails_every_time_in_every_command() {
+    let bench = careless("minimise");
+    let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build --minimise";
+    let (printed, code) = run(&bench, sweep);
+    assert_eq!(code, Some(100), "{printed}");
+    let needs = "is lost; without it the run passes";
+    assert!(printed.contains(needs), "{printed}");
+    let line = printed.lines().find(|line| line.starts_with("  case "));
+    let line = line.unwrap_or_else(|| panic!("{printed}"));
+    let case = line.split_whitespace().nth(1).unwrap();
+    let source = fs::read_to_string(bench.folder.join(case)).unwrap();
+    // One lost reply, one client, one increment.
+    for expected in ["clients = 1\n", "is lost/tester 0 1\"", "count = 1\n"] {
+        assert!(source.contains(expected), "no {expected:?} in {source}");
+    }
+    for _ in 0..3 {
+        let (printed, code) = run(&bench, &format!("run {case} --no-build"));
+        assert_eq!(code, Some(100), "{printed}");
+        assert!(printed.contains("Sum=2 of 1"), "{printed}");
+    }
+    let (printed, code) = run(&bench, &format!("replay {case} --no-build"));
+    assert_eq!(code, Some(100), "{printed}");
+    let (printed, code) = run(&bench, &format!("explain {case} --no-build"));
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(printed.contains("retry-after-unknown-result"), "{printed}");
+    let (printed, code) = run(&bench, &format!("check-determinism {case} --no-build"));
+    assert_eq!(code, Some(0), "{printed}");
+    let (printed, code) = run(&bench, &format!("decisions {case} --no-build"));
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("(forced)"), "{printed}");
+    let (printed, code) = run(&bench, &format!("when {case} --no-build --futures 5"));
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("the largest step"), "{printed}");
+}
+
+#[test]
+fn a_bug_is_remembered_until_it_is_gone() {
+    let bench = careless("remember");
+    let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build --remember=bugs";
+    for _ in 0..2 {
+        let (printed, code) = run(&bench, sweep);
+        assert_eq!(code, Some(100), "{printed}");
+    }
+    let cases: Vec<_> = fs::read_dir(bench.folder.join("bugs")).unwrap().collect();
+    assert_eq!(cases.len(), 1, "{cases:?}");
+    let (printed, code) = run(&bench, "bugs bugs --no-build");
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(printed.starts_with("still there  "), "{printed}");
+    assert!(printed.contains("retry-after-unknown-result"), "{printed}");
+    let path = bench.folder.join("bench.toml");
+    let fixed = fs::read_to_string(&path)
+        .unwrap()
+        .replace("careless = 1", "careless = 0");
+    fs::write(&path, fixed).unwrap();
+    let case = cases[0].as_ref().unwrap().path();
+    let source = fs::read_to_string(&case)
+        .unwrap()
+        .replace("careless = 1", "careless = 0");
+    fs::write(&case, source).unwrap();
+    let (printed, code) = run(&bench, "bugs bugs --no-build");
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.starts_with("gone  "), "{printed}");
+}
+
+#[test]
+fn a_case_that_no_longer_applies_fails() {
+    let bench = alone("outdated", "");
+    let case = "[case]\ntest = \"bench.toml\"\nseed = 3\nonly = [\"Attrition/kill 999\"]\n";
+    fs::write(bench.folder.join("case.toml"), case).unwrap();
+    let (printed, code) = run(&bench, "run case.toml --no-build");
+    assert_eq!(code, Some(100), "{printed}");
+    let expected = "the case no longer applies: `Attrition/kill 999` never came up";
+    assert!(printed.contains(expected), "{printed}");
+}
+
+#[test]
+fn a_wrong_case_is_refused_with_its_place() {
+    let bench = alone("wrong-case", "");
+    let case = "[case]\ntest = \"bench.toml\"\nsed = 3\n";
+    fs::write(bench.folder.join("case.toml"), case).unwrap();
+    let (printed, code) = run(&bench, "run case.toml --no-build");
+    assert_eq!(code, Some(96), "{printed}");
+    insta::assert_snapshot!(printed.trim_end());
+}
+
+#[test]
+fn what_passes_cannot_be_made_small() {
+    let bench = alone("passes", "");
+    let (printed, code) = run(&bench, "minimise bench.toml --seed 3 --no-build");
+    assert_eq!(code, Some(4), "{printed}");
+    insta::assert_snapshot!(printed.trim_end());
+}

@@ -1,0 +1,446 @@
+//! The TOML form of a case.
+
+use super::{Case, ReseedStreams};
+use crate::options::text_of;
+use crate::testfile::{Finding, TestFile, TestFileError, configuration_keys};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, Item, Key, Table, Value, value};
+
+/// Whether a text is that of a case.
+pub fn is_case(source: &str) -> bool {
+    source.lines().any(|line| line.trim() == "[case]")
+}
+
+/// Reads a case; returns the test file that it names, changed as it says.
+pub(crate) fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
+    let refuse = |findings| TestFileError::new(path, source, findings);
+    let case = read(path, source)?;
+    if case.test.as_os_str().is_empty() {
+        let finding = Finding::at(None, "expected `test`, the path of a test file");
+        return Err(refuse(vec![finding]));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut file = TestFile::read(&plain(&folder.join(&case.test)))?;
+    if file.case.is_some() {
+        let finding = Finding::at(None, "`test` names another case")
+            .help("name the test file that the other case names");
+        return Err(refuse(vec![finding]));
+    }
+    case.apply(&mut file);
+    Ok(file)
+}
+
+/// Reads a case by itself.
+pub(super) fn read(path: &Path, source: &str) -> Result<Case, TestFileError> {
+    let refuse = |findings| TestFileError::new(path, source, findings);
+    let document = Document::parse(source).map_err(|error| {
+        let message = format!("not TOML: {}", error.message().trim());
+        refuse(vec![Finding::at(error.span(), message)])
+    })?;
+    let mut reader = Reader::default();
+    let case = reader.root(document.as_table());
+    if reader.findings.is_empty() {
+        Ok(case)
+    } else {
+        Err(refuse(reader.findings))
+    }
+}
+
+/// The path without the steps into folders and out of them again.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        let last = plain.components().next_back();
+        match (component, last) {
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            (Component::CurDir, _) => {}
+            _ => plain.push(component),
+        }
+    }
+    plain
+}
+
+const KEYS: &[&str] = &[
+    "test",
+    "seed",
+    "note",
+    "fails",
+    "finding",
+    "firstSeen",
+    "lastSeen",
+    "clients",
+    "buggify",
+    "faultInjection",
+    "stress",
+    "knobs",
+    "options",
+    "configuration",
+    "only",
+    "drop",
+    "force",
+    "reseed",
+];
+
+#[derive(Default)]
+struct Reader {
+    findings: Vec<Finding>,
+}
+
+impl Reader {
+    fn root(&mut self, root: &Table) -> Case {
+        let mut case = None;
+        for (key, item) in entries(root) {
+            match (key.get(), item.as_table()) {
+                ("case", Some(table)) => case = Some(self.case(table)),
+                (name, _) => self.findings.push(
+                    Finding::at(key.span(), format!("unknown key `{name}` in a case"))
+                        .help("everything stands in the table `[case]`"),
+                ),
+            }
+        }
+        case.unwrap_or_default()
+    }
+
+    fn case(&mut self, table: &Table) -> Case {
+        let mut case = Case::default();
+        for (key, item) in entries(table) {
+            match key.get() {
+                "test" => case.test = self.text(key, item).unwrap_or_default().into(),
+                "seed" => case.seed = self.whole(key, item).unwrap_or_default(),
+                "note" => case.note = self.text(key, item),
+                "fails" => case.fails = self.text(key, item),
+                "finding" => case.finding = self.text(key, item),
+                "firstSeen" => case.first_seen = self.text(key, item),
+                "lastSeen" => case.last_seen = self.text(key, item),
+                "clients" => case.clients = self.whole(key, item),
+                "buggify" => case.buggify = self.switch(key, item),
+                "faultInjection" => case.fault_injection = self.switch(key, item),
+                "stress" => case.stress = self.switch(key, item).unwrap_or(false),
+                "knobs" => case.knobs = self.texts_by_name(key, item, text_of),
+                "options" => case.options = self.texts_by_name(key, item, text_of),
+                "configuration" => {
+                    case.configuration = self.texts_by_name(key, item, written);
+                    self.known_configuration(item);
+                }
+                "only" => case.only = Some(self.names(key, item)),
+                "drop" => case.drop = self.names(key, item),
+                "force" => case.force = self.names(key, item),
+                "reseed" => case.reseed = self.reseed(key, item),
+                name => self.findings.push(
+                    Finding::at(key.span(), format!("unknown key `{name}` in `[case]`"))
+                        .did_you_mean(name, KEYS.iter().copied()),
+                ),
+            }
+        }
+        case
+    }
+
+    fn expected(&mut self, key: &Key, what: &str) {
+        let message = format!("expected {what} for `{}`", key.get());
+        self.findings.push(Finding::at(key.span(), message));
+    }
+
+    fn text(&mut self, key: &Key, item: &Item) -> Option<String> {
+        let text = item.as_str().map(str::to_owned);
+        if text.is_none() {
+            self.expected(key, "a text");
+        }
+        text
+    }
+
+    fn whole<T: TryFrom<i64>>(&mut self, key: &Key, item: &Item) -> Option<T> {
+        let number = item.as_integer().and_then(|number| number.try_into().ok());
+        if number.is_none() {
+            self.expected(key, "a whole number that is not negative");
+        }
+        number
+    }
+
+    fn switch(&mut self, key: &Key, item: &Item) -> Option<bool> {
+        let switch = item.as_bool();
+        if switch.is_none() {
+            self.expected(key, "true or false");
+        }
+        switch
+    }
+
+    fn names(&mut self, key: &Key, item: &Item) -> Vec<String> {
+        let items = item.as_array().into_iter().flatten();
+        let names: Vec<String> = items.filter_map(Value::as_str).map(str::to_owned).collect();
+        if item.as_array().map(Array::len) != Some(names.len()) {
+            self.expected(key, "a list of names of decisions");
+        }
+        names
+    }
+
+    fn texts_by_name(
+        &mut self,
+        key: &Key,
+        item: &Item,
+        text: fn(&Value) -> String,
+    ) -> BTreeMap<String, String> {
+        let Some(table) = item.as_table_like() else {
+            self.expected(key, "a table");
+            return BTreeMap::new();
+        };
+        let values = table.iter();
+        let values = values.filter_map(|(name, item)| Some((name, item.as_value()?)));
+        values
+            .map(|(name, value)| (name.to_owned(), text(value)))
+            .collect()
+    }
+
+    fn known_configuration(&mut self, item: &Item) {
+        let Some(table) = item.as_table_like() else {
+            return;
+        };
+        for (name, item) in table.iter() {
+            if !configuration_keys().any(|known| known == name) {
+                let message = format!("unknown key `{name}` in `[case.configuration]`");
+                let finding = Finding::at(item.span(), message);
+                self.findings
+                    .push(finding.did_you_mean(name, configuration_keys()));
+            }
+        }
+    }
+
+    fn reseed(&mut self, key: &Key, item: &Item) -> Vec<ReseedStreams> {
+        let Some(tables) = item.as_array_of_tables() else {
+            self.expected(key, "an array of tables `[[case.reseed]]`");
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for table in tables {
+            let mut one = ReseedStreams {
+                streams: String::new(),
+                seed: 0,
+                from: 0.0,
+            };
+            for (key, item) in entries(table) {
+                match key.get() {
+                    "streams" => one.streams = self.text(key, item).unwrap_or_default(),
+                    "seed" => one.seed = self.whole(key, item).unwrap_or_default(),
+                    "from" => {
+                        let whole = item.as_integer().map(|number| number as f64);
+                        match item.as_float().or(whole) {
+                            Some(seconds) => one.from = seconds,
+                            None => self.expected(key, "simulated seconds"),
+                        }
+                    }
+                    name => self.findings.push(
+                        Finding::at(key.span(), format!("unknown key `{name}`"))
+                            .did_you_mean(name, ["streams", "seed", "from"]),
+                    ),
+                }
+            }
+            all.push(one);
+        }
+        all
+    }
+}
+
+/// A value as it is written in TOML.
+fn written(value: &Value) -> String {
+    value.clone().decorated("", "").to_string()
+}
+
+fn entries(table: &Table) -> impl Iterator<Item = (&Key, &Item)> {
+    let pairs = table.iter();
+    pairs.filter_map(|(name, item)| Some((table.key(name)?, item)))
+}
+
+impl Case {
+    /// The TOML text.
+    pub fn to_toml(&self) -> String {
+        let mut case = Table::new();
+        let test = self.test.display().to_string();
+        case.insert("test", value(test));
+        case.insert("seed", value(i64::from(self.seed)));
+        for (key, text) in [
+            ("note", &self.note),
+            ("fails", &self.fails),
+            ("finding", &self.finding),
+            ("firstSeen", &self.first_seen),
+            ("lastSeen", &self.last_seen),
+        ] {
+            if let Some(text) = text {
+                case.insert(key, value(text));
+            }
+        }
+        if let Some(clients) = self.clients {
+            case.insert("clients", value(i64::from(clients)));
+        }
+        for (key, switch) in [
+            ("buggify", self.buggify),
+            ("faultInjection", self.fault_injection),
+            ("stress", self.stress.then_some(true)),
+        ] {
+            if let Some(switch) = switch {
+                case.insert(key, value(switch));
+            }
+        }
+        let (drop, force) = (Some(&self.drop), Some(&self.force));
+        let filled = |names: Option<&'_ Vec<String>>| names.is_some_and(|names| !names.is_empty());
+        for (key, names, shown) in [
+            ("only", self.only.as_ref(), self.only.is_some()),
+            ("drop", drop, filled(drop)),
+            ("force", force, filled(force)),
+        ] {
+            if let Some(names) = names.filter(|_| shown) {
+                case.insert(key, value(list(names)));
+            }
+        }
+        let texts = |texts: &BTreeMap<String, String>, read: fn(&str) -> Value| {
+            let mut table = Table::new();
+            for (name, text) in texts {
+                table.insert(name, value(read(text)));
+            }
+            Item::Table(table)
+        };
+        for (key, table, read) in [
+            ("options", &self.options, simplest as fn(&str) -> Value),
+            ("knobs", &self.knobs, simplest),
+            ("configuration", &self.configuration, as_written),
+        ] {
+            if !table.is_empty() {
+                case.insert(key, texts(table, read));
+            }
+        }
+        if !self.reseed.is_empty() {
+            let mut tables = ArrayOfTables::new();
+            for reseed in &self.reseed {
+                let mut table = Table::new();
+                table.insert("streams", value(&reseed.streams));
+                table.insert("seed", value(reseed.seed as i64));
+                table.insert("from", value(reseed.from));
+                tables.push(table);
+            }
+            case.insert("reseed", Item::ArrayOfTables(tables));
+        }
+        let mut document = DocumentMut::new();
+        document.insert("case", Item::Table(case));
+        document.to_string()
+    }
+}
+
+/// The names, each on a line of its own.
+fn list(names: &[String]) -> Array {
+    let mut array: Array = names.iter().collect();
+    if !names.is_empty() {
+        for name in array.iter_mut() {
+            name.decor_mut().set_prefix("\n    ");
+        }
+        array.set_trailing("\n");
+        array.set_trailing_comma(true);
+    }
+    array
+}
+
+/// A number, a truth value, or a text.
+fn simplest(text: &str) -> Value {
+    match text.parse::<Value>() {
+        Ok(value) if text_of(&value) == text && !value.is_array() && !value.is_inline_table() => {
+            value
+        }
+        _ => Value::from(text),
+    }
+}
+
+fn as_written(text: &str) -> Value {
+    text.parse().unwrap_or_else(|_| Value::from(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Case {
+        let texts = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            let pairs = pairs.map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            pairs.collect::<BTreeMap<_, _>>()
+        };
+        Case {
+            test: "../double_increment.toml".into(),
+            seed: 42,
+            note: Some("a \"reply\" is lost".into()),
+            first_seen: Some("0123abc".into()),
+            clients: Some(2),
+            buggify: Some(true),
+            options: texts(&[("rounds", "3"), ("name", "x y")]),
+            configuration: texts(&[("simpleConfig", "true"), ("machineCount", "4")]),
+            only: Some(vec![
+                "a reply is lost/tester 1 3".into(),
+                "connection/tester 2→server 0.1 412: closes".into(),
+            ]),
+            reseed: vec![ReseedStreams {
+                streams: "network".into(),
+                seed: 7,
+                from: 12.5,
+            }],
+            ..Case::default()
+        }
+    }
+
+    fn read_all(source: &str) -> (Case, Vec<Finding>) {
+        let document = Document::parse(source).unwrap();
+        let mut reader = Reader::default();
+        let case = reader.root(document.as_table());
+        (case, reader.findings)
+    }
+
+    #[test]
+    fn a_case_is_written_for_people() {
+        insta::assert_snapshot!(example().to_toml());
+    }
+
+    #[test]
+    fn a_case_survives_being_written_and_read() {
+        for case in [
+            example(),
+            Case {
+                test: "a.toml".into(),
+                only: Some(Vec::new()),
+                drop: vec!["Attrition".into()],
+                stress: true,
+                ..Case::default()
+            },
+        ] {
+            let source = case.to_toml();
+            assert!(is_case(&source));
+            assert_eq!(read_all(&source), (case, vec![]), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_path_takes_no_detours() {
+        for (path, expected) in [
+            ("target/failures/../../examples/a.toml", "examples/a.toml"),
+            ("../../a/./b.toml", "../../a/b.toml"),
+            ("/x/../y.toml", "/y.toml"),
+        ] {
+            assert_eq!(plain(Path::new(path)), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let source = "[case]\ntest = 3\nseed = -1\nclient = 2\nonly = [1]\n[case.configuration]\nmachinecount = 4\n";
+        let (_, findings) = read_all(source);
+        let messages: Vec<&str> = findings
+            .iter()
+            .map(|finding| finding.message.as_str())
+            .collect();
+        let expected = [
+            "expected a text for `test`",
+            "expected a whole number that is not negative for `seed`",
+            "unknown key `client` in `[case]`",
+            "expected a list of names of decisions for `only`",
+            "unknown key `machinecount` in `[case.configuration]`",
+        ];
+        assert_eq!(messages, expected);
+    }
+}

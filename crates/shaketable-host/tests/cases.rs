@@ -1,0 +1,209 @@
+//! Decisions and cases, on a cluster in which everything that chance may do does happen.
+
+use shaketable_host::case::{Case, TakenDecision};
+use shaketable_host::plan::{Plan, Recording, Settings};
+use shaketable_host::simulate;
+use shaketable_host::testfile::TestFile;
+use shaketable_host::verdict::{FailureKind, Outcome};
+use shaketable_kernel::Stream;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Every fault workload that acts by itself, for a short while.
+const EVERYTHING: &str = "
+[[test]]
+testTitle = 'Ring'
+[[test.workload]]
+testName = 'Cycle'
+nodeCount = 100
+transactionsPerSecond = 100.0
+testDuration = 10.0
+expectedRate = 0.0
+[[test.workload]]
+testName = 'RandomClogging'
+testDuration = 10.0
+[[test.workload]]
+testName = 'RandomClogging'
+testDuration = 10.0
+swizzle = 1
+scale = 4.0
+[[test.workload]]
+testName = 'Attrition'
+testDuration = 10.0
+machinesToKill = 4
+machinesToLeave = 3
+reboot = true
+killDc = false
+[[test.workload]]
+testName = 'Rollback'
+testDuration = 10.0
+meanDelay = 5.0
+[[test.workload]]
+testName = 'DiskFailureInjection'
+testDuration = 10.0
+throttleDisk = true
+stallInterval = 2.0
+stallPeriod = 1.0
+[[test.workload]]
+testName = 'RandomMoveKeys'
+testDuration = 5.0
+meanDelay = 1.0
+";
+
+fn run(seed: u32, case: Option<Case>, recording: &Recording) -> Outcome {
+    let file = TestFile::parse(Path::new("ring.toml"), EVERYTHING);
+    let mut file = file.unwrap_or_else(|error| panic!("{error}"));
+    if let Some(case) = case {
+        case.apply(&mut file);
+    }
+    let plan = Plan::load(file, &BTreeMap::new()).unwrap();
+    let settings = Settings {
+        buggify: Some(true),
+        stress: seed % 2 == 1,
+        ..Settings::default()
+    };
+    simulate(&plan, &settings, seed, recording)
+}
+
+fn listed(seed: u32, case: Option<Case>) -> Vec<TakenDecision> {
+    run(seed, case, &Recording::Decisions).decisions
+}
+
+fn group(decision: &TakenDecision) -> &str {
+    decision.name.split('/').next().unwrap_or_default()
+}
+
+#[test]
+fn decisions_of_every_kind_are_listed_and_listing_changes_nothing() {
+    let mut groups = BTreeSet::new();
+    for seed in 0..6 {
+        let plain = run(seed, None, &Recording::Nothing);
+        let outcome = run(seed, None, &Recording::Decisions);
+        assert_eq!(plain.fingerprint, outcome.fingerprint, "seed {seed}");
+        assert_eq!(plain.decisions, []);
+        groups.extend(
+            outcome
+                .decisions
+                .iter()
+                .map(|decision| group(decision).to_owned()),
+        );
+    }
+    for expected in [
+        "Attrition",
+        "DiskFailureInjection",
+        "RandomClogging",
+        "RandomClogging #2",
+        "RandomMoveKeys",
+        "Rollback",
+        "a commit is lost",
+        "a reply is lost",
+        "buggify storage server limits the bytes of a range read",
+        "connection",
+        "knob",
+        "lost message",
+        "read version is rejected",
+        "stress storage server lags",
+    ] {
+        assert!(groups.contains(expected), "no {expected:?} in {groups:?}");
+    }
+}
+
+#[test]
+fn what_happened_can_be_forced_and_gives_the_same_run() {
+    for seed in 0..6 {
+        let outcome = run(seed, None, &Recording::Decisions);
+        let texts = outcome.decisions.iter().map(TakenDecision::text).collect();
+        let case = Case {
+            only: Some(texts),
+            ..Case::default()
+        };
+        let forced = run(seed, Some(case), &Recording::Nothing);
+        assert_eq!(forced.failures, outcome.failures, "seed {seed}");
+        assert_eq!(forced.fingerprint, outcome.fingerprint, "seed {seed}");
+    }
+}
+
+/// Fault workloads whose draws depend on nothing that happens in the run.
+const UNMOVED: &[&str] = &["Attrition", "RandomClogging", "RandomClogging #2", "knob"];
+
+#[test]
+fn dropping_decisions_leaves_the_draws_of_all_others_as_they_were() {
+    let random = Stream::new(1, "subsets");
+    for seed in 0..12 {
+        let before = listed(seed, None);
+        // Sometimes a few, sometimes most.
+        let share = random.uniform();
+        let dropped: Vec<&TakenDecision> = before
+            .iter()
+            .filter(|_| random.chance(share * share))
+            .collect();
+        let names: BTreeSet<&str> = dropped.iter().map(|one| one.name.as_str()).collect();
+        let case = Case {
+            drop: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..Case::default()
+        };
+        let after = listed(seed, Some(case));
+        // Up to the first that is dropped, everything is as it was.
+        let first = dropped.first().map_or(f64::INFINITY, |one| one.time);
+        let early = |decision: &&TakenDecision| decision.time < first;
+        let (old, new): (Vec<_>, Vec<_>) = (
+            before.iter().filter(early).collect(),
+            after.iter().filter(early).collect(),
+        );
+        assert_eq!(old, new, "seed {seed}");
+        // The dropped ones did not happen.
+        for decision in &after {
+            assert_eq!(
+                decision.happened,
+                !names.contains(decision.name.as_str()),
+                "seed {seed}: {decision:?}"
+            );
+        }
+        // What draws from streams that nothing else uses drew the same to the end.
+        for unmoved in UNMOVED {
+            // In milliseconds since the first of them: the test may begin at another moment.
+            let draws = |decisions: &[TakenDecision]| -> Vec<(String, i64)> {
+                let of_group = decisions.iter().filter(|one| group(one) == *unmoved);
+                let first = of_group.clone().next().map_or(0.0, |one| one.time);
+                let after = |one: &TakenDecision| ((one.time - first) * 1000.0).round() as i64;
+                of_group.map(|one| (one.text(), after(one))).collect()
+            };
+            assert_eq!(draws(&before), draws(&after), "seed {seed}: {unmoved}");
+        }
+    }
+}
+
+#[test]
+fn a_case_without_decisions_is_a_calm_run() {
+    let case = Case {
+        only: Some(Vec::new()),
+        ..Case::default()
+    };
+    for seed in 0..4 {
+        let outcome = run(seed, Some(case.clone()), &Recording::Nothing);
+        assert_eq!(outcome.failures, [], "seed {seed}");
+        assert_eq!(outcome.decisions, [], "seed {seed}");
+        let kills = outcome
+            .faults
+            .iter()
+            .filter(|(name, _)| name.contains("Kill"));
+        assert_eq!(kills.count(), 0, "seed {seed}: {:?}", outcome.faults);
+    }
+}
+
+#[test]
+fn a_case_whose_decision_never_comes_up_fails_and_names_it() {
+    let case = Case {
+        only: Some(vec!["Attrition/kill 1".into(), "Attrition/kill 999".into()]),
+        ..Case::default()
+    };
+    let outcome = run(2, Some(case), &Recording::Nothing);
+    let [failure] = &outcome.failures[..] else {
+        panic!("{:?}", outcome.failures);
+    };
+    assert_eq!(failure.kind, FailureKind::CaseOutdated);
+    insta::assert_snapshot!(
+        failure.message,
+        @"the case no longer applies: `Attrition/kill 999` never came up"
+    );
+}

@@ -1,0 +1,583 @@
+//! Decisions: what chance decides in a run, by name, and what a run is told to do instead.
+//!
+//! A run takes two sorts of chances. Most only shape it: how long a message takes, which replica is
+//! asked first. They belong to [named streams](crate::Stream) and have no names of their own; a
+//! stream can be given another seed, from the beginning or [from a moment on](Reseed). The others
+//! are *events*: a connection breaks, a machine dies, a buggified place strikes, a knob takes its
+//! nasty value. Each of those is a decision, with a name that says what it is about, where, and
+//! which time of many:
+//!
+//! ```text
+//! Attrition/kill 3                                     the third kill of that fault workload
+//! connection/tester 2→server 0.1 412: closes           at the 412th message from one to the other
+//! lost message/server 0.1→tester 2 398                 the 398th message, lost with its connection
+//! buggify client shortens a range read/tester 2 12     the twelfth visit of the place there
+//! knob/default_backoff: 0.42
+//! ```
+//!
+//! That is `GROUP/PLACE NUMBER: OUTCOME`. A name counts *visits*, not strikes, and it counts them
+//! by place, because the point of a name is to mean the same thing in a run that differs. If an
+//! earlier decision is dropped, the rest of the run takes another course: other messages are sent
+//! at other moments. A count over the whole cluster would then point anywhere. The count on one
+//! connection still points to about the same conversation.
+//!
+//! [`Overrides`] say what becomes of decisions. Three promises hold for them:
+//!
+//! * **Dropping a decision leaves the draws of all others as they were.** The streams are drawn
+//!   from as if it had happened; only its effect is left out.
+//! * **A forced decision needs no luck.** Once its place has been visited often enough, it happens,
+//!   whatever the stream says there, and draws nothing from it. So the decisions that a run needs
+//!   can be listed, everything else can be switched off, and the list still means what it says.
+//! * **A listed decision that never comes up is reported** by [`Kernel::unmet_overrides`]: a list
+//!   that no longer fits the code must not look like a run in which all is well.
+//!
+//! The kernel neither knows what a group means nor how to make its outcome happen. The code that
+//! draws asks [`Kernel::decide`], and an outcome arises where it would arise by chance. While there
+//! are no overrides and no list is wanted, that question costs one comparison.
+
+use crate::kernel::Kernel;
+use crate::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The name of a decision, or of a group of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DecisionName {
+    /// What it is about: a fault workload, a buggified place, connections.
+    pub group: String,
+    /// Where; `None` for the group as a whole.
+    pub place: Option<String>,
+    /// Which visit of that place, from 1; `None` where there is only one.
+    pub number: Option<u64>,
+}
+
+impl DecisionName {
+    /// Reads `GROUP`, `GROUP/PLACE` or `GROUP/PLACE NUMBER`, each with or without `: OUTCOME`;
+    /// returns the name and the outcome.
+    pub fn parse(text: &str) -> (DecisionName, Option<String>) {
+        let (name, outcome) = match text.split_once(": ") {
+            Some((name, outcome)) => (name, Some(outcome.trim().to_owned())),
+            None => (text, None),
+        };
+        let name = name.trim();
+        let Some((group, place)) = name.split_once('/') else {
+            let group = DecisionName {
+                group: name.to_owned(),
+                place: None,
+                number: None,
+            };
+            return (group, outcome);
+        };
+        let counted = place.rsplit_once(' ');
+        let counted = counted.and_then(|(place, number)| Some((place, number.parse().ok()?)));
+        let (place, number) = match counted {
+            Some((place, number)) => (place, Some(number)),
+            None => (place, None),
+        };
+        let name = DecisionName {
+            group: group.to_owned(),
+            place: Some(place.to_owned()),
+            number,
+        };
+        (name, outcome)
+    }
+}
+
+impl fmt::Display for DecisionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.group)?;
+        if let Some(place) = &self.place {
+            write!(f, "/{place}")?;
+        }
+        if let Some(number) = self.number {
+            write!(f, " {number}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a run is told about its decisions. Names are written as in the essay above.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// If set, only these happen. A decision is forced; a group is left to chance.
+    pub only: Option<Vec<String>>,
+    /// Decisions and groups that do not happen.
+    pub drop: Vec<String>,
+    /// Decisions that happen whatever chance says.
+    pub force: Vec<String>,
+    /// Streams that get another seed.
+    pub reseed: Vec<Reseed>,
+}
+
+impl Overrides {
+    /// Whether a run with them is the same as one without.
+    pub fn is_empty(&self) -> bool {
+        *self == Overrides::default()
+    }
+}
+
+/// Another seed for some streams.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reseed {
+    /// The beginning of the streams' names; all streams if it is empty.
+    pub streams: String,
+    /// The seed.
+    pub seed: u64,
+    /// From which moment on, in simulated seconds.
+    pub from_seconds: f64,
+}
+
+/// A decision that was taken: chance or an override said that something should happen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Its name.
+    pub name: DecisionName,
+    /// What happened, if there is more than one possibility.
+    pub outcome: Option<String>,
+    /// When.
+    pub time: Time,
+    /// Whether it happened: a dropped decision did not.
+    pub happened: bool,
+    /// Whether chance alone decided it.
+    pub by_chance: bool,
+}
+
+/// What an override says about one decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    AsDrawn,
+    /// It does not happen.
+    Dropped,
+    /// It happens, with this outcome if one was given.
+    Forced(Option<String>),
+}
+
+/// The decisions of one run.
+#[derive(Default)]
+pub(crate) struct Decisions {
+    overrides: Compiled,
+    taken: Vec<Decision>,
+    /// How often each place was visited, by group and place.
+    visits: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What of the overrides has come up.
+    met: BTreeSet<DecisionName>,
+}
+
+/// [`Overrides`], for looking up.
+#[derive(Default)]
+struct Compiled {
+    /// Whether what is not listed is dropped.
+    only: bool,
+    /// Groups that are left to chance.
+    open: BTreeSet<String>,
+    dropped: BTreeSet<DecisionName>,
+    forced: BTreeMap<DecisionName, Option<String>>,
+    /// The groups with forced decisions, and their numbers: the shortcut for what is drawn with
+    /// every message.
+    forced_numbers: BTreeMap<String, BTreeSet<Option<u64>>>,
+}
+
+impl Compiled {
+    fn new(overrides: &Overrides) -> Compiled {
+        let mut compiled = Compiled {
+            only: overrides.only.is_some(),
+            ..Compiled::default()
+        };
+        let only = overrides.only.iter().flatten();
+        for text in only.chain(&overrides.force) {
+            let (name, outcome) = DecisionName::parse(text);
+            if name.place.is_none() {
+                compiled.open.insert(name.group);
+                continue;
+            }
+            let numbers = compiled
+                .forced_numbers
+                .entry(name.group.clone())
+                .or_default();
+            numbers.insert(name.number);
+            compiled.forced.insert(name, outcome);
+        }
+        let dropped = overrides
+            .drop
+            .iter()
+            .map(|text| DecisionName::parse(text).0);
+        compiled.dropped = dropped.collect();
+        compiled
+    }
+
+    fn verdict(&self, name: &DecisionName) -> Verdict {
+        if let Some(outcome) = self.forced.get(name) {
+            return Verdict::Forced(outcome.clone());
+        }
+        if self.dropped.contains(name)
+            || self.dropped.contains(&group_name(&name.group))
+            || self.only && !self.open.contains(&name.group)
+        {
+            return Verdict::Dropped;
+        }
+        Verdict::AsDrawn
+    }
+
+    /// Every name that the overrides list.
+    fn listed(&self) -> impl Iterator<Item = DecisionName> {
+        let open = self.open.iter().map(|group| group_name(group));
+        let single = self.forced.keys().chain(&self.dropped).cloned();
+        open.chain(single)
+    }
+}
+
+/// Reads an outcome of the form `for 1.5 s`.
+fn parse_seconds(outcome: &str) -> Option<f64> {
+    outcome
+        .strip_prefix("for ")?
+        .strip_suffix(" s")?
+        .parse()
+        .ok()
+}
+
+fn group_name(group: &str) -> DecisionName {
+    DecisionName {
+        group: group.to_owned(),
+        place: None,
+        number: None,
+    }
+}
+
+impl Decisions {
+    /// Counts a visit.
+    fn visit(&mut self, group: &str, place: &str) -> u64 {
+        if !self.visits.contains_key(group) {
+            self.visits.insert(group.to_owned(), BTreeMap::new());
+        }
+        let places = self.visits.get_mut(group).expect("it is there now");
+        match places.get_mut(place) {
+            Some(visits) => {
+                *visits += 1;
+                *visits
+            }
+            None => {
+                places.insert(place.to_owned(), 1);
+                1
+            }
+        }
+    }
+
+    /// Whether a decision that chance has not taken can be left out without another look.
+    pub(crate) fn is_unforced(&self, group: &str, number: Option<u64>) -> bool {
+        let forced = self.overrides.forced_numbers.get(group);
+        forced.is_none_or(|numbers| !numbers.contains(&number))
+    }
+
+    /// What becomes of a decision; `drawn` is the outcome by chance, if it was taken.
+    pub(crate) fn judge(
+        &mut self,
+        name: DecisionName,
+        drawn: Option<String>,
+        time: Time,
+    ) -> Verdict {
+        let verdict = self.overrides.verdict(&name);
+        self.met.insert(group_name(&name.group));
+        let (happened, outcome) = match &verdict {
+            Verdict::AsDrawn => (drawn.is_some(), drawn.clone()),
+            Verdict::Dropped => (false, drawn.clone()),
+            Verdict::Forced(outcome) => (true, outcome.clone().or(drawn.clone())),
+        };
+        if drawn.is_some() || happened {
+            self.met.insert(name.clone());
+            self.taken.push(Decision {
+                name,
+                outcome: outcome.filter(|outcome| !outcome.is_empty()),
+                time,
+                happened,
+                by_chance: happened && drawn.is_some() && verdict == Verdict::AsDrawn,
+            });
+        }
+        verdict
+    }
+}
+
+impl Kernel {
+    /// Lists the decisions of this run from now on; see [`Kernel::decisions`].
+    pub fn list_decisions(&self) {
+        self.0.deciding.set(true);
+    }
+
+    /// Sets what becomes of decisions. Call it before anything is drawn.
+    pub fn set_overrides(&self, overrides: &Overrides) {
+        if overrides.is_empty() {
+            return;
+        }
+        self.list_decisions();
+        self.0.decisions.borrow_mut().overrides = Compiled::new(overrides);
+        for reseed in &overrides.reseed {
+            let Reseed { streams, seed, .. } = reseed.clone();
+            if reseed.from_seconds <= self.now().as_secs() {
+                self.reseed_streams(&streams, seed);
+            } else {
+                self.call_at(Time::from_secs(reseed.from_seconds), move |kernel| {
+                    kernel.reseed_streams(&streams, seed);
+                });
+            }
+        }
+    }
+
+    /// Whether decisions are listed or overridden in this run.
+    #[inline]
+    pub fn is_deciding(&self) -> bool {
+        self.0.deciding.get()
+    }
+
+    /// Whether something happens, given what chance says. `name` returns the group and the place;
+    /// it is called only if decisions are listed or overridden.
+    #[inline]
+    pub fn decide(&self, drawn: bool, name: impl FnOnce() -> (String, String)) -> bool {
+        if self.is_deciding() {
+            let (group, place) = name();
+            self.decide_slowly(drawn, group, place)
+        } else {
+            drawn
+        }
+    }
+
+    fn decide_slowly(&self, drawn: bool, group: String, place: String) -> bool {
+        let mut decisions = self.0.decisions.borrow_mut();
+        let number = Some(decisions.visit(&group, &place));
+        let name = DecisionName {
+            group,
+            place: Some(place),
+            number,
+        };
+        match decisions.judge(name, drawn.then(String::new), self.now()) {
+            Verdict::AsDrawn => drawn,
+            Verdict::Dropped => false,
+            Verdict::Forced(_) => true,
+        }
+    }
+
+    /// For how many seconds something lasts, given what chance says. If it is forced where chance
+    /// would not have it, it lasts for as long as the override says, or else for `longest`.
+    pub fn decide_seconds(
+        &self,
+        drawn: Option<f64>,
+        longest: f64,
+        name: impl FnOnce() -> (String, String),
+    ) -> Option<f64> {
+        if !self.is_deciding() {
+            return drawn;
+        }
+        let (group, place) = name();
+        let mut decisions = self.0.decisions.borrow_mut();
+        let number = Some(decisions.visit(&group, &place));
+        let name = DecisionName {
+            group,
+            place: Some(place),
+            number,
+        };
+        let outcome = drawn.map(|seconds| format!("for {seconds} s"));
+        match decisions.judge(name, outcome, self.now()) {
+            Verdict::AsDrawn => drawn,
+            Verdict::Dropped => None,
+            Verdict::Forced(outcome) => {
+                let seconds = outcome.as_deref().and_then(parse_seconds);
+                Some(seconds.or(drawn).unwrap_or(longest))
+            }
+        }
+    }
+
+    /// What becomes of a value that chance has chosen, where there is only one visit: the value, or
+    /// another, or `None` if it is dropped.
+    pub fn decide_value(&self, group: &str, place: &str, drawn: String) -> Option<String> {
+        if !self.is_deciding() {
+            return Some(drawn);
+        }
+        let name = DecisionName {
+            group: group.to_owned(),
+            place: Some(place.to_owned()),
+            number: None,
+        };
+        let mut decisions = self.0.decisions.borrow_mut();
+        match decisions.judge(name, Some(drawn.clone()), self.now()) {
+            Verdict::AsDrawn => Some(drawn),
+            Verdict::Dropped => None,
+            Verdict::Forced(value) => Some(value.unwrap_or(drawn)),
+        }
+    }
+
+    /// Whether anything of a group can happen in this run. It counts as coming up.
+    pub fn can_happen(&self, group: &str) -> bool {
+        if !self.is_deciding() {
+            return true;
+        }
+        let mut decisions = self.0.decisions.borrow_mut();
+        decisions.met.insert(group_name(group));
+        let overrides = &decisions.overrides;
+        let forced = overrides.forced_numbers.contains_key(group);
+        let closed = overrides.only && !overrides.open.contains(group);
+        forced || !closed && !overrides.dropped.contains(&group_name(group))
+    }
+
+    /// The decisions taken so far, in their order, if they are listed.
+    pub fn decisions(&self) -> Vec<Decision> {
+        self.0.decisions.borrow().taken.clone()
+    }
+
+    /// The names in the overrides that have not come up.
+    pub fn unmet_overrides(&self) -> Vec<String> {
+        let decisions = self.0.decisions.borrow();
+        let listed = decisions.overrides.listed();
+        let unmet = listed.filter(|name| !decisions.met.contains(name));
+        unmet.map(|name| name.to_string()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overrides(only: Option<&[&str]>, drop: &[&str], force: &[&str]) -> Overrides {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Overrides {
+            only: only.map(texts),
+            drop: texts(drop),
+            force: texts(force),
+            reseed: Vec::new(),
+        }
+    }
+
+    /// Visits two places six times each; chance says yes on every second visit. Returns what
+    /// happened at each.
+    fn visit(kernel: &Kernel) -> [Vec<u64>; 2] {
+        let mut happened = [vec![], vec![]];
+        for number in 1..=6 {
+            for (index, place) in ["a", "b"].into_iter().enumerate() {
+                let drawn = number % 2 == 0;
+                if kernel.decide(drawn, || ("site".into(), place.into())) {
+                    happened[index].push(number);
+                }
+            }
+        }
+        happened
+    }
+
+    fn visited_under(overrides: &Overrides) -> [Vec<u64>; 2] {
+        let kernel = Kernel::simulation(1);
+        kernel.set_overrides(overrides);
+        let happened = visit(&kernel);
+        assert_eq!(kernel.unmet_overrides(), Vec::<String>::new());
+        happened
+    }
+
+    #[test]
+    fn a_name_survives_being_written_and_read() {
+        for (text, outcome) in [
+            ("Attrition", None),
+            ("Attrition/kill 3", None),
+            ("connection/tester 2→server 0.1 412", Some("closes")),
+            ("knob/default_backoff", Some("0.42")),
+        ] {
+            let written = match outcome {
+                Some(outcome) => format!("{text}: {outcome}"),
+                None => text.to_owned(),
+            };
+            let (name, read) = DecisionName::parse(&written);
+            assert_eq!(
+                (name.to_string().as_str(), read.as_deref()),
+                (text, outcome)
+            );
+        }
+        let (name, _) = DecisionName::parse("connection/tester 2→server 0.1 412");
+        assert_eq!(name.place.as_deref(), Some("tester 2→server 0.1"));
+        assert_eq!(name.number, Some(412));
+    }
+
+    #[test]
+    fn without_overrides_chance_decides_and_nothing_is_listed() {
+        let kernel = Kernel::simulation(1);
+        assert_eq!(visit(&kernel), [vec![2, 4, 6], vec![2, 4, 6]]);
+        assert_eq!(kernel.decisions(), []);
+    }
+
+    #[test]
+    fn a_list_names_what_chance_decided() {
+        let kernel = Kernel::simulation(1);
+        kernel.list_decisions();
+        visit(&kernel);
+        let names: Vec<String> = kernel
+            .decisions()
+            .iter()
+            .map(|decision| decision.name.to_string())
+            .collect();
+        let expected = [
+            "site/a 2", "site/b 2", "site/a 4", "site/b 4", "site/a 6", "site/b 6",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn decisions_and_groups_can_be_dropped_forced_and_singled_out() {
+        let all = || vec![2, 4, 6];
+        let dropped = visited_under(&overrides(None, &["site/a 4"], &[]));
+        assert_eq!(dropped, [vec![2, 6], all()]);
+        let none = visited_under(&overrides(None, &["site"], &[]));
+        assert_eq!(none, [vec![], vec![]]);
+        let forced = visited_under(&overrides(None, &[], &["site/b 3"]));
+        assert_eq!(forced, [all(), vec![2, 3, 4, 6]]);
+        let only = visited_under(&overrides(Some(&["site/b 3", "site/a 6"]), &[], &[]));
+        assert_eq!(only, [vec![6], vec![3]]);
+        let group = visited_under(&overrides(Some(&["site"]), &["site/b 6"], &[]));
+        assert_eq!(group, [all(), vec![2, 4]]);
+    }
+
+    #[test]
+    fn what_is_listed_but_never_comes_up_is_reported() {
+        let kernel = Kernel::simulation(1);
+        let names = ["site/a 7", "site/c 1", "other", "site/a 2"];
+        kernel.set_overrides(&overrides(Some(&names), &["site/a 3"], &[]));
+        visit(&kernel);
+        let unmet = ["other", "site/a 7", "site/c 1", "site/a 3"];
+        assert_eq!(kernel.unmet_overrides(), unmet);
+    }
+
+    #[test]
+    fn a_value_can_be_kept_dropped_and_replaced() {
+        let value = |only: Option<&[&str]>| {
+            let kernel = Kernel::simulation(1);
+            kernel.set_overrides(&overrides(only, &[], &[]));
+            kernel.decide_value("knob", "patience", "5".into())
+        };
+        assert_eq!(value(None).as_deref(), Some("5"));
+        assert_eq!(value(Some(&[])), None);
+        assert_eq!(value(Some(&["knob/patience"])).as_deref(), Some("5"));
+        assert_eq!(value(Some(&["knob/patience: 7"])).as_deref(), Some("7"));
+        assert_eq!(value(Some(&["knob"])).as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn streams_get_another_seed_from_a_moment_on() {
+        let drawn = |reseed: &[(&str, u64, f64)]| {
+            let kernel = Kernel::simulation(1);
+            let reseed = reseed.iter().map(|(streams, seed, from)| Reseed {
+                streams: (*streams).to_owned(),
+                seed: *seed,
+                from_seconds: *from,
+            });
+            kernel.set_overrides(&Overrides {
+                reseed: reseed.collect(),
+                ..Overrides::default()
+            });
+            let draw = |name: &str| kernel.stream(name).next_u64();
+            let before = [draw("network"), draw("disk")];
+            kernel.block_on(kernel.sleep(2.0)).expect("time passes");
+            (before, [draw("network"), draw("disk"), draw("later")])
+        };
+        let (before, after) = drawn(&[]);
+        assert_eq!(drawn(&[("", 5, 9.0)]), (before, after));
+        let (changed_before, changed) = drawn(&[("", 5, 1.0)]);
+        assert_eq!(changed_before, before);
+        assert!(changed.iter().zip(after).all(|(new, old)| *new != old));
+        let (other_before, other) = drawn(&[("network", 5, 0.0)]);
+        assert!(other_before[0] != before[0] && other_before[1] == before[1]);
+        assert!(other[0] != after[0] && other[1..] == after[1..]);
+    }
+}
