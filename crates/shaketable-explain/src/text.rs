@@ -81,6 +81,15 @@ impl Page<'_> {
         self.text.push('\n');
     }
 
+    /// How the seed chose to be run.
+    fn drawn(&mut self) {
+        let header = &self.record.header;
+        if !header.drawn.is_empty() {
+            let drawn = format!("drawn: {} clients, {}", header.clients, header.drawn);
+            self.wrapped("  ", "  ", &drawn);
+        }
+    }
+
     fn verdict(&mut self) {
         let header = &self.record.header;
         let verdict = &header.verdict;
@@ -89,6 +98,7 @@ impl Page<'_> {
                 "{GOOD}PASS{GOOD:#} {} seed {}",
                 header.file, header.seed
             ));
+            self.drawn();
             self.line("  the run passed: there is nothing to explain");
             return;
         }
@@ -96,6 +106,7 @@ impl Page<'_> {
             "{BAD}FAIL{BAD:#} {} seed {}",
             header.file, header.seed
         ));
+        self.drawn();
         let mut what = verdict.kind.clone().unwrap_or_else(|| "failed".to_owned());
         if let (Some(phase), Some(workload)) = (&verdict.phase, &verdict.workload) {
             let _ = write!(what, " in {phase} of {workload}");

@@ -55,6 +55,8 @@ pub struct Case {
     pub first_seen: Option<String>,
     /// The commit at which it was last seen.
     pub last_seen: Option<String>,
+    /// Whether the seed draws how it is run.
+    pub swarm: Option<bool>,
     /// The number of clients.
     pub clients: Option<u32>,
     /// Whether the cluster misbehaves in rare but legal ways.
@@ -62,7 +64,7 @@ pub struct Case {
     /// Whether machines and disks may fail.
     pub fault_injection: Option<bool>,
     /// Whether rare but legal outcomes are frequent.
-    pub stress: bool,
+    pub stress: Option<bool>,
     /// Knobs, which override those of the file.
     pub knobs: BTreeMap<String, String>,
     /// Options of workloads of a library, which override those of the file.

@@ -23,13 +23,16 @@ pub struct Plan {
 /// What is the same for every seed; `None` leaves it to the file or the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Settings {
+    /// Whether each seed draws how it is run.
+    #[serde(default)]
+    pub swarm: Option<bool>,
     /// Whether the cluster misbehaves in rare but legal ways.
     pub buggify: Option<bool>,
     /// Whether machines and disks may fail.
     pub fault_injection: Option<bool>,
     /// Whether rare but legal outcomes are frequent.
     #[serde(default)]
-    pub stress: bool,
+    pub stress: Option<bool>,
     /// Knobs, which override those of the file.
     pub knobs: Vec<(String, String)>,
     /// The number of clients.

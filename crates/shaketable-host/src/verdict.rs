@@ -132,16 +132,64 @@ impl Outcome {
 pub struct Drawn {
     /// Number of clients.
     pub clients: u32,
+    /// How the seed chose what may go wrong.
+    #[serde(default)]
+    pub swarm: Swarm,
     /// Whether buggify was on.
     pub buggify: bool,
+    /// Whether rare but legal outcomes were frequent.
+    #[serde(default)]
+    pub stress: bool,
     /// The cluster: machines, roles, replication.
     pub cluster: String,
-    /// Fault workloads, named by the file or added by the seed.
+    /// Fault workloads, named by the file or added by the seed, with what became of them: `(added)`,
+    /// `(left out)`, `(at 40 %)`, `(switched off)`.
     pub faults: Vec<String>,
     /// Buggified places that were active.
     pub buggified: Vec<String>,
     /// Knobs that differ from their defaults.
     pub knobs: Vec<(String, String)>,
+}
+
+impl Drawn {
+    /// What may go wrong in the run, in words.
+    pub fn describe(&self) -> String {
+        let mut words = vec![if self.buggify {
+            "buggify on"
+        } else {
+            "buggify off"
+        }];
+        words.extend(self.stress.then_some("stress"));
+        words.extend(self.swarm.describe());
+        words.join(", ")
+    }
+}
+
+/// How a seed chose what may go wrong in its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Swarm {
+    /// It did not: the swarm is off.
+    #[default]
+    Off,
+    /// Everything that the file allows, at full strength.
+    AsTheFileSays,
+    /// Some of what the file allows, at some strength.
+    Varied,
+    /// Nothing.
+    Quiet,
+}
+
+impl Swarm {
+    /// What that means, in words; nothing if the seed had no choice.
+    pub fn describe(self) -> Option<&'static str> {
+        match self {
+            Swarm::Off => None,
+            Swarm::AsTheFileSays => Some("faults as the file says"),
+            Swarm::Varied => Some("faults varied"),
+            Swarm::Quiet => Some("no faults"),
+        }
+    }
 }
 
 /// A number the workloads reported, over all clients.

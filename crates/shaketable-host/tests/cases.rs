@@ -58,8 +58,9 @@ fn run(seed: u32, case: Option<Case>, recording: &Recording) -> Outcome {
     }
     let plan = Plan::load(file, &BTreeMap::new()).unwrap();
     let settings = Settings {
+        swarm: Some(false),
         buggify: Some(true),
-        stress: seed % 2 == 1,
+        stress: Some(seed % 2 == 1),
         ..Settings::default()
     };
     simulate(&plan, &settings, seed, recording)

@@ -43,6 +43,9 @@ struct Run {
     /// A text, because the script's numbers are too small for it.
     seed: String,
     buggify: bool,
+    /// How the seed chose to be run; empty if it had no choice.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    drawn: String,
     reproduce: Option<String>,
     clients: u32,
     cluster: String,
@@ -274,6 +277,7 @@ fn run(record: &Record) -> Run {
         file: plain(&header.file),
         seed: header.seed.to_string(),
         buggify: header.buggify,
+        drawn: plain(&header.drawn),
         reproduce: shown(&header.reproduce),
         clients: header.clients,
         cluster: plain(&header.cluster),

@@ -46,6 +46,9 @@ pub struct Header {
     pub seed: u64,
     /// Whether buggify was on.
     pub buggify: bool,
+    /// How the seed chose to be run, in words; empty if it had no choice.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub drawn: String,
     /// The line that runs this again, if there is one to paste.
     pub reproduce: Option<String>,
     /// How many clients took part.

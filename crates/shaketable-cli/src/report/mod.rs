@@ -223,9 +223,11 @@ pub(crate) mod samples {
             unseed: 4711,
             drawn: Drawn {
                 clients: 6,
+                swarm: shaketable_host::verdict::Swarm::Varied,
                 buggify: true,
+                stress: false,
                 cluster: "triple, 7 machines in 2 datacenters, 3 logs, 2 commit proxies".into(),
-                faults: vec!["RandomClogging".into(), "Attrition".into()],
+                faults: vec!["RandomClogging (at 40 %)".into(), "Attrition".into()],
                 buggified: vec!["short_range_reads".into()],
                 knobs: vec![(
                     "max_write_transaction_life_versions".into(),

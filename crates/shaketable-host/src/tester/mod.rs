@@ -6,7 +6,8 @@
 //! of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
-//! * [`conditions`]: what holds for a run from beginning to end; [`progress`]: where it is.
+//! * [`conditions`]: what holds for a run from beginning to end, and [`swarm`], what the seed draws
+//!   about it; [`progress`]: where it is.
 //! * [`phases`]: the order of calls; [`client_workloads`]: the workloads of one client.
 //! * [`cycle`]: the one workload that needs no library.
 //! * [`client_host`]: what the host does for one workload on one client.
@@ -28,6 +29,7 @@ mod record;
 mod recorder;
 mod run;
 mod sites;
+mod swarm;
 mod testbed;
 mod waits;
 

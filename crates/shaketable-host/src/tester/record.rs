@@ -12,7 +12,7 @@ use crate::plan::{KnownDeath, RecordTo, Values};
 use crate::story::Story;
 use crate::trace::event::NOWHERE;
 use crate::trace::{Event as TraceEvent, Severity};
-use crate::verdict::{Cause, Failure, Outcome, Phase as PhaseOfRun};
+use crate::verdict::{Cause, Drawn, Failure, Outcome, Phase as PhaseOfRun, Swarm};
 use shaketable_cluster::checker::{Bounds, History};
 use shaketable_cluster::cluster::Cluster;
 use shaketable_fdbc::{RecordSettings, Recorded};
@@ -227,6 +227,7 @@ impl Notes {
                 file,
                 seed: u64::from(outcome.seed),
                 buggify: outcome.drawn.buggify,
+                drawn: drawn(&outcome.drawn),
                 reproduce: self.to.reproduce.clone(),
                 clients: outcome.drawn.clients,
                 cluster: outcome.drawn.cluster.clone(),
@@ -266,6 +267,15 @@ fn keep_unknown(
     };
     let unknown = before.iter().filter(|(_, role)| !is_known(role));
     now.extend(unknown.filter(|(process, _)| alive(*process)));
+}
+
+/// How the seed chose to be run, in words; empty if it had no choice.
+fn drawn(drawn: &Drawn) -> String {
+    match drawn.swarm {
+        Swarm::Off => String::new(),
+        _ if drawn.faults.is_empty() => drawn.describe(),
+        _ => format!("{}: {}", drawn.describe(), drawn.faults.join(", ")),
+    }
 }
 
 fn verdict(failures: &[Failure]) -> Verdict {

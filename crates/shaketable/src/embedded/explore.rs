@@ -152,7 +152,8 @@ impl Simulation {
             case.clients = case.clients.or(settings.clients);
             case.buggify = case.buggify.or(settings.buggify);
             case.fault_injection = case.fault_injection.or(settings.fault_injection);
-            case.stress |= settings.stress;
+            case.stress = case.stress.or(settings.stress);
+            case.swarm = case.swarm.or(settings.swarm);
             case
         };
         self.cases.iter().map(read).collect()

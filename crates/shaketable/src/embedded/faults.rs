@@ -27,18 +27,22 @@ pub struct Faults {
     rollback: bool,
     configuration_changes: bool,
     drawn: bool,
-    buggify: bool,
-    stress: bool,
+    /// What is not said is drawn.
+    buggify: Option<bool>,
+    stress: Option<bool>,
     seconds: f64,
 }
 
 impl Default for Faults {
-    /// Clogging, attrition and rollbacks for thirty simulated seconds.
+    /// Clogging, attrition and rollbacks for thirty simulated seconds; each seed draws whether there
+    /// is buggify, and stress.
     fn default() -> Self {
         Faults {
             clogging: true,
             attrition: true,
             rollback: true,
+            buggify: None,
+            stress: None,
             ..Faults::none()
         }
     }
@@ -54,17 +58,19 @@ impl Faults {
             rollback: false,
             configuration_changes: false,
             drawn: false,
-            buggify: false,
-            stress: false,
+            buggify: Some(false),
+            stress: Some(false),
             seconds: 30.0,
         }
     }
 
     /// The seed decides which faults there are, with the odds of fdbserver: attrition in half of
-    /// the seeds, clogging in a quarter, rollbacks in a tenth.
+    /// the seeds, clogging in a quarter, rollbacks in a tenth. It draws buggify and stress, too.
     pub const fn drawn() -> Self {
         Faults {
             drawn: true,
+            buggify: None,
+            stress: None,
             ..Faults::none()
         }
     }
@@ -97,7 +103,7 @@ impl Faults {
     /// Whether the cluster, and every [`buggify!`](crate::buggify) of the code under test,
     /// misbehaves in rare but legal ways.
     pub const fn buggify(mut self, on: bool) -> Self {
-        self.buggify = on;
+        self.buggify = Some(on);
         self
     }
 
@@ -105,7 +111,7 @@ impl Faults {
     /// not, versions that are too old, short range reads, late watches, storage servers that lag.
     /// Worse than any production system, and legal.
     pub const fn stress(mut self, on: bool) -> Self {
-        self.stress = on;
+        self.stress = Some(on);
         self
     }
 
@@ -119,11 +125,11 @@ impl Faults {
         self.drawn
     }
 
-    pub(super) fn is_buggified(&self) -> bool {
+    pub(super) fn is_buggified(&self) -> Option<bool> {
         self.buggify
     }
 
-    pub(super) fn are_stressed(&self) -> bool {
+    pub(super) fn are_stressed(&self) -> Option<bool> {
         self.stress
     }
 
@@ -133,7 +139,7 @@ impl Faults {
             || self.rollback
             || self.configuration_changes
             || self.drawn
-            || self.stress
+            || self.stress == Some(true)
     }
 
     /// The workloads of a test file that make these faults.

@@ -53,7 +53,8 @@ impl Simulation {
 
     pub(super) fn settings(&self) -> Settings {
         Settings {
-            buggify: Some(self.faults.is_buggified()),
+            swarm: Some(self.swarm),
+            buggify: self.faults.is_buggified(),
             fault_injection: Some(self.faults.are_any()),
             stress: self.faults.are_stressed(),
             clients: self.clients,
