@@ -64,6 +64,8 @@ def main():
             "settings": {
                 "buggify": {"on": True, "off": False, None: None}[args.buggify],
                 "fault_injection": None,
+                # What a seed costs must not depend on how it chooses to be run.
+                "swarm": False,
                 "stress": args.stress,
                 "knobs": [],
                 "clients": None,

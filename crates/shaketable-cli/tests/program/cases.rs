@@ -1,11 +1,15 @@
 //! Decisions, cases, and what is made of them: `decisions`, `minimise`, `when`, `bugs`.
 
-use crate::bench::{Bench, counting, text};
+use crate::bench::{Bench, PLAIN, counting, text};
 use std::fs;
 
-/// A bench whose results are in its own folder: the program takes that for a workspace.
+/// A bench whose results are in its own folder: the program takes that for a workspace. Its seeds
+/// draw how they are run.
 fn alone(name: &str, options: &str) -> Bench {
     let bench = counting(name, options);
+    let path = bench.folder.join("bench.toml");
+    let file = fs::read_to_string(&path).unwrap().replace(PLAIN, "");
+    fs::write(&path, file).unwrap();
     fs::write(bench.folder.join("Cargo.lock"), "").unwrap();
     for folder in ["target", "bugs"] {
         let _ = fs::remove_dir_all(bench.folder.join(folder));
@@ -117,4 +121,39 @@ fn what_passes_cannot_be_made_small() {
     let (printed, code) = run(&bench, "minimise bench.toml --seed 3 --no-build");
     assert_eq!(code, Some(4), "{printed}");
     insta::assert_snapshot!(printed.trim_end());
+}
+
+#[test]
+fn a_seed_is_run_in_its_own_way_and_in_the_same_way_by_every_command() {
+    let bench = careless("swarm");
+    let sweep = "run bench.toml --seed 1 --seeds 30 --no-build --message-format json";
+    let (printed, code) = run(&bench, sweep);
+    assert_eq!(code, Some(100), "{printed}");
+    let messages = printed.lines().map(serde_json::from_str);
+    let messages: Vec<serde_json::Value> = messages.filter_map(Result::ok).collect();
+    let failure = messages.iter().find(|message| message["type"] == "failure");
+    let failure = failure.unwrap_or_else(|| panic!("{printed}"));
+    let (outcome, seed) = (&failure["outcome"], &failure["outcome"]["seed"]);
+    let drawn = &outcome["drawn"];
+    assert_ne!(drawn["swarm"], "off", "{drawn}");
+    // The seed says it all.
+    let again = format!("shaketable replay bench.toml --seed {seed} --no-build");
+    assert_eq!(failure["reproduce"], again);
+    let message = outcome["failures"][0]["message"].as_str().unwrap();
+    for command in ["replay", "explain", "decisions", "minimise"] {
+        let (printed, _) = run(
+            &bench,
+            &format!("{command} bench.toml --seed {seed} --no-build"),
+        );
+        assert!(printed.contains(message), "{command}: {printed}");
+        if command == "explain" {
+            let clients = &drawn["clients"];
+            let expected = format!("drawn: {clients} clients, buggify ");
+            assert!(printed.contains(&expected), "no {expected:?} in {printed}");
+        }
+    }
+    // Without a swarm it is another run, and its line says so.
+    let (printed, _) = run(&bench, &format!("{sweep} --swarm off"));
+    assert!(printed.contains(" --swarm off "), "{printed}");
+    assert!(!printed.contains("\"swarm\":\"varied\""), "{printed}");
 }
