@@ -366,34 +366,3 @@ fn a_lone_client_that_rests_before_each_attempt_commits_within_a_short_window() 
         assert_eq!(late, 0, "rests of {rest} s");
     }
 }
-
-/// Buggify may shorten the window in which a version can be read to a tenth of a second, and give
-/// each pair of addresses a latency of almost as much. Nothing is committed meanwhile.
-#[test]
-fn a_client_that_is_far_away_reads_within_a_short_window() {
-    for latency in [0.05, 0.07, 0.095] {
-        let mut config = ClusterConfig::single_process(false);
-        config.knobs.max_read_transaction_life_versions = 100_000;
-        let world = World::start(config, 740);
-        world.run(async {
-            let transaction = world.transaction();
-            for _ in 0..20 {
-                transaction.reset();
-                let mut late = 0;
-                loop {
-                    transaction.get_read_version().await.unwrap();
-                    world.kernel.sleep(2.0 * latency).await;
-                    match transaction.get(key("k"), false).await {
-                        Ok(_) => break,
-                        Err(error) => transaction
-                            .on_error(error)
-                            .await
-                            .expect("it can be retried"),
-                    }
-                    late += 1;
-                    assert!(late < 10, "latency of {latency} s: never in time");
-                }
-            }
-        });
-    }
-}

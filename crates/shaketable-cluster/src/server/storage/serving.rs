@@ -87,9 +87,7 @@ impl Storage {
 
     /// The first version that can be read. A server moves its window when it writes to its disk,
     /// not with every version. While nothing is committed no version arrives, but time passes: a
-    /// real cluster would commit empty batches, so the window moves as if it did, and as if the
-    /// server wrote them to its disk no more often than other batches. Otherwise a short window
-    /// would pass over a client that is far away while its read is on its way, every time.
+    /// real cluster would commit empty batches, so the window moves as if it did.
     fn oldest_readable(&self, disk: &StorageDisk) -> Version {
         let env = self.role.env();
         let knobs = env.knobs();
@@ -98,7 +96,6 @@ impl Storage {
         // A batch under way would delay the empty ones too.
         let idle = env.quiet_seconds_since(self.applied_at.get());
         let interval = knobs.empty_batch_interval();
-        let interval = interval.max(knobs.storage_commit_interval);
         let passed = (idle / interval).floor() * interval * knobs.versions_per_second as f64;
         let moved = if written || env.is_instant() {
             disk.version
