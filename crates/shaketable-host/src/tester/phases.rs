@@ -75,7 +75,7 @@ pub(super) async fn run_tests(run: Rc<Run>, testbed: Testbed) {
 
 /// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a
 /// chance to settle.
-fn enable_faults(run: &Run, testbed: &Testbed) {
+fn enable_faults(run: &Rc<Run>, testbed: &Testbed) {
     let Some((cluster, _)) = &testbed.cluster else {
         return;
     };
@@ -90,9 +90,17 @@ fn enable_faults(run: &Run, testbed: &Testbed) {
     if lasting || !run.given.swarm.connections_break {
         kernel.set_connection_failures(false);
     }
-    let cluster = cluster.clone();
+    // A latency of each pair of addresses is a fault too, which lasts as long as faults are allowed.
+    let is_slow = cluster.knobs().max_clogging_latency > 0.0;
+    if is_slow {
+        run.progress.begin_fault();
+    }
+    let (cluster, run) = (cluster.clone(), Rc::downgrade(run));
     kernel.call_at(kernel.now().after(FAULTS_SECONDS), move |_| {
-        cluster.set_faults_enabled(false)
+        cluster.set_faults_enabled(false);
+        if let Some(run) = run.upgrade().filter(|_| is_slow) {
+            run.progress.end_fault(run.kernel.now());
+        }
     });
 }
 
