@@ -124,6 +124,14 @@ pub trait Workload: Sized + 'static {
     /// Second phase: the test itself, while the cluster fails around it.
     async fn start(&mut self, db: SimDatabase) -> PhaseResult;
 
+    /// What takes the place of `start` in a fresh instance, when its client died in `start` and
+    /// lives again: only where the test file [asks for it](crate::WorkloadContext#crashes).
+    ///
+    /// The default is `start` itself, from its beginning.
+    async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+        self.start(db).await
+    }
+
     /// Third phase: whether the database holds what it should.
     async fn check(&mut self, db: SimDatabase) -> PhaseResult {
         drop(db);
@@ -174,6 +182,12 @@ pub trait RustWorkload: Sized + 'static {
     /// Second phase: the test itself, while the cluster fails around it.
     async fn start(&mut self, db: SimDatabase);
 
+    /// What takes the place of `start` in a fresh instance, when its client died in `start` and
+    /// lives again. The default is `start` itself, from its beginning.
+    async fn recover(&mut self, db: SimDatabase) {
+        self.start(db).await;
+    }
+
     /// Third phase: whether the database holds what it should.
     async fn check(&mut self, db: SimDatabase);
 
@@ -196,6 +210,10 @@ impl<W: Workload> RustWorkload for W {
 
     async fn start(&mut self, db: SimDatabase) {
         expect_success(Workload::start(self, db).await);
+    }
+
+    async fn recover(&mut self, db: SimDatabase) {
+        expect_success(Workload::recover(self, db).await);
     }
 
     async fn check(&mut self, db: SimDatabase) {
@@ -233,6 +251,11 @@ impl<W: RustWorkload> Workload for NeverFails<W> {
 
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         self.0.start(db).await;
+        Ok(())
+    }
+
+    async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+        self.0.recover(db).await;
         Ok(())
     }
 
