@@ -301,16 +301,20 @@ fn begin_life(life: Life) {
     scope.enter(|| fdb_spawn(PhaseTask::new(code, down_time, end)));
 }
 
-/// The client died in `life`: what it had in memory goes, and a fresh instance goes on. Returns the
-/// life if there is none to go on with, which was reported.
-pub(crate) fn live_again(life: Life) -> Result<(), Life> {
+/// The client died in `life`, whose scope is dead: what it had in memory goes, and a fresh instance
+/// goes on. Returns the life if there is none to go on with, which was reported.
+pub(crate) fn live_again(life: Life, scope: &Rc<Scope>) -> Result<(), Life> {
     let client = &life.client;
     // SAFETY: the host frees the instance after the phase has ended.
     let instance = unsafe { life.instance.as_ref() };
     // SAFETY: no phase runs, so nothing else uses the workload.
     let slot = unsafe { &mut *instance.workload.get() };
     let dead = slot.take();
-    guard(client, Phase::Free, || drop(dead));
+    // What a destructor spawns in a dead scope is never polled.
+    if let Err(payload) = scope.enter(|| catch_unwind(AssertUnwindSafe(|| drop(dead)))) {
+        client.report_failure(Phase::Free, &Failure::panic(payload));
+    }
+    scope.stop_all();
     if let Some(context) = client.context() {
         context.begin_life();
     }

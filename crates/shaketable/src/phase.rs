@@ -114,6 +114,17 @@ impl Observer for PhaseObserver {
             scope.stop_all();
         }
     }
+
+    fn is_doomed(&self, scope: &Scope) {
+        if let Some((context, awaits)) = self.context().zip(scope.awaits())
+            && let Some(moment) = awaits.moment()
+        {
+            let at = format!("{}:{moment}", context.client_id());
+            let details = details!["At" => at];
+            self.client
+                .event(Severity::Debug, "WorkloadDoomed", self.phase, details);
+        }
+    }
 }
 
 impl Client {
@@ -317,11 +328,11 @@ impl Future for PhaseTask {
             }
             self.down = None;
         }
-        if self.body.is_some()
-            && let Some(end) = self.end.take_if(|end| end.begins_to_die())
-        {
+        if self.body.is_some() && self.end.as_ref().is_some_and(PhaseEnd::begins_to_die) {
             self.body = None;
-            end.die();
+            if let Some(end) = self.end.take() {
+                end.die();
+            }
             return Poll::Ready(());
         }
         if let Some(end) = &self.end {
@@ -383,11 +394,12 @@ impl PhaseEnd {
         let Some(ending) = &self.0 else {
             return false;
         };
-        let is_dying = ending.scope.awaits().is_some_and(Awaits::is_dying);
-        if is_dying {
-            ending.tell_death();
-        }
-        is_dying
+        let Some(awaits) = ending.scope.awaits().filter(|awaits| awaits.is_dying()) else {
+            return false;
+        };
+        ending.tell_death();
+        awaits.bury();
+        true
     }
 
     /// The client died, and its code is gone: lets it live again.
@@ -432,7 +444,7 @@ impl Ending {
         }
     }
 
-    /// An event for the death of the client, and one for the place to find it again.
+    /// An event for the death of the client.
     fn tell_death(&self) {
         let client = &self.life.client;
         let Some((context, moment)) = client.context().zip(self.moment()) else {
@@ -467,7 +479,7 @@ impl Ending {
             self.life.down_time = crash::down_time(context, moment);
         }
         let Ending { life, scope, .. } = self;
-        if let Err(life) = instance::live_again(life) {
+        if let Err(life) = instance::live_again(life, &scope) {
             Ending {
                 life,
                 scope,

@@ -125,9 +125,29 @@ pub trait Workload: Sized + 'static {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult;
 
     /// What takes the place of `start` in a fresh instance, when its client died in `start` and
-    /// lives again: only where the test file [asks for it](crate::WorkloadContext#crashes).
+    /// lives again: only where the test file says `shaketableCrashes`, or the test
+    /// `Faults::crashes`.
     ///
-    /// The default is `start` itself, from its beginning.
+    /// Nothing of the instance that died is left. What it had committed is in the database, and a
+    /// commit that was in flight may still land while this runs. The default is `start` itself,
+    /// from its beginning.
+    ///
+    /// ```
+    /// # use shaketable::{PhaseResult, SimDatabase, Workload};
+    /// struct Worker;
+    ///
+    /// impl Workload for Worker {
+    ///     async fn start(&mut self, _db: SimDatabase) -> PhaseResult {
+    ///         // … claim a job, do it, mark it as done …
+    ///         Ok(())
+    ///     }
+    ///
+    ///     async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+    ///         // … finish what an earlier life has claimed …
+    ///         self.start(db).await
+    ///     }
+    /// }
+    /// ```
     async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
         self.start(db).await
     }

@@ -11,6 +11,7 @@
 //! * [`cycle`]: the one workload that needs no library.
 //! * [`client_host`]: what the host does for one workload on one client.
 //! * [`testbed`]: the cluster, and the databases that are lent to workloads.
+//! * [`deaths`]: the deaths of clients.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`waits`]: what each client waits for, and whether the clients make progress.
@@ -21,6 +22,7 @@ mod client_host;
 mod client_workloads;
 mod conditions;
 mod cycle;
+mod deaths;
 mod metrics;
 mod phases;
 mod progress;
@@ -105,6 +107,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
         hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
+    outcome.deaths = hermetic.pause(|| run.findings.deaths.with_lines());
     kernel.shutdown();
     let instances = run.instances.take();
     drop(instances);

@@ -38,6 +38,15 @@ pub(crate) struct Awaits {
     doomed: Cell<Doomed>,
 }
 
+/// What an await means for a scope.
+pub(super) enum Sentence {
+    None,
+    /// It dies when this await would go on.
+    Doomed,
+    /// It dies now.
+    Dying,
+}
+
 /// What must not go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doomed {
@@ -47,8 +56,10 @@ enum Doomed {
     /// The next turn of tokio.
     #[cfg(feature = "tokio")]
     Turn,
-    /// Everything.
+    /// Everything but the phase, which carries it out.
     All,
+    /// Everything: the phase has begun to.
+    Dead,
 }
 
 impl Awaits {
@@ -72,19 +83,29 @@ impl Awaits {
         self.end
     }
 
-    /// Whether nothing of the scope may go on.
+    /// Whether the phase must carry out its end, and nothing else may go on.
     pub(crate) fn is_dying(&self) -> bool {
         self.doomed.get() == Doomed::All
     }
 
-    /// A task begins to wait. Returns whether the scope dies of it.
-    pub(super) fn begin(&self, task: NonNull<Header>) -> bool {
+    /// Whether not even the phase may go on.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.doomed.get() == Doomed::Dead
+    }
+
+    /// The phase begins to carry it out: from now on nothing of the scope is polled.
+    pub(crate) fn bury(&self) {
+        self.doomed.set(Doomed::Dead);
+    }
+
+    /// A task begins to wait.
+    pub(super) fn begin(&self, task: NonNull<Header>) -> Sentence {
         self.count_one(Doomed::Task(task))
     }
 
-    /// A turn of tokio is over. Returns whether the scope dies of it.
+    /// A turn of tokio is over.
     #[cfg(feature = "tokio")]
-    pub(super) fn begin_turn(&self) -> bool {
+    pub(super) fn begin_turn(&self) -> Sentence {
         self.count_one(Doomed::Turn)
     }
 
@@ -99,18 +120,22 @@ impl Awaits {
         self.meet(Doomed::Turn)
     }
 
-    fn count_one(&self, waiting: Doomed) -> bool {
-        if self.is_dying() {
-            return false;
+    fn count_one(&self, waiting: Doomed) -> Sentence {
+        if self.is_dying() || self.is_dead() {
+            return Sentence::None;
         }
         self.count.set(self.count.get() + 1);
         match self.end {
-            Some(end) if end.at == self.count.get() => {
-                let doomed = if end.is_late { waiting } else { Doomed::All };
-                self.doomed.set(doomed);
-                !end.is_late
+            Some(end) if end.at != self.count.get() => Sentence::None,
+            Some(Moment { is_late: true, .. }) => {
+                self.doomed.set(waiting);
+                Sentence::Doomed
             }
-            _ => false,
+            Some(_) => {
+                self.doomed.set(Doomed::All);
+                Sentence::Dying
+            }
+            None => Sentence::None,
         }
     }
 

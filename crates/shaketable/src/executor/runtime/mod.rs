@@ -232,9 +232,8 @@ impl Runtime {
         self.is_cut_short.set(matches!(ended, Ended::Phase));
         if let (Ended::Idle(_), Some(awaits)) = (&ended, awaits)
             && awaits_before == Some(awaits.count())
-            && awaits.begin_turn()
         {
-            scope.die(queue);
+            scope.note_turn(awaits, queue);
         }
         match ended {
             Ended::Idle(Some(sleep)) => self.arm(scope, sleep),
