@@ -261,26 +261,19 @@ pub struct Death {
     pub moment: String,
     /// How long the client stayed dead, in simulated seconds.
     pub down_seconds: f64,
-    /// What the client waited for, if that is known.
+    /// The line of the code under test, if the client died in a transaction; only of runs with a
+    /// record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<Wait>,
+    pub place: Option<String>,
 }
 
 impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "client {} died", self.client)?;
-        let place = self.wait.as_ref().and_then(|wait| wait.place.as_ref());
-        if let Some(place) = place {
+        if let Some(place) = &self.place {
             write!(f, " at {place}")?;
         }
         write!(f, ", {:.3} s", self.time)?;
-        if let Some(Wait { what, key, .. }) = &self.wait {
-            let key = key.as_ref().map_or(String::new(), |key| format!(" {key}"));
-            match self.moment.ends_with('+') {
-                true => write!(f, ", when its wait for {what}{key} was over")?,
-                false => write!(f, ", as it began to wait for {what}{key}")?,
-            }
-        }
         write!(f, ", and started again")?;
         if self.down_seconds > 0.0 {
             write!(f, " {:.1} s later", self.down_seconds)?;

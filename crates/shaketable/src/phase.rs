@@ -114,17 +114,6 @@ impl Observer for PhaseObserver {
             scope.stop_all();
         }
     }
-
-    fn is_doomed(&self, scope: &Scope) {
-        if let Some((context, awaits)) = self.context().zip(scope.awaits())
-            && let Some(moment) = awaits.moment()
-        {
-            let at = format!("{}:{moment}", context.client_id());
-            let details = details!["At" => at];
-            self.client
-                .event(Severity::Debug, "WorkloadDoomed", self.phase, details);
-        }
-    }
 }
 
 impl Client {

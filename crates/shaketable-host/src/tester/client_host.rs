@@ -28,7 +28,7 @@ impl Host for ClientHost {
         self.run.findings.sites.note(name, &details);
         let now = self.run.now();
         let deaths = &self.run.findings.deaths;
-        deaths.note(&self.testbed, &self.client, (name, now), &details);
+        deaths.note(self.client.number, now, name, &details);
         let mut event = Event::new(severity, self.run.now(), name).on(&*self.client.address, "TS");
         event.details = details;
         if severity == Severity::Error {

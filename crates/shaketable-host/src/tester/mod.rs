@@ -107,7 +107,6 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
         hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
-    outcome.deaths = hermetic.pause(|| run.findings.deaths.with_lines());
     kernel.shutdown();
     let instances = run.instances.take();
     drop(instances);

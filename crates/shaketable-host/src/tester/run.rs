@@ -338,7 +338,7 @@ impl Run {
             uncontrolled: crate::hermetic::take_uncontrolled(),
             console: self.findings.console.borrow().clone(),
             waits: Vec::new(),
-            deaths: Vec::new(),
+            deaths: self.findings.deaths.all(),
             stack: Vec::new(),
             trace: recording.trace_path(),
             record: None,

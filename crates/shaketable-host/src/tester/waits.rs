@@ -43,22 +43,11 @@ impl From<Wait> for Waiting {
 
 /// Looks up the lines of the code under test.
 pub(super) fn with_lines(waits: Vec<Waiting>) -> Vec<Wait> {
-    waits.into_iter().map(with_line).collect()
-}
-
-/// Looks up the line of one.
-pub(super) fn with_line(Waiting { wait, place }: Waiting) -> Wait {
-    Wait {
+    let found = waits.into_iter().map(|Waiting { wait, place }| Wait {
         place: place.and_then(call_site::author_line),
         ..wait
-    }
-}
-
-/// What a client has begun to wait for last.
-pub(super) fn newest(testbed: &Testbed, client: &Client) -> Option<Waiting> {
-    let outstanding = testbed.outstanding(client);
-    let newest = outstanding.iter().max_by_key(|one| one.since);
-    newest.map(|one| wait(client, one))
+    });
+    found.collect()
 }
 
 /// What the clients wait for whose phase has not ended.

@@ -38,15 +38,6 @@ pub(crate) struct Awaits {
     doomed: Cell<Doomed>,
 }
 
-/// What an await means for a scope.
-pub(super) enum Sentence {
-    None,
-    /// It dies when this await would go on.
-    Doomed,
-    /// It dies now.
-    Dying,
-}
-
 /// What must not go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doomed {
@@ -98,14 +89,14 @@ impl Awaits {
         self.doomed.set(Doomed::Dead);
     }
 
-    /// A task begins to wait.
-    pub(super) fn begin(&self, task: NonNull<Header>) -> Sentence {
+    /// A task begins to wait. Returns whether the scope dies of it.
+    pub(super) fn begin(&self, task: NonNull<Header>) -> bool {
         self.count_one(Doomed::Task(task))
     }
 
-    /// A turn of tokio is over.
+    /// A turn of tokio is over. Returns whether the scope dies of it.
     #[cfg(feature = "tokio")]
-    pub(super) fn begin_turn(&self) -> Sentence {
+    pub(super) fn begin_turn(&self) -> bool {
         self.count_one(Doomed::Turn)
     }
 
@@ -120,22 +111,22 @@ impl Awaits {
         self.meet(Doomed::Turn)
     }
 
-    fn count_one(&self, waiting: Doomed) -> Sentence {
+    fn count_one(&self, waiting: Doomed) -> bool {
         if self.is_dying() || self.is_dead() {
-            return Sentence::None;
+            return false;
         }
         self.count.set(self.count.get() + 1);
         match self.end {
-            Some(end) if end.at != self.count.get() => Sentence::None,
+            Some(end) if end.at != self.count.get() => false,
             Some(Moment { is_late: true, .. }) => {
                 self.doomed.set(waiting);
-                Sentence::Doomed
+                false
             }
             Some(_) => {
                 self.doomed.set(Doomed::All);
-                Sentence::Dying
+                true
             }
-            None => Sentence::None,
+            None => false,
         }
     }
 

@@ -5,7 +5,7 @@
 //! phase ends its left-over tasks end with it: they hold handles that die with the phase.
 
 use super::Failure;
-use super::awaits::{Awaits, Sentence};
+use super::awaits::Awaits;
 use super::join::JoinError;
 use super::queue::{self, Queue};
 use super::task::{Header, TaskRef};
@@ -19,11 +19,6 @@ pub(crate) trait Observer: Any {
     /// A task failed. `joined` means that its join handle is still held, and will return the error,
     /// too.
     fn task_failed(&self, scope: &Scope, failure: &Failure, joined: bool);
-
-    /// What begins to wait now will never go on.
-    fn is_doomed(&self, scope: &Scope) {
-        let _ = scope;
-    }
 }
 
 /// A group of tasks.
@@ -84,22 +79,10 @@ impl Scope {
     /// A task begins to wait.
     #[inline]
     pub(super) fn note_await(&self, task: NonNull<Header>, queue: &Queue) {
-        if let Some(awaits) = self.awaits() {
-            self.carry_out(awaits.begin(task), queue);
-        }
-    }
-
-    /// A turn of tokio is over, in which only its own tasks waited.
-    #[cfg(feature = "tokio")]
-    pub(super) fn note_turn(&self, awaits: &Awaits, queue: &Queue) {
-        self.carry_out(awaits.begin_turn(), queue);
-    }
-
-    fn carry_out(&self, sentence: Sentence, queue: &Queue) {
-        match sentence {
-            Sentence::None => {}
-            Sentence::Doomed => self.observer.is_doomed(self),
-            Sentence::Dying => self.die(queue),
+        if let Some(awaits) = self.awaits()
+            && awaits.begin(task)
+        {
+            self.die(queue);
         }
     }
 

@@ -232,8 +232,9 @@ impl Runtime {
         self.is_cut_short.set(matches!(ended, Ended::Phase));
         if let (Ended::Idle(_), Some(awaits)) = (&ended, awaits)
             && awaits_before == Some(awaits.count())
+            && awaits.begin_turn()
         {
-            scope.note_turn(awaits, queue);
+            scope.die(queue);
         }
         match ended {
             Ended::Idle(Some(sleep)) => self.arm(scope, sleep),
