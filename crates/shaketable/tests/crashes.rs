@@ -216,3 +216,34 @@ fn deaths_are_reported_and_the_same_in_every_run_of_a_seed() {
     assert!(report.contains("WorkloadCrashed ×"), "{report}");
     assert_eq!(run(), report);
 }
+
+/// With the feature `tokio`: nothing but a task of tokio ever waits.
+#[cfg(feature = "tokio")]
+#[test]
+fn tasks_of_tokio_die_with_their_client() {
+    for moment in ["0:1", "0:1+", "0:3", "0:4+"] {
+        let failed = Simulation::new()
+            .seeds(1)
+            .faults(Faults::none())
+            .option("shaketableCrashAt", moment)
+            .without_regressions()
+            .try_test(async |_db, _context| -> PhaseResult {
+                note("begun");
+                let worker = tokio::spawn(async {
+                    for _ in 0..5 {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        note("slept");
+                    }
+                });
+                worker.await?;
+                Err(LOG.take().join("; ").into())
+            })
+            .expect_err("the log is told as an error");
+        let told = failed.reason();
+        assert_eq!(told.matches("begun").count(), 2, "{moment}: {told}");
+        assert!(
+            told.ends_with("begun; slept; slept; slept; slept; slept"),
+            "{told}"
+        );
+    }
+}
