@@ -210,8 +210,8 @@ impl TaskRef {
             Poll::Pending if header.flags.get() & ABORTED != 0 => {
                 self.stop(queue, JoinError::aborted());
             }
-            // SAFETY: the task holds its scope, unless that is null.
             Poll::Pending => {
+                // SAFETY: the task holds its scope, unless that is null.
                 if let Some(scope) = unsafe { header.scope.get().as_ref() } {
                     scope.note_await(self.0, queue);
                 }
