@@ -71,6 +71,9 @@ pub struct Outcome {
     /// What each client waits for whose phase did not end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
+    /// The clients that died, because the test file asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deaths: Vec<Death>,
     /// Where the code under test was when its process died, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
@@ -292,6 +295,38 @@ impl Wait {
             server: None,
             place: None,
         }
+    }
+}
+
+/// The death of a client, which then started again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Death {
+    /// The client.
+    pub client: u32,
+    /// Simulated seconds.
+    pub time: f64,
+    /// What `shaketableCrashAt` calls this moment.
+    pub moment: String,
+    /// How long the client stayed dead, in simulated seconds.
+    pub down_seconds: f64,
+    /// The line of the code under test, if the client died in a transaction; only of runs with a
+    /// record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {} died", self.client)?;
+        if let Some(place) = &self.place {
+            write!(f, " at {place}")?;
+        }
+        write!(f, ", {:.3} s", self.time)?;
+        write!(f, ", and started again")?;
+        if self.down_seconds > 0.0 {
+            write!(f, " {:.1} s later", self.down_seconds)?;
+        }
+        write!(f, " ({})", self.moment)
     }
 }
 

@@ -100,6 +100,7 @@ mod bridge;
 mod buggify;
 mod clock;
 mod context;
+mod crash;
 mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;

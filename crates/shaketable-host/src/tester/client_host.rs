@@ -26,6 +26,9 @@ pub(super) struct ClientHost {
 impl Host for ClientHost {
     fn trace(&self, severity: Severity, name: &str, details: Vec<(String, String)>) {
         self.run.findings.sites.note(name, &details);
+        let now = self.run.now();
+        let deaths = &self.run.findings.deaths;
+        deaths.note(self.client.number, now, name, &details);
         let mut event = Event::new(severity, self.run.now(), name).on(&*self.client.address, "TS");
         event.details = details;
         if severity == Severity::Error {

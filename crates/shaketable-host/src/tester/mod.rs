@@ -12,6 +12,7 @@
 //! * [`cycle`]: the one workload that needs no library.
 //! * [`client_host`]: what the host does for one workload on one client.
 //! * [`testbed`]: the cluster, and the databases that are lent to workloads.
+//! * [`deaths`]: the deaths of clients.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`waits`]: what each client waits for, and whether the clients make progress.
@@ -22,6 +23,7 @@ mod client_host;
 mod client_workloads;
 mod conditions;
 mod cycle;
+mod deaths;
 mod metrics;
 mod phases;
 mod progress;

@@ -193,6 +193,7 @@ impl Notes {
             advice: finding.advice.clone(),
         });
         outcome.story = Story::of(&record).of_failure(STORY_OPERATIONS);
+        super::deaths::add_places(&mut outcome.deaths, &record);
         match failure_folder::write(&record, &explanation, &self.to.path) {
             Ok(()) => outcome.record = Some(self.to.path.display().to_string()),
             Err(error) => {

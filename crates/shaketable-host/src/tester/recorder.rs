@@ -58,6 +58,7 @@ pub(super) fn fault_counts(run: &Run) -> BTreeMap<String, u64> {
         ("KillProcess", counts.killed_processes),
         ("Partitioned", counts.partitions),
         ("RebootingProcess", counts.rebooted_processes),
+        ("WorkloadCrashed", run.findings.deaths.count()),
     ];
     let happened = by_name.into_iter().filter(|(_, count)| *count > 0);
     happened

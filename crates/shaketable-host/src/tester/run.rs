@@ -43,6 +43,7 @@ pub(super) struct Findings {
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
     pub(super) sites: super::sites::Sites,
+    pub(super) deaths: super::deaths::Deaths,
     /// The options that the code under test read; only of cases.
     options: RefCell<BTreeMap<String, String>>,
     /// How often each error reached a workload.
@@ -337,6 +338,7 @@ impl Run {
             uncontrolled: crate::hermetic::take_uncontrolled(),
             console: self.findings.console.borrow().clone(),
             waits: Vec::new(),
+            deaths: self.findings.deaths.all(),
             stack: Vec::new(),
             trace: recording.trace_path(),
             record: None,

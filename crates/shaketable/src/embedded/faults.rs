@@ -30,6 +30,7 @@ pub struct Faults {
     /// What is not said is drawn.
     buggify: Option<bool>,
     stress: Option<bool>,
+    crashes: u32,
     seconds: f64,
 }
 
@@ -60,6 +61,7 @@ impl Faults {
             drawn: false,
             buggify: Some(false),
             stress: Some(false),
+            crashes: 0,
             seconds: 30.0,
         }
     }
@@ -115,6 +117,39 @@ impl Faults {
         self
     }
 
+    /// How often each client may die, at most: `start` is dropped at an await that the seed draws,
+    /// everything the client had in memory is gone, and a fresh instance goes on with
+    /// [`recover`](crate::Workload::recover). Not limited by [`seconds`](Self::seconds).
+    ///
+    /// The option `shaketableCrashAt` lets a client die at an await of your choice instead.
+    ///
+    /// ```
+    /// use shaketable::{Faults, Simulation};
+    ///
+    /// let failed = Simulation::new()
+    ///     .seeds(0..50)
+    ///     .faults(Faults::none().crashes(1))
+    ///     .without_regressions()
+    ///     .try_test(async |db, _context| -> shaketable::PhaseResult {
+    ///         let count = async || db.run(|trx, _| async move {
+    ///             let value = trx.get(b"visits", false).await?;
+    ///             let count = value.map_or(0, |value| value[0]) + 1;
+    ///             trx.set(b"visits", &[count]);
+    ///             Ok(count)
+    ///         }).await;
+    ///         // A client that dies in between visits a second time.
+    ///         assert_eq!(count().await?, 1);
+    ///         shaketable::sleep(std::time::Duration::from_secs(1)).await;
+    ///         Ok(())
+    ///     })
+    ///     .expect_err("some client dies after its visit");
+    /// assert!(failed.to_string().contains("client 0 died"), "{failed}");
+    /// ```
+    pub const fn crashes(mut self, most: u32) -> Self {
+        self.crashes = most;
+        self
+    }
+
     /// For how many simulated seconds the faults go on.
     pub const fn seconds(mut self, seconds: f64) -> Self {
         self.seconds = seconds;
@@ -131,6 +166,10 @@ impl Faults {
 
     pub(super) fn are_stressed(&self) -> Option<bool> {
         self.stress
+    }
+
+    pub(super) fn crashes_max(&self) -> u32 {
+        self.crashes
     }
 
     pub(super) fn are_any(&self) -> bool {

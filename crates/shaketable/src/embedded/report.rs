@@ -338,6 +338,9 @@ fn text(
             details.join(" ")
         )?;
     }
+    for death in &outcome.deaths {
+        writeln!(text, "{death}")?;
+    }
     let errors = outcome.errors.iter().map(|(code, count)| {
         let name = shaketable_host::error_name(*code);
         format!("{name} ({code}) ×{count}")

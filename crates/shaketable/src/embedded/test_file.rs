@@ -29,6 +29,9 @@ impl Simulation {
             );
             external = external.with(name, value.as_str());
         }
+        if self.faults.crashes_max() > 0 {
+            external = external.with("shaketableCrashes", i64::from(self.faults.crashes_max()));
+        }
         let test = TestSpec {
             title: self.name.clone(),
             run_failure_workloads: self.faults.are_drawn(),
