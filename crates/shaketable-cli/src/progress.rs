@@ -1,8 +1,6 @@
 //! The progress bar, on standard error and only on a terminal.
 //!
-//! What matters most comes first: on a narrow terminal the last facts are left out. The line never
-//! fills the terminal: the `^C` that a terminal echoes must have room in it, else it begins another
-//! line, and the bar stays above the summary of an interrupted sweep.
+//! What matters most comes first: on a narrow terminal the last facts are left out, each as a whole.
 
 use crate::report::Summary;
 use crate::report::human::{plural, simulated};
@@ -58,7 +56,7 @@ impl Progress {
             None => 2,
         };
         let text = state.text(self.runs, self.duration);
-        let room = columns.saturating_sub(before + ECHO);
+        let room = columns.saturating_sub(before + MARGIN);
         self.bar.set_message(fitting(&text, room).to_owned());
         self.bar.tick();
     }
@@ -77,8 +75,8 @@ impl Progress {
 /// The columns of a terminal that does not say how many it has.
 const COLUMNS_USUAL: usize = 80;
 
-/// The columns that `^C` takes, and the last one of the line.
-const ECHO: usize = 3;
+/// The columns at the end of the line that stay empty.
+const MARGIN: usize = 1;
 
 /// The facts of a list that have room, or what has room of the first.
 fn fitting(text: &str, columns: usize) -> &str {
