@@ -182,7 +182,3 @@ pub mod internals {
     pub use crate::sites::{Kind, Site};
     pub use shaketable_abi::v1::FDBWorkloadContext;
 }
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

@@ -212,9 +212,42 @@ pub struct StatsArgs {
 pub struct NewArgs {
     /// The name of the crate, and of the folder it is written to.
     pub name: String,
-    /// Write a workload on tokio, which runs in simulated time
+    /// Write a workload on tokio, which runs in simulated time.
     #[arg(long)]
     pub tokio: bool,
+    /// A clone of Shaketable, or its address, for the dependency lines [default: a clone beside the
+    /// crate].
+    #[arg(long, value_name = "DIR OR URL")]
+    pub source: Option<String>,
+}
+
+/// `init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The layer to test [default: the package here that depends on the crate `foundationdb`].
+    #[arg(long, short, value_name = "NAME")]
+    pub package: Option<String>,
+    /// A clone of Shaketable, or its address, for the dependency lines [default: a clone beside the
+    /// workspace].
+    #[arg(long, value_name = "DIR OR URL")]
+    pub source: Option<String>,
+    /// The Cargo.toml of the layer or its workspace [default: the nearest one].
+    #[arg(long, value_name = "PATH")]
+    pub manifest_path: Option<PathBuf>,
+}
+
+/// `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Where pages for the program and each subcommand are written.
+    pub folder: Option<PathBuf>,
 }
 
 /// `page`.

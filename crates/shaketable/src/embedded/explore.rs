@@ -50,6 +50,11 @@ impl Simulation {
             .map_or(Vec::new(), |file| file.seeds(&self.name));
         let is_sweep = !matches!(replay, Seeds::List(_));
         let asked = replay.or(&self.seeds);
+        assert!(
+            !self.cases.is_empty() || !known.is_empty() || asked.iter().next().is_some(),
+            "`{}` has no seed to try: give `seeds` a range that is not empty, such as 0..100",
+            self.name
+        );
         let prepare = Arc::new(prepare);
         let plan = Arc::new(self.plan(workload, factory));
         let process = self.in_process(plan.clone(), self.settings(), prepare.clone());
