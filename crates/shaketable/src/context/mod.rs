@@ -52,6 +52,8 @@ struct Shared {
     shared_random_number: i64,
     #[cfg(feature = "assertions")]
     is_buggified: bool,
+    #[cfg(feature = "assertions")]
+    asks_about_decisions: bool,
 }
 
 // SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used only
@@ -323,6 +325,8 @@ impl WorkloadContext {
             // Read here, because an option that is never read is an error.
             #[cfg(feature = "assertions")]
             is_buggified: host.get_option(c"shaketableBuggify") != "off",
+            #[cfg(feature = "assertions")]
+            asks_about_decisions: host.get_option(c"shaketableDecisions") == "ask",
             host,
         }));
         #[cfg(all(feature = "tokio", not(feature = "embedded")))]
@@ -334,6 +338,26 @@ impl WorkloadContext {
     #[cfg(feature = "assertions")]
     pub(crate) fn is_buggified(&self) -> bool {
         self.0.is_buggified
+    }
+
+    /// Whether the host decides when `buggify!` fires: it lists decisions, or a case overrides them.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn asks_about_decisions(&self) -> bool {
+        self.0.asks_about_decisions
+    }
+
+    /// What the host decides about a buggified place, given what chance says.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn decide(&self, place: &str, drawn: bool) -> bool {
+        let words = [c"off", c"on"];
+        let Ok(question) = std::ffi::CString::new(format!("shaketableDecision {place}")) else {
+            return drawn;
+        };
+        let decided = self
+            .0
+            .host
+            .get_option_or(&question, words[usize::from(drawn)]);
+        decided == "on"
     }
 
     /// The workload's name.
