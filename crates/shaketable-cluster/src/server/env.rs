@@ -106,7 +106,6 @@ impl Instruments {
     }
 
     #[inline]
-
     fn draw(&self, here: &Process, site: &'static str, chance: f64, stressed: bool) -> bool {
         let mut sites = self.sites.borrow_mut();
         let site = sites.reached(site, here);
