@@ -90,6 +90,36 @@ fn fitting(text: &str, columns: usize) -> &str {
     text
 }
 
+/// Shows how far the failures of a sweep have been made small.
+pub struct Minimisation(ProgressBar);
+
+impl Minimisation {
+    /// A line, if it is to be seen at all.
+    pub fn new(is_shown: bool) -> Minimisation {
+        Minimisation(match is_shown {
+            true => ProgressBar::no_length().with_style(style("{spinner} {wide_msg}")),
+            false => ProgressBar::hidden(),
+        })
+    }
+
+    /// Shows which failure of how many is being made small, and in how many runs.
+    pub fn show(&self, (number, of): (usize, usize), runs: u64) {
+        let which = match of {
+            1 => "the failure".to_owned(),
+            _ => format!("failure {number} of {of}"),
+        };
+        let runs = plural(runs, "run");
+        self.0
+            .set_message(format!("making {which} small: {runs} (Ctrl-C ends it)"));
+        self.0.tick();
+    }
+
+    /// Removes the line.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// How far a sweep is.
 struct State {
     runs: u64,

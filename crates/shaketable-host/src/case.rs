@@ -109,6 +109,11 @@ pub struct TakenDecision {
 }
 
 impl TakenDecision {
+    /// Whether something happened because of it, rather than that the cluster has some shape.
+    pub fn is_event(&self) -> bool {
+        self.happened && !self.name.starts_with("cluster/")
+    }
+
     /// The name with the outcome: what forces the same in another run.
     pub fn text(&self) -> String {
         match &self.outcome {
@@ -126,6 +131,25 @@ impl From<shaketable_kernel::Decision> for TakenDecision {
             time: decision.time.as_secs(),
             happened: decision.happened,
             by_chance: decision.by_chance,
+        }
+    }
+}
+
+impl From<TakenDecision> for shaketable_record::Decision {
+    fn from(decision: TakenDecision) -> shaketable_record::Decision {
+        let TakenDecision {
+            name,
+            outcome,
+            time,
+            happened,
+            by_chance,
+        } = decision;
+        shaketable_record::Decision {
+            time,
+            name,
+            outcome,
+            happened,
+            by_chance,
         }
     }
 }

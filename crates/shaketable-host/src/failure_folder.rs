@@ -6,6 +6,7 @@
 //! | `timeline.html` | the same to look at, with what explains it |
 //! | `trace.json` or `trace.xml` | every event, as fdbserver writes them |
 //! | `report.txt` | what the terminal showed |
+//! | `when.json` | how likely the failure was over time, once `when` has found it |
 //! | `case.toml` | the smallest case that fails in the same way, once `minimise` has found it |
 //!
 //! The record and what is made of it are written by the process that simulated the seed, the report
@@ -23,6 +24,8 @@ pub const RECORD: &str = "record.jsonl.gz";
 pub const PAGE: &str = "timeline.html";
 /// The name of the case that is left when the failure has been made small.
 pub const CASE: &str = "case.toml";
+/// The name of what `when` has found, for the page.
+pub const WHEN: &str = "when.json";
 /// The name of the report.
 pub const REPORT: &str = "report.txt";
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A test file with its libraries loaded.
+#[derive(Clone)]
 pub struct Plan {
     /// The file.
     pub file: TestFile,
@@ -75,6 +76,8 @@ pub enum Recording {
     Decisions,
     /// The faults, and where in the code under test each call was made that has not ended.
     Places,
+    /// What becomes of other futures; see [`Futures`].
+    Futures(Futures),
     /// Every event, to a file.
     Trace {
         /// The file.
@@ -85,6 +88,16 @@ pub enum Recording {
         #[serde(default)]
         record: Option<RecordTo>,
     },
+}
+
+/// Moments at which a run is copied, and the seeds from which each copy draws what comes after. The
+/// run itself ends at the last moment.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Futures {
+    /// In simulated seconds, in order.
+    pub moments: Vec<f64>,
+    /// One copy for each, at each moment.
+    pub seeds: Vec<u64>,
 }
 
 /// A record that is wanted.
@@ -141,9 +154,11 @@ impl Recording {
     pub(crate) fn record(&self) -> Option<&RecordTo> {
         match self {
             Recording::Trace { record, .. } => record.as_ref(),
-            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
-                None
-            }
+            Recording::Nothing
+            | Recording::Faults
+            | Recording::Decisions
+            | Recording::Places
+            | Recording::Futures(_) => None,
         }
     }
 
@@ -171,9 +186,11 @@ impl Recording {
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
-            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
-                None
-            }
+            Recording::Nothing
+            | Recording::Faults
+            | Recording::Decisions
+            | Recording::Places
+            | Recording::Futures(_) => None,
         }
     }
 }

@@ -60,6 +60,10 @@ pub struct Outcome {
     /// those that happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<TakenDecision>,
+    /// The signatures of the failures of other futures: of each moment, of each seed. There are none
+    /// if the process could not be copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub futures: Vec<Vec<Vec<String>>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.

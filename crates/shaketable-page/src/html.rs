@@ -1,5 +1,7 @@
 //! The page as one file: markup, style, script and data put together.
 
+use crate::cluster::run_end;
+use crate::curve::Curve;
 use crate::document::Document;
 use sha2::{Digest, Sha256};
 use shaketable_explain::Explanation;
@@ -22,6 +24,15 @@ const SCRIPTS: [&str; 9] = [
 
 /// Returns a page that shows the run and what explains it, as one self-contained HTML file.
 pub fn html(record: &Record, explanation: &Explanation) -> String {
+    page(record, explanation, String::new())
+}
+
+/// The same, with how likely the failure was over time.
+pub fn html_with_curve(record: &Record, explanation: &Explanation, curve: &Curve) -> String {
+    page(record, explanation, curve.markup(run_end(record)))
+}
+
+fn page(record: &Record, explanation: &Explanation, curve: String) -> String {
     let document = Document::new(record, explanation);
     let data = serde_json::to_string(&document).expect("numbers and texts are JSON");
     let script = format!("\"use strict\";\n(() => {{\n{}\n}})();\n", SCRIPTS.concat());
@@ -45,6 +56,7 @@ pub fn html(record: &Record, explanation: &Explanation) -> String {
         ("{{policy}}", policy),
         ("{{title}}", markup_text(&title)),
         ("{{style}}", STYLE.to_owned()),
+        ("{{curve}}", curve),
         ("{{data}}", script_data(&data)),
         ("{{script}}", script),
     ];
@@ -78,7 +90,7 @@ fn script_data(json: &str) -> String {
         .replace('&', "\\u0026")
 }
 
-fn markup_text(text: &str) -> String {
+pub(crate) fn markup_text(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

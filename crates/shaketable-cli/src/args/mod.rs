@@ -13,7 +13,7 @@ mod values;
 
 pub use cases::{BugsArgs, DecisionsArgs, MinimiseArgs, WhenArgs};
 pub use groups::{BuildArgs, OnOff, SimulationArgs, SweepArgs};
-pub use output::{LogFormat, MessageFormat, OutputArgs, TraceFormat, ValuesShown};
+pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, ValuesShown};
 pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
     CheckArgs, CompletionsArgs, ExplainArgs, FilterArgs, InitArgs, LintArgs, ListArgs, LogArgs,

@@ -4,10 +4,12 @@
 //! others whole, so an option means the same wherever it is accepted.
 
 use super::groups::{BuildArgs, SimulationArgs, SweepArgs};
-use super::output::{LogFormat, MessageFormat, OutputArgs, ValuesShown};
+use super::output::{LogFormat, MessageFormat, Minimising, OutputArgs, ValuesShown};
+use super::values::parse_time;
 use crate::seed::Seed;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -23,9 +25,20 @@ pub struct RunArgs {
     /// Fail if a `sometimes!` or `reachable!` in the code under test never held, in any seed.
     #[arg(long)]
     pub require_sometimes: bool,
-    /// Make the first failure of each kind small: say what it needs, and keep a case of it.
-    #[arg(long)]
-    pub minimise: bool,
+    /// Make the first failure of each kind small: say what it needs, and keep a case of it. `auto`
+    /// does so on a terminal.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "auto",
+        default_missing_value = "always"
+    )]
+    pub minimise: Minimising,
+    /// How long to make failures small, all of them together.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
+    pub minimise_budget: Duration,
     /// Make failures small and remember one case of each kind in this folder [default:
     /// .shaketable/bugs of the cargo workspace].
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]

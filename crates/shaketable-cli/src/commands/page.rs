@@ -5,7 +5,7 @@
 
 use crate::args::PageArgs;
 use crate::exit_codes;
-use shaketable_host::failure_folder::{PAGE, RECORD};
+use shaketable_host::failure_folder::{PAGE, RECORD, WHEN};
 use shaketable_record::{Record, file};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,10 +42,14 @@ fn write_page(args: &PageArgs) -> Result<(), PageError> {
         .output
         .clone()
         .unwrap_or_else(|| path.with_file_name(PAGE));
-    write(
-        &output,
-        shaketable_page::html(&record, &explanation).as_bytes(),
-    )?;
+    // What `when` has left beside the record.
+    let curve = fs::read(path.with_file_name(WHEN)).ok();
+    let curve = curve.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let html = match curve {
+        Some(curve) => shaketable_page::html_with_curve(&record, &explanation, &curve),
+        None => shaketable_page::html(&record, &explanation),
+    };
+    write(&output, html.as_bytes())?;
     println!("page      {}", output.display());
     if let Some(trace) = &args.perfetto {
         write(trace, &shaketable_page::perfetto(&record, &explanation))?;

@@ -167,7 +167,7 @@ impl Minimised {
     /// How many decisions happened in the run as it was.
     pub fn happened(&self) -> usize {
         let decisions = self.start.decisions.iter();
-        decisions.filter(|decision| decision.happened).count()
+        decisions.filter(|decision| decision.is_event()).count()
     }
 
     /// What happens without a decision that is left, if that is known.

@@ -147,9 +147,10 @@ fn first_of(oracle: &mut Oracle<'_>, candidates: &[Case]) -> Option<(Case, Rc<Tr
     Some((found, tried))
 }
 
-/// The names of those that happened.
+/// The names of the events that happened. The shape of the cluster is none, and is made small by
+/// itself.
 fn texts(decisions: &[TakenDecision]) -> Vec<String> {
-    let happened = decisions.iter().filter(|decision| decision.happened);
+    let happened = decisions.iter().filter(|decision| decision.is_event());
     happened.map(TakenDecision::text).collect()
 }
 

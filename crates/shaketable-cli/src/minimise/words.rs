@@ -31,9 +31,11 @@ pub fn clause(text: &str) -> String {
             format!("message {number} from {from} to {to} is lost with its connection")
         }
         "knob" => format!("the knob {place} is {outcome}"),
+        "cluster" => format!("the cluster has {outcome} {place}"),
         group => {
             let site = group
                 .strip_prefix("buggify ")
+                .or(group.strip_prefix("buggify! "))
                 .or(group.strip_prefix("stress "));
             match site {
                 Some(site) => {

@@ -74,6 +74,8 @@ pub struct Small {
     pub needs: Vec<String>,
     /// The number of clients.
     pub clients: u32,
+    /// Whether each of these is known to be needed.
+    pub is_minimal: bool,
     /// The case.
     pub case: Option<PathBuf>,
 }

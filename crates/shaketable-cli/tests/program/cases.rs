@@ -66,6 +66,34 @@ fn a_failure_is_made_small_and_the_case_fails_every_time_in_every_command() {
 }
 
 #[test]
+fn failures_are_made_small_unasked_only_for_a_person_who_waits() {
+    let bench = careless("unasked");
+    let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build";
+    let (printed, code) = run(&bench, sweep);
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(!printed.contains("  needs "), "{printed}");
+    let program = env!("CARGO_BIN_EXE_shaketable");
+    let on_a_terminal = |arguments: &str| {
+        let output = std::process::Command::new("script")
+            .args([
+                "-qec",
+                &format!("{program} {sweep}{arguments}"),
+                "/dev/null",
+            ])
+            .current_dir(&bench.folder)
+            .env_remove("CI")
+            .output();
+        text(&output.expect("util-linux is there").stdout)
+    };
+    let printed = on_a_terminal("");
+    assert!(printed.contains("making the failure small"), "{printed}");
+    assert!(printed.contains("  needs "), "{printed}");
+    let printed = on_a_terminal(" --minimise=never");
+    assert!(printed.contains("FAIL"), "{printed}");
+    assert!(!printed.contains("  needs "), "{printed}");
+}
+
+#[test]
 fn a_bug_is_remembered_until_it_is_gone() {
     let bench = careless("remember");
     let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build --remember=bugs";

@@ -19,6 +19,7 @@
 pub(crate) mod beacon;
 mod death;
 mod fork;
+mod futures;
 mod in_process;
 mod last_words;
 mod watched;
@@ -81,6 +82,9 @@ impl Isolation {
         seed: u32,
         recording: &Recording,
     ) -> Outcome {
+        if let Recording::Futures(futures) = recording {
+            return self.run_futures(plan, settings, seed, futures);
+        }
         let mut outcome = self.run_once(plan, settings, seed, recording);
         if outcome.record.is_none()
             && !outcome.passed()
@@ -112,19 +116,39 @@ impl Isolation {
             // An empty report cannot be read, and is reported as such.
             serde_json::to_vec(&outcome).unwrap_or_default()
         });
-        let fault = |message: String| Outcome::simulator_fault(seed, message);
+        let judge = Judge {
+            plan,
+            seed,
+            recording,
+            time_limit: self.time_limit,
+        };
+        judge.outcome(child.and_then(|child| child.wait(self.limit(recording))))
+    }
+}
+
+/// Makes an outcome of the end of a process.
+struct Judge<'a> {
+    plan: &'a Plan,
+    seed: u32,
+    recording: &'a Recording,
+    time_limit: Duration,
+}
+
+impl Judge<'_> {
+    fn outcome(&self, end: io::Result<ChildEnd>) -> Outcome {
+        let fault = |message: String| Outcome::simulator_fault(self.seed, message);
         let died = |death: &Death| Outcome {
             stack: last_words::stack(),
             ..death::outcome(
                 death,
                 Beacon::current(),
-                plan,
-                seed,
-                recording,
+                self.plan,
+                self.seed,
+                self.recording,
                 self.time_limit,
             )
         };
-        match child.and_then(|child| child.wait(self.limit(recording))) {
+        match end {
             Ok(ChildEnd::Reported(report)) => {
                 serde_json::from_slice(&report).unwrap_or_else(|error| {
                     fault(format!(

@@ -49,14 +49,26 @@ use std::rc::Rc;
 
 /// Simulates one seed.
 pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recording) -> Outcome {
+    play(plan, settings, seed, recording, |_| {})
+}
+
+/// The same; `begin` is called before anything is drawn.
+pub(crate) fn play(
+    plan: &Plan,
+    settings: &Settings,
+    seed: u32,
+    recording: &Recording,
+    begin: impl FnOnce(&Kernel),
+) -> Outcome {
     let hermetic = hermetic::Guard::enter(u64::from(seed));
     let kernel = Kernel::simulation(u64::from(seed));
     if let Some(case) = &plan.file.case {
         kernel.set_overrides(&case.overrides());
     }
-    if *recording == Recording::Decisions {
+    if *recording == Recording::Decisions || recording.record().is_some() {
         kernel.list_decisions();
     }
+    begin(&kernel);
     let run = Run::new(plan, settings, seed, &kernel, recording);
     let recorder = recorder::install(&run, recording);
     if let Recording::Trace { path, format, .. } = recording
@@ -106,7 +118,8 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     // Looking up lines opens files, which must not count as done by the code under test.
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();
-        hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &mut outcome, file));
+        let (recorded, decisions) = (recorded.unwrap_or_default(), run.decisions(true));
+        hermetic.pause(|| notes.write(recorded, decisions, &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();

@@ -7,6 +7,7 @@
 mod directories;
 
 use crate::call_site;
+use crate::case::TakenDecision;
 use crate::failure_folder;
 use crate::plan::{KnownDeath, RecordTo, Values};
 use crate::story::Story;
@@ -17,7 +18,9 @@ use shaketable_cluster::checker::{Bounds, History};
 use shaketable_cluster::cluster::Cluster;
 use shaketable_fdbc::{RecordSettings, Recorded};
 use shaketable_kernel::{Kernel, ProcessId};
-use shaketable_record::{Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict};
+use shaketable_record::{
+    Decision, Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,6 +36,8 @@ const COMMITTED_MAX: usize = 400_000;
 const COMMITTED_BYTES_MAX: usize = 256 << 20;
 /// How many events a record holds.
 const EVENTS_MAX: usize = 100_000;
+/// How many decisions a record holds.
+const DECISIONS_MAX: usize = 100_000;
 /// How many bytes of a value a record shows, if it is not asked for more.
 const SHORT_VALUE_BYTES: usize = 256;
 /// How many operations of the client that failed a report shows.
@@ -184,8 +189,16 @@ impl Notes {
 
     /// Writes the record of a run that is over, and takes from it what a report shows. Opens files,
     /// so nothing of the code under test may be going on.
-    pub(super) fn write(&self, recorded: Recorded, outcome: &mut Outcome, file: String) {
-        let record = self.finish(recorded, outcome, file);
+    pub(super) fn write(
+        &self,
+        recorded: Recorded,
+        decisions: Vec<TakenDecision>,
+        outcome: &mut Outcome,
+        file: String,
+    ) {
+        let mut record = self.finish(recorded, outcome, file);
+        let decisions = decisions.into_iter().take(DECISIONS_MAX);
+        record.decisions = decisions.map(Decision::from).collect();
         let explanation = shaketable_explain::explain(&record);
         outcome.cause = explanation.findings.first().map(|finding| Cause {
             name: finding.name.to_owned(),
@@ -222,6 +235,7 @@ impl Notes {
         }
         let directories = directories::find(&recorded.committed, &recorded.operations);
         Record {
+            decisions: Vec::new(),
             header: Header {
                 program: concat!("shaketable ", env!("CARGO_PKG_VERSION")).to_owned(),
                 host: "embedded".to_owned(),

@@ -286,13 +286,13 @@ impl Run {
         (self.kernel.fingerprint() % 100_001) as u32
     }
 
-    fn decisions(&self, all: bool) -> Vec<TakenDecision> {
+    pub(super) fn decisions(&self, all: bool) -> Vec<TakenDecision> {
         let case = self.given.file.case.as_ref();
         let lists = case.is_some_and(|case| case.only.is_some());
         let decisions = self.kernel.decisions().into_iter();
         decisions
-            .filter(|decision| all || lists && decision.happened)
             .map(TakenDecision::from)
+            .filter(|decision| all || lists && decision.is_event())
             .collect()
     }
 
@@ -333,6 +333,7 @@ impl Run {
             faults: super::recorder::fault_counts(self),
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),
+            futures: Vec::new(),
             notable: self.log.notable(),
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),

@@ -56,6 +56,8 @@ struct Shared {
     options: OptionMemory,
     /// Set at once, by `new`.
     crashes: OnceLock<Option<Crashes>>,
+    #[cfg(feature = "assertions")]
+    asks_about_decisions: bool,
 }
 
 // SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used only
@@ -329,6 +331,8 @@ impl WorkloadContext {
             is_buggified: host.get_option(c"shaketableBuggify") != "off",
             options: OptionMemory::default(),
             crashes: OnceLock::new(),
+            #[cfg(feature = "assertions")]
+            asks_about_decisions: host.get_option(c"shaketableDecisions") == "ask",
             host,
         }));
         context.0.crashes.get_or_init(|| Crashes::read(&context));
@@ -351,6 +355,26 @@ impl WorkloadContext {
     /// The client died: its next life reads its options again.
     pub(crate) fn begin_life(&self) {
         self.0.options.begin_life();
+    }
+
+    /// Whether the host decides when `buggify!` fires: it lists decisions, or a case overrides them.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn asks_about_decisions(&self) -> bool {
+        self.0.asks_about_decisions
+    }
+
+    /// What the host decides about a buggified place, given what chance says.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn decide(&self, place: &str, drawn: bool) -> bool {
+        let words = [c"off", c"on"];
+        let Ok(question) = std::ffi::CString::new(format!("shaketableDecision {place}")) else {
+            return drawn;
+        };
+        let decided = self
+            .0
+            .host
+            .get_option_or(&question, words[usize::from(drawn)]);
+        decided == "on"
     }
 
     /// The workload's name.

@@ -58,12 +58,14 @@ impl Simulation {
         let prepare = Arc::new(prepare);
         let plan = Arc::new(self.plan(workload, factory));
         let process = self.in_process(plan.clone(), self.settings(), prepare.clone());
-        if let Some(death) = DeathToRecord::find(&self.name, simulation) {
-            self.record(death, &process, regressions.as_ref());
-        }
         let failures = failures_folder();
+        if let Some(death) = DeathToRecord::find(&self.name, simulation) {
+            let replay = report::replay_line(self.test.as_deref(), death.seed());
+            let folder = failures.join(failure_folder::name(&self.name, death.seed()));
+            self.record(death, &process, (&replay, &folder), regressions.as_ref());
+        }
         let mut passed = Passed::new(&self.name);
-        for case in self.read_cases().iter().filter(|_| is_sweep) {
+        for (case, number) in self.read_cases().iter().zip(1..) {
             let plan = Arc::new(plan.with_case(case.clone()));
             // What the simulation says is in the case already.
             let settings = Settings {
@@ -72,11 +74,17 @@ impl Simulation {
             };
             let process = self.in_process(plan, settings, prepare.clone());
             let replay = report::case_line(self.test.as_deref());
-            let name = format!("{} case", self.name);
+            let name = format!("{} case {number}", self.name);
             let folder = failures.join(failure_folder::name(&name, case.seed));
+            if let Some(death) = DeathToRecord::find(&name, simulation) {
+                self.record(death, &process, (&replay, &folder), None);
+            }
+            if !is_sweep {
+                continue;
+            }
             let watched = Seed {
                 seed: case.seed,
-                name: &self.name,
+                name: &name,
                 test: self.test.as_deref(),
                 simulation,
                 passed: passed.seeds(),
@@ -164,17 +172,16 @@ impl Simulation {
         self.cases.iter().map(read).collect()
     }
 
-    /// Makes the record and the report of a seed of which another process of this program dies.
+    /// Makes the record and the report of a seed, or of a case, of which another process of this
+    /// program dies. The folder is for the record, and the line runs it again.
     fn record(
         &self,
         death: DeathToRecord,
         process: &InProcess,
+        (replay, folder): (&str, &Path),
         regressions: Option<&Regressions>,
     ) -> ! {
-        let seed = death.seed();
-        let replay = report::replay_line(self.test.as_deref(), seed);
-        let folder = failures_folder().join(failure_folder::name(&self.name, seed));
-        let recording = self.recording_of_failure(seed, &folder, &replay);
+        let recording = self.recording_of_failure(death.seed(), folder, replay);
         let outcome = death.record(process, &recording);
         let kept = regressions.map(|file| {
             let path = file.path().to_owned();
@@ -185,7 +192,7 @@ impl Simulation {
             }
         });
         let passed = Passed::after(&self.name, death.passed());
-        let failed = Failed::new(&self.name, &outcome, &passed, &replay, kept);
+        let failed = Failed::new(&self.name, &outcome, &passed, replay, kept);
         death.end(&failed.to_string())
     }
 

@@ -100,6 +100,9 @@ fn small(rows: &mut Rows, group: &Group) {
     for (index, need) in small.needs.iter().enumerate() {
         rows.row(if index == 0 { "needs" } else { "" }, need);
     }
+    if !small.is_minimal {
+        rows.row("", "time was up: not all of this may be needed");
+    }
     if let Some(case) = &small.case {
         let clients = plural(u64::from(small.clients), "client");
         rows.paste("case", format!("{} ({clients})", case.display()));
