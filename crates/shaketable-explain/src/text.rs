@@ -5,6 +5,7 @@
 //! transaction and attempt, what, and where in the code. Colour adds nothing that the words do not
 //! say, so that it can be left out.
 
+use crate::lint::Hazard;
 use crate::{Evidence, Explanation, Finding, Proof};
 use anstyle::{AnsiColor, Style};
 use shaketable_record::{Attempt, AttemptId, Record};
@@ -41,19 +42,19 @@ pub fn text(record: &Record, explanation: &Explanation, width: usize) -> String 
 }
 
 /// A hazard in a few lines: where, what, what to do, and how often it was `seen`.
-pub fn hazard(finding: &Finding, place: &str, seen: &str, width: usize) -> String {
+pub fn hazard(hazard: &Hazard, seen: &str, width: usize) -> String {
     let record = Record::default();
     let mut page = Page {
         record: &record,
         width: width.clamp(*WIDTH.start(), *WIDTH.end()),
         text: String::new(),
     };
-    let name = finding.name;
+    let Hazard { name, place, .. } = hazard;
     page.line(&format!(
         "{WARN}{name}{WARN:#} {place} {DIM}({seen}){DIM:#}"
     ));
-    page.wrapped("  ", "  ", &finding.sentence);
-    page.wrapped("  → ", "    ", &finding.advice);
+    page.wrapped("  ", "  ", &hazard.sentence);
+    page.wrapped("  → ", "    ", &hazard.advice);
     page.text
 }
 

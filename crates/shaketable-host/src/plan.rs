@@ -72,6 +72,8 @@ pub enum Recording {
     Decisions,
     /// The faults, and where in the code under test each call was made that has not ended.
     Places,
+    /// Every transaction, which is searched for hazards when the run is over; nothing is written.
+    Hazards,
     /// Every event, to a file.
     Trace {
         /// The file.
@@ -138,10 +140,17 @@ impl Recording {
     pub(crate) fn record(&self) -> Option<&RecordTo> {
         match self {
             Recording::Trace { record, .. } => record.as_ref(),
-            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
-                None
-            }
+            Recording::Nothing
+            | Recording::Faults
+            | Recording::Decisions
+            | Recording::Places
+            | Recording::Hazards => None,
         }
+    }
+
+    /// Whether every transaction is recorded.
+    pub fn is_of_transactions(&self) -> bool {
+        self.record().is_some() || *self == Recording::Hazards
     }
 
     /// The same record, of a run that is ended before the moment at which its process died. The
@@ -168,9 +177,11 @@ impl Recording {
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
-            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
-                None
-            }
+            Recording::Nothing
+            | Recording::Faults
+            | Recording::Decisions
+            | Recording::Places
+            | Recording::Hazards => None,
         }
     }
 }

@@ -102,7 +102,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     // Looking up lines opens files, which must not count as done by the code under test.
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();
-        hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &mut outcome, file));
+        hermetic.pause(|| notes.conclude(recorded.unwrap_or_default(), &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();
