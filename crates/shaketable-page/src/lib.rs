@@ -26,6 +26,6 @@ mod outcome;
 mod perfetto;
 mod words;
 
-pub use html::html;
+pub use html::{html, write_html};
 #[cfg(feature = "perfetto")]
 pub use perfetto::perfetto;

@@ -23,15 +23,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many attempts a record holds.
-const ATTEMPTS_MAX: usize = 200_000;
+const ATTEMPTS_MAX: usize = 100_000;
 /// How many operations a record holds.
-const OPERATIONS_MAX: usize = 1_000_000;
+const OPERATIONS_MAX: usize = 400_000;
 /// How many bytes they may take in memory, about.
-const OPERATION_BYTES_MAX: usize = 512 << 20;
+const OPERATION_BYTES_MAX: usize = 192 << 20;
 /// How many transactions that committed a record holds.
-const COMMITTED_MAX: usize = 400_000;
+const COMMITTED_MAX: usize = 200_000;
 /// How many bytes of keys and values these may have.
-const COMMITTED_BYTES_MAX: usize = 256 << 20;
+const COMMITTED_BYTES_MAX: usize = 64 << 20;
 /// How many events a record holds.
 const EVENTS_MAX: usize = 100_000;
 /// How many bytes of a value a record shows, if it is not asked for more.
