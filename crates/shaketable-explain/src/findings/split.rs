@@ -349,9 +349,18 @@ impl Step<'_, '_> {
             let Some(other) = other else {
                 continue;
             };
-            let is_named = |(key, _): &(&[u8], &Change)| {
-                let number = taken.after.as_ref().map(value_text);
-                number.is_some_and(|number| has_number(&history.key_text(key), &number))
+            let own = history.attempt(self.second).client;
+            let is_named = |(key, change): &(&[u8], &Change)| {
+                let text = history.key_text(key);
+                let mut drawn = history.changes(lock).iter().filter(|drawn| {
+                    let author = history.committed(drawn.committed).attempt;
+                    author.is_some_and(|id| history.attempt(id).client == own)
+                });
+                let is_it = |drawn: &Change| {
+                    let number = drawn.after.as_ref().map(value_text);
+                    number.is_some_and(|number| has_number(&text, &number))
+                };
+                change.before.is_none() && drawn.any(is_it)
             };
             // A number that was drawn, and has a row of its own: there is nothing to hold.
             if keys.iter().any(is_named) {
