@@ -28,6 +28,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--buggify", choices=["on", "off"], help="as of `shaketable run`")
     parser.add_argument("--stress", action="store_true", help="as of `shaketable run`")
+    parser.add_argument("--record", action="store_true", help="with a record, as `replay` makes it")
     parser.add_argument("--program", default="target/release/shaketable")
     parser.add_argument("--folder", default="target/instructions", help="for the profiles")
     args = parser.parse_args()
@@ -79,7 +80,12 @@ def main():
     counts, seconds = [], []
     known = set(folder.glob("callgrind.*"))
     for seed in range(args.seed, args.seed + args.seeds):
-        outcome = ask({"file": 0, "seed": seed, "recording": "nothing"})["outcome"]
+        recording = "nothing"
+        if args.record:
+            record = {"path": f"{folder}/record.jsonl.gz", "values": "short", "reproduce": None}
+            trace = {"path": f"{folder}/trace.json", "format": "json", "record": record}
+            recording = {"trace": trace}
+        outcome = ask({"file": 0, "seed": seed, "recording": recording})["outcome"]
         new = set(folder.glob("callgrind.*")) - known
         known |= new
         counts.append(sum(total(profile) for profile in new))

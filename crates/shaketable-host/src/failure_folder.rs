@@ -15,7 +15,7 @@
 use shaketable_explain::Explanation;
 use shaketable_record::Record;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 /// The name of the record.
@@ -46,9 +46,8 @@ pub(crate) fn write(record: &Record, explanation: &Explanation, path: &Path) -> 
         std::fs::create_dir_all(folder)?;
     }
     whole(path, |file| shaketable_record::file::write(record, file))?;
-    let page = shaketable_page::html(record, explanation);
-    whole(&path.with_file_name(PAGE), |mut file| {
-        file.write_all(page.as_bytes())
+    whole(&path.with_file_name(PAGE), |file| {
+        shaketable_page::write_html(record, explanation, None, file)
     })
 }
 

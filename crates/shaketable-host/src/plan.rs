@@ -78,6 +78,8 @@ pub enum Recording {
     Places,
     /// What becomes of other futures; see [`Futures`].
     Futures(Futures),
+    /// Every transaction, which is searched for hazards when the run is over; nothing is written.
+    Hazards,
     /// Every event, to a file.
     Trace {
         /// The file.
@@ -158,8 +160,14 @@ impl Recording {
             | Recording::Faults
             | Recording::Decisions
             | Recording::Places
-            | Recording::Futures(_) => None,
+            | Recording::Futures(_)
+            | Recording::Hazards => None,
         }
+    }
+
+    /// Whether every transaction is recorded.
+    pub fn is_of_transactions(&self) -> bool {
+        self.record().is_some() || *self == Recording::Hazards
     }
 
     /// The same record, of a run that is ended before the moment at which its process died. The
@@ -190,7 +198,8 @@ impl Recording {
             | Recording::Faults
             | Recording::Decisions
             | Recording::Places
-            | Recording::Futures(_) => None,
+            | Recording::Futures(_)
+            | Recording::Hazards => None,
         }
     }
 }

@@ -18,6 +18,8 @@ pub use failure::{Failure, FailureKind, Phase};
 use crate::case::TakenDecision;
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
+use shaketable_explain::lint::{Hazard, HotKey};
+use shaketable_record::Place;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -92,6 +94,21 @@ pub struct Outcome {
     /// The last operations of the client that failed, as text; only of runs with a record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub story: Vec<String>,
+    /// What may go wrong although it has not; only of runs that are searched for hazards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hazards: Option<Hazards>,
+    /// The lines that the process of the seed has looked up, for the next one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lines_found: Vec<(usize, Option<Place>)>,
+}
+
+/// The hazards that a run has shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hazards {
+    /// At most one of each name for each line of code.
+    pub found: Vec<Hazard>,
+    /// The keys that commits were refused for.
+    pub hot_keys: Vec<HotKey>,
 }
 
 /// Why a run failed: the first finding of its explanation.

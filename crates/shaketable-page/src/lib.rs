@@ -28,6 +28,6 @@ mod perfetto;
 mod words;
 
 pub use curve::{Curve, Likelihood};
-pub use html::{html, html_with_curve};
+pub use html::{html, write_html};
 #[cfg(feature = "perfetto")]
 pub use perfetto::perfetto;

@@ -96,19 +96,17 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
 
 /// Writes the page of the run with the curve, and the curve for pages to come; returns where.
 fn write_page(folder: &Path, record: &Record, curve: &Curve) -> Result<PathBuf, SessionError> {
-    let write = |name: &str, bytes: &[u8]| {
-        let path = folder.join(name);
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, bytes));
-        match written {
-            Ok(()) => Ok(path),
-            Err(error) => Err(SessionError::Write(path, error)),
-        }
-    };
     let json = serde_json::to_vec(curve).expect("a curve can be written");
-    write(failure_folder::WHEN, &json)?;
+    let path = folder.join(failure_folder::WHEN);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&path, json))
+        .map_err(|error| SessionError::Write(path, error))?;
     let explanation = shaketable_explain::explain(record);
-    let html = shaketable_page::html_with_curve(record, &explanation, curve);
-    write(failure_folder::PAGE, html.as_bytes())
+    let path = folder.join(failure_folder::PAGE);
+    fs::File::create(&path)
+        .and_then(|file| shaketable_page::write_html(record, &explanation, Some(curve), file))
+        .map_err(|error| SessionError::Write(path.clone(), error))?;
+    Ok(path)
 }
 
 fn likelihood(moment: &Moment) -> Likelihood {

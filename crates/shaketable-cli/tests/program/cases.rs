@@ -52,6 +52,28 @@ fn a_failure_is_made_small_and_the_case_fails_every_time_in_every_command() {
     }
     let (printed, code) = run(&bench, &format!("replay {case} --no-build"));
     assert_eq!(code, Some(100), "{printed}");
+    let folder = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("  folder "));
+    let folder = folder.unwrap_or_else(|| panic!("{printed}")).trim();
+    for file in [
+        "record.jsonl.gz",
+        "trace.json",
+        "report.txt",
+        "timeline.html",
+    ] {
+        assert!(bench.folder.join(folder).join(file).is_file(), "no {file}");
+    }
+    let (printed, code) = run(&bench, &format!("page {folder} --output case.html"));
+    assert_eq!(code, Some(0), "{printed}");
+    for of in [case, folder] {
+        let (printed, code) = run(&bench, &format!("log {of} --no-build --last 3"));
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(printed.contains("client 0, "), "{printed}");
+    }
+    let (printed, code) = run(&bench, &format!("explain {folder}"));
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(printed.contains("retry-after-unknown-result"), "{printed}");
     let (printed, code) = run(&bench, &format!("explain {case} --no-build"));
     assert_eq!(code, Some(100), "{printed}");
     assert!(printed.contains("retry-after-unknown-result"), "{printed}");

@@ -31,6 +31,7 @@ pub(crate) fn is_asked_to_end() -> bool {
     last_words::is_asked_to_end() || watched::is_asked_to_end()
 }
 
+use crate::call_site;
 use crate::heap;
 use crate::plan::{Plan, Recording, Settings};
 use crate::verdict::Outcome;
@@ -98,9 +99,9 @@ impl Isolation {
 
     /// How long a seed may take. Looking up lines for a record takes a while by itself.
     fn limit(&self, recording: &Recording) -> Duration {
-        match recording.record() {
-            Some(_) => self.time_limit.max(RECORDED_TIME_MIN),
-            None => self.time_limit,
+        match recording.is_of_transactions() {
+            true => self.time_limit.max(RECORDED_TIME_MIN),
+            false => self.time_limit,
         }
     }
 
@@ -150,11 +151,14 @@ impl Judge<'_> {
         };
         match end {
             Ok(ChildEnd::Reported(report)) => {
-                serde_json::from_slice(&report).unwrap_or_else(|error| {
-                    fault(format!(
-                        "the report of the seed's process is not whole: {error}"
-                    ))
-                })
+                let mut outcome: Outcome =
+                    serde_json::from_slice(&report).unwrap_or_else(|error| {
+                        fault(format!(
+                            "the report of the seed's process is not whole: {error}"
+                        ))
+                    });
+                call_site::learn(std::mem::take(&mut outcome.lines_found));
+                outcome
             }
             Ok(ChildEnd::ReportedLate(report)) => match serde_json::from_slice(&report) {
                 Ok(outcome) => death::too_late(outcome, self.time_limit),

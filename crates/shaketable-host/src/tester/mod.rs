@@ -119,7 +119,7 @@ pub(crate) fn play(
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();
         let (recorded, decisions) = (recorded.unwrap_or_default(), run.decisions(true));
-        hermetic.pause(|| notes.write(recorded, decisions, &mut outcome, file));
+        hermetic.pause(|| notes.conclude(recorded, decisions, &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();

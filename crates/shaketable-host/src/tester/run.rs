@@ -78,7 +78,7 @@ impl Run {
             findings: Findings::default(),
             promises: Promises::default(),
             instances: RefCell::default(),
-            notes: recording.record().map(Notes::new),
+            notes: Notes::of(recording),
             clients: RefCell::default(),
         })
     }
@@ -345,6 +345,8 @@ impl Run {
             record: None,
             cause: None,
             story: Vec::new(),
+            hazards: None,
+            lines_found: Vec::new(),
         }
     }
 }

@@ -9,7 +9,7 @@ pub(super) mod folders;
 mod reports;
 mod watcher;
 
-use super::lint::{Hazards, Records};
+use super::lint::Hazards;
 use crate::args::{
     MessageFormat, Minimising, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown,
 };
@@ -51,10 +51,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
         .require_sometimes(args.require_sometimes)
         .make_small(minimising(args), args.minimise_budget)
         .remember(args.remember.clone());
-    match args.lint {
-        true => campaign.lint(&Records::new()?).run(),
-        false => campaign.run(),
-    }
+    campaign.lint(args.lint).run()
 }
 
 /// Whether failures are made small: what remembers them does so always.
@@ -144,8 +141,8 @@ struct Campaign<'a> {
     /// The folder in which bugs are remembered.
     remembered: Option<PathBuf>,
     values: Values,
-    /// Where the records of all runs go that are searched for hazards, if they are.
-    records: Option<&'a Records>,
+    /// Whether all runs are searched for hazards.
+    lint: bool,
 }
 
 impl<'a> Campaign<'a> {
@@ -170,12 +167,12 @@ impl<'a> Campaign<'a> {
             minimise_budget: Duration::ZERO,
             remembered: None,
             values: Values::default(),
-            records: None,
+            lint: false,
         }
     }
 
-    fn lint(mut self, records: &'a Records) -> Self {
-        self.records = Some(records);
+    fn lint(mut self, lint: bool) -> Self {
+        self.lint = lint;
         self
     }
 
@@ -224,14 +221,14 @@ impl<'a> Campaign<'a> {
             summary: Summary::new(self.session.files.clone()),
             progress: self.progress(),
             cut_short: Vec::new(),
-            hazards: self.records.map(Hazards::new),
+            hazards: self.lint.then(Hazards::default),
         };
         let ended = sweep(
             &mut pool,
             &self.schedule,
-            |file, seed| match (self.traces, self.records) {
-                (_, Some(records)) => records.recording(file, seed),
-                (traces, None) => self.recording(traces, file, seed),
+            |file, seed| match self.lint {
+                true => Recording::Hazards,
+                false => self.recording(self.traces, file, seed),
             },
             &self.session.interrupted,
             &mut watcher,

@@ -32,7 +32,7 @@ pub(super) struct Watcher<'a> {
     /// Runs that the user interrupted after a while.
     pub(super) cut_short: Vec<Response>,
     /// The hazards in all runs, if they are searched for.
-    pub(super) hazards: Option<Hazards<'a>>,
+    pub(super) hazards: Option<Hazards>,
 }
 
 /// A run of a sweep that was interrupted after this long may have been what the user was waiting
@@ -51,8 +51,7 @@ impl Observer for Watcher<'_> {
         let file = &campaign.session.files[response.file];
         if let Some(hazards) = &mut self.hazards {
             hazards.add(&response);
-            response.outcome.trace = None;
-            response.outcome.record = None;
+            response.outcome.hazards = None;
         }
         if response.outcome.passed() {
             let moved = move_passed(&response.outcome);
