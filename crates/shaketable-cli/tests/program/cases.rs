@@ -190,11 +190,13 @@ fn a_seed_is_run_in_its_own_way_and_in_the_same_way_by_every_command() {
     let again = format!("shaketable replay bench.toml --seed {seed} --no-build");
     assert_eq!(failure["reproduce"], again);
     let message = outcome["failures"][0]["message"].as_str().unwrap();
-    for command in ["replay", "explain", "decisions", "minimise"] {
+    for command in ["replay", "explain", "decisions"] {
         let (printed, _) = run(
             &bench,
             &format!("{command} bench.toml --seed {seed} --no-build"),
         );
+        // Long lines are broken between words.
+        let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(printed.contains(message), "{command}: {printed}");
         if command == "explain" {
             let clients = &drawn["clients"];
