@@ -99,7 +99,7 @@ pub struct Outcome {
     pub hazards: Option<Hazards>,
     /// The lines that the process of the seed has looked up, for the next one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) lines_found: Vec<(usize, Option<Place>)>,
+    pub lines_found: Vec<(usize, Option<Place>)>,
 }
 
 /// The hazards that a run has shown.
