@@ -16,8 +16,8 @@
 pub mod exceptions;
 
 use shaketable_kernel::{
-    Disk, Endpoint, Event, Kernel, Priority, ProcessId, ProcessSpec, Request, RequestStream,
-    Requesting, Sleep, Stream, Task, Time,
+    Disk, Endpoint, Event, Forced, Kernel, Priority, ProcessId, ProcessSpec, Request,
+    RequestStream, Requesting, Sleep, Stream, Task, Time,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -131,6 +131,16 @@ impl Process {
         name: impl FnOnce() -> (String, String),
     ) -> Option<f64> {
         self.kernel.decide_seconds(drawn, longest, name)
+    }
+
+    /// A forced outcome happens now.
+    pub(crate) fn happens(&self, forced: &Forced) {
+        self.kernel.happens(forced);
+    }
+
+    /// Whether decisions are listed or overridden in this run.
+    pub(crate) fn is_deciding(&self) -> bool {
+        self.kernel.is_deciding()
     }
 
     /// Writes an event to the trace; the closure is called only if there is one.

@@ -20,6 +20,7 @@ mod admin;
 mod c_api;
 mod database;
 mod exports;
+mod fate;
 mod future;
 mod legacy;
 mod network;

@@ -5,6 +5,7 @@
 //! the calls of all threads are carried out in the order in which they were made. Errors of calls
 //! that return nothing stay with the client's transaction.
 
+use crate::fate;
 use crate::future::FDBFuture;
 use crate::operation;
 use crate::outstanding::{Ask, Outstanding};
@@ -95,7 +96,12 @@ impl FDBTransaction {
                     place,
                 };
                 let asked = noted.and_then(|noted| handle.record(&object, *noted));
-                operation::follow(promise, outstanding, asked, call(&object), wrap);
+                let pending = if kernel.is_deciding() {
+                    fate::under(kernel, &object, &outstanding.ask, call)
+                } else {
+                    call(&object)
+                };
+                operation::follow(promise, outstanding, asked, pending, wrap);
             }
         });
         future

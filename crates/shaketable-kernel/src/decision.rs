@@ -11,6 +11,7 @@
 //! Attrition/kill 3                                     the third kill of that fault workload
 //! connection/tester 2→server 0.1 412: closes           at the 412th message from one to the other
 //! lost message/server 0.1→tester 2 398                 the 398th message, lost with its connection
+//! commit/tester 2 41: its reply is lost                the 41st commit of that client
 //! buggify client shortens a range read/tester 2 12     the twelfth visit of the place there
 //! knob/default_backoff: 0.42
 //! ```
@@ -34,6 +35,10 @@
 //! The kernel neither knows what a group means nor how to make its outcome happen. The code that
 //! draws asks [`Kernel::decide`], and an outcome arises where it would arise by chance. While there
 //! are no overrides and no list is wanted, that question costs one comparison.
+//!
+//! What becomes of one operation of a client is not for chance to decide by name, because many
+//! chances have a part in it. But it can be [forced](Kernel::forced): the operation is visited when
+//! it is asked for, and what carries it out says when the outcome [happens](Kernel::happens).
 
 use crate::kernel::Kernel;
 use crate::time::Time;
@@ -140,6 +145,15 @@ pub struct Decision {
     pub happened: bool,
     /// Whether chance alone decided it.
     pub by_chance: bool,
+}
+
+/// An outcome that an override wants. It has come up when it [happens](Kernel::happens).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forced {
+    /// The decision.
+    pub name: DecisionName,
+    /// What should happen.
+    pub outcome: String,
 }
 
 /// What an override says about one decision.
@@ -404,6 +418,33 @@ impl Kernel {
         }
     }
 
+    /// Visits a place where chance takes no decision by name, and returns the outcome that an
+    /// override wants there.
+    pub fn forced(&self, name: impl FnOnce() -> (String, String)) -> Option<Forced> {
+        if !self.is_deciding() {
+            return None;
+        }
+        let (group, place) = name();
+        let mut decisions = self.0.decisions.borrow_mut();
+        let number = Some(decisions.visit(&group, &place));
+        if decisions.is_unforced(&group, number) {
+            return None;
+        }
+        let name = DecisionName {
+            group,
+            place: Some(place),
+            number,
+        };
+        let outcome = decisions.overrides.forced.get(&name)?.clone()?;
+        Some(Forced { name, outcome })
+    }
+
+    /// A forced outcome happens now.
+    pub fn happens(&self, forced: &Forced) {
+        let mut decisions = self.0.decisions.borrow_mut();
+        decisions.judge(forced.name.clone(), None, self.now());
+    }
+
     /// Whether anything of a group can happen in this run. It counts as coming up.
     pub fn can_happen(&self, group: &str) -> bool {
         if !self.is_deciding() {
@@ -537,6 +578,24 @@ mod tests {
         visit(&kernel);
         let unmet = ["other", "site/a 7", "site/c 1", "site/a 3"];
         assert_eq!(kernel.unmet_overrides(), unmet);
+    }
+
+    #[test]
+    fn an_outcome_is_forced_by_its_number_and_has_come_up_when_it_happens() {
+        let kernel = Kernel::simulation(1);
+        kernel.set_overrides(&overrides(Some(&["commit/a 2: lost"]), &[], &[]));
+        let mut ask = |place: &str| kernel.forced(|| ("commit".into(), place.into()));
+        assert_eq!([ask("a"), ask("b"), ask("b")], [None, None, None]);
+        let forced = ask("a").expect("it is the second visit");
+        assert_eq!(forced.outcome, "lost");
+        assert_eq!(kernel.unmet_overrides(), ["commit/a 2"]);
+        kernel.happens(&forced);
+        assert_eq!(kernel.unmet_overrides(), Vec::<String>::new());
+        let [taken] = &kernel.decisions()[..] else {
+            panic!("one decision was taken");
+        };
+        assert!(taken.happened && !taken.by_chance);
+        assert_eq!(taken.outcome.as_deref(), Some("lost"));
     }
 
     #[test]
