@@ -123,6 +123,7 @@ impl Session {
             stress: simulation.stress,
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
+            coverage: false,
             stalled_after: simulation.stalled_after,
         };
         let (mut parsed, mut wrong) = (Vec::new(), Vec::new());

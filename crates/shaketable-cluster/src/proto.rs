@@ -6,6 +6,7 @@
 //! FoundationDB's code; a lost connection is not a reply at all but the kernel's `Disconnected`.
 
 use crate::error::Error;
+use crate::truth::CommitTruth;
 use bytes::Bytes;
 use shaketable_kernel::{Address, Endpoint, ProcessId, Request};
 use std::rc::Rc;
@@ -196,6 +197,8 @@ pub struct CommitTransaction {
     pub tag: Option<u64>,
     /// What the override of a decision makes of it.
     pub fate: Option<CommitFate>,
+    /// Where to note what becomes of it, if it is counted.
+    pub truth: Option<CommitTruth>,
 }
 
 /// What can be made of a commit on its way. By chance each of these happens too, to whichever

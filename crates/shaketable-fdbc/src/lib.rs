@@ -18,6 +18,7 @@
 mod abi;
 mod admin;
 mod c_api;
+mod coverage;
 mod database;
 mod exports;
 mod fate;
@@ -41,6 +42,7 @@ pub use abi::{
     transaction::*,
 };
 pub use c_api::CApi;
+pub use coverage::{CountedCall, Met, Reached, SiteProbe};
 pub use database::{FDBDatabase, LeaseBreach};
 pub use exports::{EXPORTS, Export, keep_symbols};
 pub use future::FDBFuture;

@@ -5,6 +5,7 @@
 //! the calls of all threads are carried out in the order in which they were made. Errors of calls
 //! that return nothing stay with the client's transaction.
 
+use crate::coverage::Counted;
 use crate::fate;
 use crate::future::FDBFuture;
 use crate::operation;
@@ -87,8 +88,10 @@ impl FDBTransaction {
             Some(noted) => noted.place,
             None => self.universe.place(),
         };
+        let site = self.universe.site();
         self.universe.post(move |kernel| {
             if let Some(object) = handle.object() {
+                let counted = site.and_then(|site| Counted::new(site, &ask, &object));
                 let outstanding = Outstanding {
                     ask,
                     process: object.process(),
@@ -101,7 +104,7 @@ impl FDBTransaction {
                 } else {
                     call(&object)
                 };
-                operation::follow(promise, outstanding, asked, pending, wrap);
+                operation::follow(promise, outstanding, (asked, counted), pending, wrap);
             }
         });
         future

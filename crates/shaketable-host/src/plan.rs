@@ -34,6 +34,9 @@ pub struct Settings {
     pub knobs: Vec<(String, String)>,
     /// The number of clients.
     pub clients: Option<u32>,
+    /// Whether it is counted what becomes of the calls of each line.
+    #[serde(default)]
+    pub coverage: bool,
     /// After how many simulated seconds without progress a client has stalled.
     #[serde(default)]
     pub stalled_after: StalledAfter,

@@ -16,6 +16,7 @@ mod failure;
 pub use failure::{Failure, FailureKind, Phase};
 
 use crate::case::TakenDecision;
+use crate::coverage::{Counts, Covered};
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -60,6 +61,12 @@ pub struct Outcome {
     /// those that happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<TakenDecision>,
+    /// Which lines called the database and what became of it, if that was counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<Covered>,
+    /// The same, from the process that simulated the seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) counts: Option<Box<Counts>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.

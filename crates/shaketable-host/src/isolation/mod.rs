@@ -30,6 +30,7 @@ pub(crate) fn is_asked_to_end() -> bool {
     last_words::is_asked_to_end() || watched::is_asked_to_end()
 }
 
+use crate::coverage;
 use crate::heap;
 use crate::plan::{Plan, Recording, Settings};
 use crate::verdict::Outcome;
@@ -82,6 +83,7 @@ impl Isolation {
         recording: &Recording,
     ) -> Outcome {
         let mut outcome = self.run_once(plan, settings, seed, recording);
+        coverage::settle(&mut outcome);
         if outcome.record.is_none()
             && !outcome.passed()
             && let Some(again) = recording.until_death(Beacon::current().time(), &outcome.failures)

@@ -65,7 +65,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     }
     run::set_current(Some(&run));
 
-    let mut recorded = None;
+    let (mut recorded, mut counts) = (None, None);
     match testbed::Testbed::boot(&run) {
         Ok(testbed) => {
             if matches!(recording, Recording::Trace { .. }) {
@@ -78,6 +78,9 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
                 }
                 None => {}
             }
+            if settings.coverage {
+                testbed.count_outcomes();
+            }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
             drive(&run, &testbed, &tests);
@@ -86,6 +89,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
             recorded = testbed.take_record();
+            counts = settings.coverage.then(|| testbed.take_counts());
             // The order matters: the code under test may still be called while tasks and futures
             // are dropped.
             drop(tests);
@@ -99,6 +103,7 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
         run.fail_host(format!("cannot write the trace: {error}"));
     }
     let mut outcome = run.outcome(&recorder, recording);
+    outcome.counts = counts.map(Box::new);
     // Looking up lines opens files, which must not count as done by the code under test.
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();

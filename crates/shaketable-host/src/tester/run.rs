@@ -336,6 +336,8 @@ impl Run {
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),
             console: self.findings.console.borrow().clone(),
+            coverage: Vec::new(),
+            counts: None,
             waits: Vec::new(),
             stack: Vec::new(),
             trace: recording.trace_path(),

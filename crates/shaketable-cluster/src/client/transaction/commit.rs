@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::proto::{
     Commit, CommitOutcome, CommitTransaction, Key, ReadVersion, Version, Versionstamp,
 };
+use crate::truth::CommitTruth;
 use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
 
@@ -91,6 +92,15 @@ impl Transaction {
     pub fn note_commit(&self, tag: u64, note: impl FnOnce(&CommitTransaction) + 'static) {
         let note = Box::new(note);
         self.inner().state_mut().native.note = Some(CommitNote { tag, note });
+    }
+}
+
+impl Transaction {
+    /// Has what becomes of the next commit of this attempt noted. Changes nothing else.
+    pub fn follow_commit(&self) -> CommitTruth {
+        let truth = CommitTruth::default();
+        self.inner().state_mut().native.truth = Some(truth.clone());
+        truth
     }
 }
 
@@ -255,6 +265,10 @@ impl Inner {
                 .append(&mut native.late_read_ranges);
             transaction.read_snapshot = read_snapshot;
             transaction.fate = fate.and_then(Fate::of_commit);
+            transaction.truth = native.truth.take();
+            if let Some(truth) = &transaction.truth {
+                truth.note_sent(!transaction.read_conflict_ranges.is_empty());
+            }
             transaction.lock_aware = options.lock_aware;
             transaction.report_conflicting_keys = options.report_conflicting_keys;
             let idempotency_id = native.idempotency_id.clone();

@@ -19,6 +19,7 @@ use crate::client::write_map::WriteMap;
 use crate::data::key::{ALL_END, NORMAL_END};
 use crate::error::Error;
 use crate::proto::{CommitTransaction, Key, KeyRange, ReadVersion, TransactionPriority, Version};
+use crate::truth::CommitTruth;
 use bytes::Bytes;
 use shaketable_kernel::{Task, Time};
 use std::collections::BTreeMap;
@@ -78,6 +79,8 @@ pub(crate) struct Native {
     pub(crate) note: Option<CommitNote>,
     /// What becomes of the commit, if that is decided.
     pub(crate) fated: Option<Fated>,
+    /// Where to note what becomes of the commit.
+    pub(crate) truth: Option<CommitTruth>,
 }
 
 /// What a recorder wants to know of a commit: called with what is sent, which gets the tag.
@@ -184,6 +187,7 @@ impl Native {
             total_cost: 0,
             note: None,
             fated: None,
+            truth: None,
         }
     }
 }
