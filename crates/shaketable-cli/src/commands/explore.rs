@@ -77,11 +77,7 @@ fn write_cases<'a>(
 ) -> Result<Vec<(&'a Try, PathBuf)>, SessionError> {
     let mut written: Vec<(&Try, PathBuf)> = Vec::new();
     for one in found.failures() {
-        let key = |one: &Try| {
-            let operation = &found.operations[one.operation];
-            (operation.kind, operation.line.clone(), one.outcome)
-        };
-        if written.iter().any(|(other, _)| key(other) == key(one)) {
+        if written.iter().any(|(other, _)| other.cell() == one.cell()) {
             continue;
         }
         let path = folder.join(format!("{}.toml", written.len() + 1));
@@ -147,8 +143,8 @@ impl Report<'_> {
             let Coped::Failed(failure) = &one.result else {
                 continue;
             };
-            let line = &operations[one.operation].line;
-            let _ = writeln!(text, "\n{line}: {}", clause(&one.decision));
+            let words: Vec<String> = one.decisions.iter().map(|name| clause(name)).collect();
+            let _ = writeln!(text, "\n{}: {}", one.line, words.join("; then "));
             let _ = writeln!(text, "  {failure}\n  {}", self.reproduce(path));
         }
         if self.cases.len() > FAILURES_SHOWN {
@@ -174,7 +170,11 @@ impl Report<'_> {
             failed => format!("{failed} failed"),
         };
         if tried == possible {
-            return format!("all {possible} outcomes tried in {seconds:.1} s: {failed}");
+            let pairs = match self.found.pairs.len() {
+                0 => String::new(),
+                pairs => format!(", and {pairs} with a second event during the retry"),
+            };
+            return format!("all {possible} outcomes tried in {seconds:.1} s{pairs}: {failed}");
         }
         let (gaps, cells) = self.table.gaps();
         let gaps = match gaps {
@@ -191,7 +191,7 @@ impl Report<'_> {
         #[derive(Serialize)]
         struct Failed<'a> {
             line: &'a str,
-            decision: &'a str,
+            decisions: &'a [String],
             failure: &'a Failure,
             case: &'a Path,
         }
@@ -205,6 +205,7 @@ impl Report<'_> {
             operations: usize,
             possible: usize,
             tried: usize,
+            pairs_tried: usize,
             failed: usize,
             #[serde(skip_serializing_if = "Option::is_none")]
             fails_as_it_is: Option<&'a Failure>,
@@ -219,8 +220,8 @@ impl Report<'_> {
                 return None;
             };
             Some(Failed {
-                line: &self.found.operations[one.operation].line,
-                decision: &one.decision,
+                line: &one.line,
+                decisions: &one.decisions,
                 failure,
                 case: path,
             })
@@ -233,6 +234,7 @@ impl Report<'_> {
             operations: self.found.operations.len(),
             possible: self.found.possible,
             tried: self.found.tried.len(),
+            pairs_tried: self.found.pairs.len(),
             failed: self.found.failures().count(),
             fails_as_it_is: self.found.base.failures.first(),
             case: self.base_case.as_deref(),

@@ -53,6 +53,8 @@ pub struct Exploration {
     pub tried: Vec<Try>,
     /// How many tries there are.
     pub possible: usize,
+    /// What was tried with two events: the first, and one during the retry.
+    pub pairs: Vec<Try>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -62,14 +64,36 @@ pub struct Exploration {
 pub struct Try {
     /// Its place in the order of trying.
     pub rank: usize,
-    /// The index of the operation.
-    pub operation: usize,
+    /// What the operation is.
+    pub kind: Kind,
+    /// The line that asked for it.
+    pub line: String,
     /// What became of it.
     pub outcome: Outcome,
-    /// The decision that made it so.
-    pub decision: String,
+    /// The decision that made it so; before it, if there is one, an earlier one.
+    pub decisions: Vec<String>,
     /// What the code under test made of it.
     pub result: Coped,
+}
+
+impl Try {
+    /// What has the same place in the table.
+    pub fn cell(&self) -> (Kind, &str, Outcome) {
+        (self.kind, &self.line, self.outcome)
+    }
+
+    fn of(operation: &Operation, outcome: Outcome, text: &str, before: &[String]) -> Try {
+        let mut decisions = before.to_vec();
+        decisions.push(format!("{}: {text}", operation.name));
+        Try {
+            rank: 0,
+            kind: operation.kind,
+            line: operation.line.clone(),
+            outcome,
+            decisions,
+            result: Coped::NotApplicable,
+        }
+    }
 }
 
 /// What the code under test made of an outcome.
@@ -97,7 +121,7 @@ pub fn explore(
     let mut case = start_of(session, &read, seed);
     case.only.get_or_insert_default();
     case.buggify = Some(case.buggify.unwrap_or(false));
-    let (base, record) = record_base(session, pool, &case)?;
+    let (base, record) = run_recorded(session, pool, &case)?;
     case.clients = Some(base.drawn.clients);
     let mut exploration = Exploration {
         operations: operations(&record),
@@ -106,17 +130,32 @@ pub fn explore(
         test: read.path,
         tried: Vec::new(),
         possible: 0,
+        pairs: Vec::new(),
         elapsed: Duration::ZERO,
     };
     if exploration.base.passed() {
-        exploration.try_all(session, pool, began + budget, progress);
+        let candidates = exploration.candidates();
+        exploration.possible = candidates.len();
+        let mut search = Search {
+            session,
+            pool,
+            deadline: began + budget,
+            case: exploration.case.clone(),
+        };
+        let case_of = |one: &Try| exploration.case_of(one);
+        let possible = candidates.len();
+        let tried = search.try_all(candidates, case_of, &mut |tried| progress(tried, possible));
+        let pairs = search.second_events(&tried);
+        let possible = pairs.len();
+        let pairs = search.try_all(pairs, case_of, &mut |tried| progress(tried, possible));
+        (exploration.tried, exploration.pairs) = (tried, pairs);
     }
     exploration.elapsed = began.elapsed();
     Ok(exploration)
 }
 
-/// Runs the case that everything starts from, and reads its record.
-fn record_base(
+/// Runs a case and reads its record.
+fn run_recorded(
     session: &Session,
     pool: &mut Pool,
     case: &Case,
@@ -148,13 +187,14 @@ impl Exploration {
     /// The tries that failed.
     pub fn failures(&self) -> impl Iterator<Item = &Try> {
         let failed = |one: &&Try| matches!(one.result, Coped::Failed(_));
-        self.tried.iter().filter(failed)
+        self.tried.iter().chain(&self.pairs).filter(failed)
     }
 
     /// The case of a try.
     pub fn case_of(&self, one: &Try) -> Case {
         let mut case = self.case.clone();
-        case.only.get_or_insert_default().push(one.decision.clone());
+        let only = case.only.get_or_insert_default();
+        only.extend(one.decisions.iter().cloned());
         if let Coped::Failed(failure) = &one.result {
             let note = format!("{}: {}", failure.kind.describe(), failure.message);
             case.note = Some(note);
@@ -162,65 +202,15 @@ impl Exploration {
         case
     }
 
-    /// Tries everything, until time is up.
-    fn try_all(
-        &mut self,
-        session: &Session,
-        pool: &mut Pool,
-        deadline: Instant,
-        progress: &mut dyn FnMut(usize, usize),
-    ) {
-        let mut waiting = self.candidates();
-        self.possible = waiting.len();
-        waiting.reverse();
-        let mut open: BTreeMap<u64, Try> = BTreeMap::new();
-        let is_over = || session.interrupted.load(Ordering::Relaxed) || Instant::now() > deadline;
-        while (!waiting.is_empty() || !open.is_empty()) && pool.is_alive() && !is_over() {
-            for worker in pool.idle() {
-                let Some(next) = waiting.pop() else {
-                    break;
-                };
-                let request = Request {
-                    file: 0,
-                    seed: self.case.seed,
-                    recording: Recording::Nothing,
-                    case: Some(Box::new(self.case_of(&next))),
-                };
-                open.insert(pool.ask(worker, request).number(), next);
-            }
-            match pool.wait(Duration::from_millis(100)) {
-                Answer::Response(ticket, response) => {
-                    if let Some(mut tried) = open.remove(&ticket.number()) {
-                        tried.result = judge(response.outcome);
-                        self.tried.push(tried);
-                        progress(self.tried.len(), self.possible);
-                    }
-                }
-                Answer::Lost(lost) => {
-                    let lost = lost.iter().map(|asked| asked.ticket.number());
-                    waiting.extend(lost.filter_map(|ticket| open.remove(&ticket)));
-                }
-                Answer::Nothing => {}
-            }
-        }
-        // Workers finish in any order; a report does not depend on it.
-        self.tried.sort_by_key(|one| one.rank);
-    }
-
     /// Everything there is to try. Of what is alike, by line and outcome, the first and the last
     /// come first, then the middle, then what is between these.
     fn candidates(&self) -> Vec<Try> {
         let mut alike: BTreeMap<(Kind, &str, Outcome), Vec<Try>> = BTreeMap::new();
-        for (index, operation) in self.operations.iter().enumerate() {
+        for operation in &self.operations {
             for (outcome, text) in &operation.tries {
                 let key = (operation.kind, operation.line.as_str(), *outcome);
-                alike.entry(key).or_default().push(Try {
-                    rank: 0,
-                    operation: index,
-                    outcome: *outcome,
-                    decision: format!("{}: {text}", operation.name),
-                    result: Coped::NotApplicable,
-                });
+                let one = Try::of(operation, *outcome, text, &[]);
+                alike.entry(key).or_default().push(one);
             }
         }
         let mut ranked: Vec<(usize, Try)> = Vec::new();
@@ -232,9 +222,130 @@ impl Exploration {
         }
         // Stable: within a rank the groups stay in their order.
         ranked.sort_by_key(|(rank, _)| *rank);
-        let all = ranked.into_iter().map(|(_, one)| one).enumerate();
-        all.map(|(rank, one)| Try { rank, ..one }).collect()
+        ranked.into_iter().map(|(_, one)| one).collect()
     }
+}
+
+/// How many operations of the client after the first event are looked at for a second one.
+const RETRY_OPERATIONS: usize = 4;
+/// In how many places a range is cut during a retry.
+const RETRY_CUTS: usize = 2;
+
+/// A search under way.
+struct Search<'a> {
+    session: &'a Session,
+    pool: &'a mut Pool,
+    deadline: Instant,
+    /// The case that everything starts from.
+    case: Case,
+}
+
+impl Search<'_> {
+    fn is_over(&self) -> bool {
+        self.session.interrupted.load(Ordering::Relaxed)
+            || Instant::now() > self.deadline
+            || !self.pool.is_alive()
+    }
+
+    /// Tries these in their order, until time is up. Returns those that were tried.
+    fn try_all(
+        &mut self,
+        mut waiting: Vec<Try>,
+        case_of: impl Fn(&Try) -> Case,
+        progress: &mut dyn FnMut(usize),
+    ) -> Vec<Try> {
+        for (rank, one) in waiting.iter_mut().enumerate() {
+            one.rank = rank;
+        }
+        waiting.reverse();
+        let mut open: BTreeMap<u64, Try> = BTreeMap::new();
+        let mut tried: Vec<Try> = Vec::new();
+        while (!waiting.is_empty() || !open.is_empty()) && !self.is_over() {
+            for worker in self.pool.idle() {
+                let Some(next) = waiting.pop() else {
+                    break;
+                };
+                let request = Request {
+                    file: 0,
+                    seed: self.case.seed,
+                    recording: Recording::Nothing,
+                    case: Some(Box::new(case_of(&next))),
+                };
+                open.insert(self.pool.ask(worker, request).number(), next);
+            }
+            match self.pool.wait(Duration::from_millis(100)) {
+                Answer::Response(ticket, response) => {
+                    if let Some(mut one) = open.remove(&ticket.number()) {
+                        one.result = judge(response.outcome);
+                        tried.push(one);
+                        progress(tried.len());
+                    }
+                }
+                Answer::Lost(lost) => {
+                    let lost = lost.iter().map(|asked| asked.ticket.number());
+                    waiting.extend(lost.filter_map(|ticket| open.remove(&ticket)));
+                }
+                Answer::Nothing => {}
+            }
+        }
+        // Workers finish in any order; a report does not depend on it.
+        tried.sort_by_key(|one| one.rank);
+        tried
+    }
+
+    /// What can happen during the retry after an event that the code under test copes with: one
+    /// event of each line and outcome, and the next operations of its client.
+    fn second_events(&mut self, tried: &[Try]) -> Vec<Try> {
+        let mut first: BTreeMap<(Kind, &str, Outcome), &Try> = BTreeMap::new();
+        for one in tried.iter().filter(|one| one.result == Coped::Passed) {
+            first.entry(one.cell()).or_insert(one);
+        }
+        let mut found: Vec<Vec<Try>> = Vec::new();
+        for one in first.into_values() {
+            if self.is_over() {
+                break;
+            }
+            let mut case = self.case.clone();
+            let only = case.only.get_or_insert_default();
+            only.extend(one.decisions.iter().cloned());
+            let Ok((_, record)) = run_recorded(self.session, self.pool, &case) else {
+                break;
+            };
+            found.push(after(&operations(&record), one));
+        }
+        // One of each in turn, so that all have had theirs when time is up.
+        let longest = found.iter().map(Vec::len).max().unwrap_or(0);
+        let mut all = Vec::new();
+        for index in 0..longest {
+            all.extend(found.iter().filter_map(|tries| tries.get(index).cloned()));
+        }
+        all
+    }
+}
+
+/// What can become of the operations of a client that follow an event.
+fn after(operations: &[Operation], event: &Try) -> Vec<Try> {
+    let named = |operation: &Operation| event.decisions[0].starts_with(&operation.name);
+    let Some(place) = operations
+        .iter()
+        .position(|one| named(one) && event.decisions[0][one.name.len()..].starts_with(": "))
+    else {
+        return Vec::new();
+    };
+    let client = operations[place].client;
+    let next = operations[place + 1..].iter();
+    let next = next.filter(|one| one.client == client && !one.tries.is_empty());
+    let mut tries = Vec::new();
+    for operation in next.take(RETRY_OPERATIONS) {
+        let mut cuts = 0;
+        for (outcome, text) in &operation.tries {
+            cuts += usize::from(*outcome == Outcome::Cut);
+            if *outcome != Outcome::Cut || cuts <= RETRY_CUTS {
+                tries.push(Try::of(operation, *outcome, text, &event.decisions));
+            }
+        }
+    }
+    tries
 }
 
 fn judge(outcome: RunOutcome) -> Coped {

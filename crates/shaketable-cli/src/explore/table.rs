@@ -95,8 +95,7 @@ impl Table {
             }
         }
         for one in &found.tried {
-            let operation = &found.operations[one.operation];
-            let key = (operation.kind, operation.line.as_str());
+            let key = (one.kind, one.line.as_str());
             let row = rows.get_mut(&key);
             let Some(cell) = row.and_then(|row| row.outcomes.get_mut(&one.outcome)) else {
                 continue;
@@ -136,8 +135,10 @@ impl Table {
         };
         let mut text = String::new();
         for kind in Kind::ALL {
-            let rows: Vec<&Row> = self.rows.iter().filter(|row| row.kind == kind).collect();
-            if rows.iter().all(|row| row.outcomes.is_empty()) {
+            // A commit that writes nothing is not sent, and nothing can become of it.
+            let rows = self.rows.iter().filter(|row| row.kind == kind);
+            let rows: Vec<&Row> = rows.filter(|row| !row.outcomes.is_empty()).collect();
+            if rows.is_empty() {
                 continue;
             }
             let title = format!("{}s in {folder}", kind.group());
