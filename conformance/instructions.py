@@ -28,6 +28,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--buggify", choices=["on", "off"], help="as of `shaketable run`")
     parser.add_argument("--stress", action="store_true", help="as of `shaketable run`")
+    parser.add_argument("--coverage", action="store_true", help="count what lines meet, as `run` does")
     parser.add_argument("--program", default="target/release/shaketable")
     parser.add_argument("--folder", default="target/instructions", help="for the profiles")
     args = parser.parse_args()
@@ -65,6 +66,7 @@ def main():
                 "buggify": {"on": True, "off": False, None: None}[args.buggify],
                 "fault_injection": None,
                 "stress": args.stress,
+                "coverage": args.coverage,
                 "knobs": [],
                 "clients": None,
             },

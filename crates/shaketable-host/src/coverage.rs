@@ -76,7 +76,7 @@ const MORE: &str = "more";
 
 /// What the process of a seed has counted, and what it has learned about its stack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Counts {
+pub struct Counts {
     places: Vec<Box<[usize]>>,
     found: Vec<walk::Found>,
     /// The number of a place, the call, what it met, and how often.

@@ -66,7 +66,7 @@ pub struct Outcome {
     pub coverage: Vec<Covered>,
     /// The same, from the process that simulated the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) counts: Option<Box<Counts>>,
+    pub counts: Option<Box<Counts>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.

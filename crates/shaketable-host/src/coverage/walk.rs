@@ -345,26 +345,33 @@ mod tests {
 
     #[test]
     fn a_walk_sees_what_the_unwinder_sees() {
-        // Twice from the same call: first with the unwinder, then with what it has said.
-        let both: Vec<u32> = (0..2).map(|_| caller(3)).collect();
-        assert_eq!(both[0], both[1]);
-        let other = caller(5);
-        assert_ne!(other, both[0]);
+        // Twice the same: first with the unwinder, then with what it has said.
+        let mut sites = Vec::new();
+        for depth in [3, 3, 5] {
+            sites.push(caller(depth) as usize);
+        }
+        assert_eq!(sites[0], sites[1]);
         let (places, found) = take_places();
-        assert!(places[both[0] as usize].len() + 2 == places[other as usize].len());
+        assert_eq!(places[sites[0]].len() + 2, places[sites[2]].len());
         assert!(found.len() > 5);
     }
 
     #[test]
     fn a_walk_ends_at_the_author() {
-        let first = caller(2);
-        let (places, _) = take_places();
-        let stack = places[first as usize].clone();
-        tell_apart(stack[0], false);
-        tell_apart(stack[1], true);
-        let site = caller(2);
-        let (places, found) = take_places();
-        assert_eq!(*places[site as usize], [stack[1]]);
-        assert_eq!(found, []);
+        let mut stack: Box<[usize]> = Box::default();
+        for told in [false, true] {
+            let site = caller(2);
+            let (places, found) = take_places();
+            let place = &places[site as usize];
+            if told {
+                assert_eq!(**place, [stack[1]]);
+                assert_eq!(found, []);
+            }
+            stack.clone_from(place);
+            if !told {
+                tell_apart(stack[0], false);
+                tell_apart(stack[1], true);
+            }
+        }
     }
 }
