@@ -584,7 +584,7 @@ mod tests {
     fn an_outcome_is_forced_by_its_number_and_has_come_up_when_it_happens() {
         let kernel = Kernel::simulation(1);
         kernel.set_overrides(&overrides(Some(&["commit/a 2: lost"]), &[], &[]));
-        let mut ask = |place: &str| kernel.forced(|| ("commit".into(), place.into()));
+        let ask = |place: &str| kernel.forced(|| ("commit".into(), place.into()));
         assert_eq!([ask("a"), ask("b"), ask("b")], [None, None, None]);
         let forced = ask("a").expect("it is the second visit");
         assert_eq!(forced.outcome, "lost");

@@ -369,6 +369,7 @@ fn a_watch_fires_when_its_value_changes_and_not_before() {
                 key: key("k"),
                 value: Some(key(value)),
                 version,
+                fate: None,
             };
             server.watch_value.request(client.process, request)
         };
