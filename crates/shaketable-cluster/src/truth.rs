@@ -3,13 +3,15 @@
 //! A [`CommitTruth`] travels with the commit. The commit proxy notes in it that the resolvers have
 //! accepted the transaction, with its version: from then on it commits unless its generation ends
 //! first. The recovery that ends the generation says up to which version the logs have kept
-//! everything. [`History`](crate::history::History) knows the same about everything that committed;
-//! this is for those who ask about few commits and cannot pay for all.
+//! everything. A history knows the same about everything that committed; this is for those who ask
+//! about few commits and cannot pay for all.
 
-use crate::proto::Version;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+/// Messages carry what is defined here, so it is defined without them.
+type Version = i64;
 
 /// What becomes of one commit. Cheap to clone: clones are about the same commit.
 #[derive(Clone, Debug, Default)]
