@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Proves that a seed decides a run and nothing else does.
 
-Every test file under examples/ is run as it is, with buggify off and on, under stress, without
-faults, and with each fault workload alone (those of examples/bugs with two of them, in turn). Each
+Every test file under examples/ is run as its seed draws, as it is with buggify off and on, under
+stress, without faults, and with each fault workload alone (those of examples/bugs with two of them, in turn). Each
 such run leaves a record: the full trace, the unseed, the verdict, the metrics. The same seed must
 leave the same bytes
 
@@ -63,7 +63,9 @@ class Case:
 
     def __init__(self, name, text, buggify, seed):
         self.name, self.text, self.buggify, self.seed = name, text, buggify, seed
-        self.options = ["--seed", str(seed), "--buggify", buggify]
+        self.options = ["--seed", str(seed)]
+        if not name.endswith("as drawn"):
+            self.options += ["--swarm", "off", "--buggify", buggify]
         if name.endswith("under stress"):
             self.options.append("--stress")
 
@@ -86,7 +88,8 @@ def cases(seeds):
         def file(head, blocks):
             return head + "".join("\n  [[test.workload]]\n" + block for block in blocks)
 
-        variants = [("as it is", text), ("under stress", text), ("no faults", file(quiet, kept))]
+        variants = [("as drawn", text), ("as it is", text), ("under stress", text)]
+        variants.append(("no faults", file(quiet, kept)))
         # The many bugs and fixes share their library: each is run with two of the fault workloads.
         turn = number % len(FAULTS)
         alone = [*FAULTS, *FAULTS][turn : turn + 2] if path.parent.name == "bugs" else FAULTS

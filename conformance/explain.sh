@@ -75,6 +75,9 @@ failing_seeds() { # failing_seeds FILE
 for file in examples/bugs/*.toml; do
     bug=$(basename "$file" .toml)
     case $bug in Cargo | *-fixed) continue ;; esac
+    # A client that dies between two transactions leaves nothing in a record that proves what it
+    # would have done next; only a commit that it died in is explained.
+    grep -q shaketableCrashes "$file" && continue
     expected=$(cause_of "$bug")
     seeds=$(failing_seeds "$file")
     [ -n "$seeds" ] || surprise "$bug: no failing seed among $BUG_SEEDS"

@@ -29,6 +29,7 @@ def main():
     parser.add_argument("--buggify", choices=["on", "off"], help="as of `shaketable run`")
     parser.add_argument("--stress", action="store_true", help="as of `shaketable run`")
     parser.add_argument("--coverage", action="store_true", help="count what lines meet, as `run` does")
+    parser.add_argument("--record", action="store_true", help="with a record, as `replay` makes it")
     parser.add_argument("--program", default="target/release/shaketable")
     parser.add_argument("--folder", default="target/instructions", help="for the profiles")
     args = parser.parse_args()
@@ -65,6 +66,8 @@ def main():
             "settings": {
                 "buggify": {"on": True, "off": False, None: None}[args.buggify],
                 "fault_injection": None,
+                # What a seed costs must not depend on how it chooses to be run.
+                "swarm": False,
                 "stress": args.stress,
                 "coverage": args.coverage,
                 "knobs": [],
@@ -79,7 +82,12 @@ def main():
     counts, seconds = [], []
     known = set(folder.glob("callgrind.*"))
     for seed in range(args.seed, args.seed + args.seeds):
-        outcome = ask({"file": 0, "seed": seed, "recording": "nothing"})["outcome"]
+        recording = "nothing"
+        if args.record:
+            record = {"path": f"{folder}/record.jsonl.gz", "values": "short", "reproduce": None}
+            trace = {"path": f"{folder}/trace.json", "format": "json", "record": record}
+            recording = {"trace": trace}
+        outcome = ask({"file": 0, "seed": seed, "recording": recording})["outcome"]
         new = set(folder.glob("callgrind.*")) - known
         known |= new
         counts.append(sum(total(profile) for profile in new))

@@ -8,6 +8,12 @@ A block of output in a document stands behind a comment with the command that pr
 The program runs on a terminal of 100 columns, without colour. `| until TEXT` after the command ends the
 sample before the first line that begins with TEXT, `| from TEXT` begins it there.
 
+A picture of a terminal is made in the same way, with colours (terminal.py draws it):
+
+    <!-- picture: explain examples/bugs/cleared_receipt.toml --seed 3 | until The story of -->
+
+    ![what is to be seen](docs/guide/pictures/terminal.svg)
+
 The program and the examples must have been built:
 
     cargo build --release && docs/samples.py
@@ -28,17 +34,21 @@ import subprocess
 import sys
 import termios
 
+import terminal
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "target/release/shaketable"
 COLUMNS = 100
 SAMPLE = re.compile(r"<!-- sample: (?P<command>.*?) -->\n\n```(?P<kind>\w*)\n(?P<text>.*?)```", re.S)
+PICTURE = re.compile(r"<!-- picture: (?P<command>.*?) -->\n\n!\[[^\]]*\]\((?P<path>[^)]*)\)")
 
 
-def printed(arguments):
+def printed(arguments, colours=False):
     """What the program prints on a terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
-    environment = {**os.environ, "NO_COLOR": "1"}
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment |= {"TERM": "xterm"} if colours else {"NO_COLOR": "1"}
     process = subprocess.Popen(
         [PROGRAM, *arguments, "--no-build"],
         cwd=ROOT,
@@ -66,19 +76,20 @@ def printed(arguments):
     return [line.replace(" --no-build", "").rstrip() for line in by_name]
 
 
-def sample(command):
+def sample(command, colours=False):
     """The lines of a command, cut as it asks."""
     command, *cuts = [part.strip() for part in command.split("|")]
-    lines = printed(shlex.split(command))
+    lines = printed(shlex.split(command), colours)
     for cut in cuts:
         kind, text = cut.split(" ", 1)
-        found = next((at for at, line in enumerate(lines) if line.startswith(text)), None)
+        plain = [terminal.CODE.sub("", line) for line in lines]
+        found = next((at for at, line in enumerate(plain) if line.startswith(text)), None)
         if found is None:
             raise SystemExit(f"samples: no line of `shaketable {command}` begins with {text!r}")
         lines = lines[found:] if kind == "from" else lines[:found]
     while lines and not lines[-1]:
         lines.pop()
-    return "".join(f"{line}\n" for line in lines)
+    return lines
 
 
 def main():
@@ -90,7 +101,7 @@ def main():
         def renewed(found):
             nonlocal wrong, count
             count += 1
-            now = sample(found["command"])
+            now = "".join(f"{line}\n" for line in sample(found["command"]))
             if now != found["text"] and not write:
                 wrong += 1
                 print(f"{path.relative_to(ROOT)}: `shaketable {found['command']}` prints something else")
@@ -100,6 +111,20 @@ def main():
                     )
                 )
             return found[0].replace(found["text"], now)
+
+        for found in PICTURE.finditer(document):
+            count += 1
+            command = "shaketable " + found["command"].split("|")[0].strip()
+            lines = [f"\x1b[2m$\x1b[0m {command}", *sample(found["command"], colours=True)]
+            now = terminal.picture(command, lines, COLUMNS)
+            file = path.parent / found["path"]
+            if not file.exists() or file.read_text() != now:
+                if write:
+                    file.write_text(now)
+                    print(f"{file.relative_to(ROOT)}: written")
+                else:
+                    wrong += 1
+                    print(f"{file.relative_to(ROOT)} is not what `{command}` prints")
 
         new = SAMPLE.sub(renewed, document)
         if write and new != document:

@@ -8,8 +8,9 @@
 //!   Shaketable's;
 //! * a stub that is compiled here from the names in `symbols.csv`. It lets programs and workload
 //!   libraries link on a machine without FoundationDB, and it records `libfdb_c.so` in those that
-//!   use `fdb_*`, so that the loader finds the real library wherever there is one. Its functions
-//!   only print what to do, and abort.
+//!   use `fdb_*`, so that the loader finds the real library wherever there is one. Cargo, however,
+//!   has the loader look into the folder of the stub first; there its functions hand every call to
+//!   the installed client, and where there is none they print what to do, and abort.
 
 use std::env;
 use std::fmt::Write;
@@ -113,6 +114,10 @@ fn make_stub(out: &Path) -> Result<(), String> {
         .arg("-o")
         .arg(out.join(file))
         .arg(&source);
+    if os == "linux" {
+        // A part of the C library since glibc 2.34.
+        command.arg("-ldl");
+    }
     let output = command.output().map_err(|error| {
         format!("expected to run {command:?}, to make a stub of libfdb_c: {error}")
     })?;
@@ -125,30 +130,129 @@ fn make_stub(out: &Path) -> Result<(), String> {
     ))
 }
 
-/// The C source of a library that has every symbol of the table and no function that does anything.
+/// The C source of a library that has every symbol of the table. Each function jumps through a slot
+/// of a table, which leads to the function of the same name in an installed client, or, if there is
+/// none, to one that prints what to do. It must be a jump: the stub knows no signatures.
 fn stub_source(symbols: &str) -> String {
-    let mut source = String::from(
-        r#"#include <stdio.h>
+    let names: Vec<&str> = symbols
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let mut fields = line.split(',');
+            fields.next().expect("split gives at least one part")
+        })
+        .collect();
+    let mut source = format!("#define COUNT {}\n", names.len());
+    source.push_str(STUB);
+    for (slot, name) in names.iter().enumerate() {
+        writeln!(source, "STUB({slot}, {name})").expect("a string takes any text");
+    }
+    source.push_str("static const char *const names[COUNT] = {\n");
+    for name in &names {
+        writeln!(source, "    \"{name}\",").expect("a string takes any text");
+    }
+    source.push_str("};\nvoid *shaketable_slots[COUNT] = {\n");
+    for name in &names {
+        writeln!(source, "    (void *)refuse_{name},").expect("a string takes any text");
+    }
+    source.push_str("};\n");
+    source.push_str(HAND_OVER);
+    source
+}
+
+/// What comes before the functions.
+const STUB: &str = r#"#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern void *shaketable_slots[COUNT] __attribute__((visibility("hidden")));
 
 static void refuse(const char *function) {
     fprintf(stderr,
-            "%s: this program was linked against Shaketable's stub of libfdb_c, which does nothing: install FoundationDB's "
-            "client (and build with FDB_CLIENT_LIB_PATH set to its directory), or link shaketable-fdbc, or run under "
-            "`shaketable`\n",
+            "%s: this program was linked against Shaketable's stub of libfdb_c, which does nothing, and no FoundationDB "
+            "client is installed: install one, or link shaketable-fdbc, or run under `shaketable`\n",
             function);
     abort();
 }
 
-#define STUB(function) void function(void) { refuse(#function); }
-"#,
-    );
-    for line in symbols.lines().skip(1) {
-        let symbol = line
-            .split(',')
-            .next()
-            .expect("split gives at least one part");
-        writeln!(source, "STUB({symbol})").expect("a string takes any text");
+#if defined(__linux__) && defined(__x86_64__)
+#define JUMPS 1
+#define JUMP(slot, function)                                                                   \
+    __asm__(".text\n.globl " #function "\n.type " #function ", @function\n" #function ":\n"    \
+            "    jmp *shaketable_slots+8*" #slot "(%rip)\n.size " #function ", .-" #function);
+#elif defined(__linux__) && defined(__aarch64__)
+#define JUMPS 1
+#define JUMP(slot, function)                                                                   \
+    __asm__(".text\n.globl " #function "\n.type " #function ", %function\n" #function ":\n"    \
+            "    adrp x16, shaketable_slots+8*" #slot "\n"                                     \
+            "    ldr x16, [x16, :lo12:shaketable_slots+8*" #slot "]\n"                         \
+            "    br x16\n.size " #function ", .-" #function);
+#else
+#define JUMP(slot, function) void function(void) { refuse(#function); }
+#endif
+
+#define STUB(slot, function)                                                                   \
+    static void refuse_##function(void) { refuse(#function); }                                 \
+    JUMP(slot, function)
+
+"#;
+
+/// What comes after them: the search for an installed client, when the stub is loaded.
+const HAND_OVER: &str = r#"
+#ifdef JUMPS
+/* The client in a folder, unless that is a stub too, which has its source beside it. */
+static void *client_in(const char *folder, size_t length) {
+    char path[4096];
+    if (length == 0 || length > sizeof path - 32) {
+        return NULL;
     }
-    source
+    memcpy(path, folder, length);
+    strcpy(path + length, "/stub.c");
+    if (access(path, F_OK) == 0) {
+        return NULL;
+    }
+    strcpy(path + length, "/libfdb_c.so");
+    return access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 }
+
+/* Where the loader would have looked if cargo had not put the folder of the stub first. */
+static void *installed_client(void) {
+    static const char *const folders[] = {
+        "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
+        "/usr/lib", "/usr/local/lib64", "/usr/local/lib",
+    };
+    const char *path = getenv("LD_LIBRARY_PATH");
+    while (path != NULL && *path != '\0') {
+        size_t length = strcspn(path, ":");
+        void *client = client_in(path, length);
+        if (client != NULL) {
+            return client;
+        }
+        path += length + (path[length] == ':');
+    }
+    for (size_t at = 0; at < sizeof folders / sizeof *folders; at++) {
+        void *client = client_in(folders[at], strlen(folders[at]));
+        if (client != NULL) {
+            return client;
+        }
+    }
+    return NULL;
+}
+
+__attribute__((constructor)) static void hand_over(void) {
+    void *client = installed_client();
+    for (size_t slot = 0; client != NULL && slot < COUNT; slot++) {
+        void *function = dlsym(client, names[slot]);
+        if (function != NULL) {
+            shaketable_slots[slot] = function;
+        }
+    }
+}
+#else
+static void unused(void) __attribute__((unused));
+static void unused(void) { (void)names; (void)shaketable_slots; }
+#endif
+"#;

@@ -1,6 +1,6 @@
 //! What the linker records when there is no libfdb_c on the machine: a library or program that uses
 //! FoundationDB asks the loader for `libfdb_c.so`, one that brings an engine does not, and the stub
-//! never passes for a client.
+//! never passes for a client: it hands calls to the one that is installed, or says that there is none.
 //!
 //! Real programs and libraries are the examples of this package, which cargo builds before its
 //! tests. What depends on the order in which a program names its crates is tried with rustc alone,
@@ -81,10 +81,30 @@ fn a_function_of_the_stub_says_what_to_do_and_aborts() {
     assert_eq!(output.stdout, b"");
     assert_eq!(
         message,
-        "fdb_get_max_api_version: this program was linked against Shaketable's stub of libfdb_c, which does nothing: \
-         install FoundationDB's client (and build with FDB_CLIENT_LIB_PATH set to its directory), or link \
-         shaketable-fdbc, or run under `shaketable`\n"
+        "fdb_get_max_api_version: this program was linked against Shaketable's stub of libfdb_c, which does nothing, \
+         and no FoundationDB client is installed: install one, or link shaketable-fdbc, or run under `shaketable`\n"
     );
+}
+
+#[test]
+fn where_a_client_is_installed_the_stub_hands_every_call_to_it() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
+    fs::create_dir_all(&folder).expect("cargo's folder for tests can be written");
+    let source = folder.join("client.rs");
+    let text =
+        "#[unsafe(no_mangle)]\npub extern \"C\" fn fdb_get_max_api_version() -> i32 { 7777 }\n";
+    fs::write(&source, text).expect("the folder can be written");
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--crate-type=cdylib", "--edition=2024", "-o"]);
+    run({
+        rustc.arg(folder.join("libfdb_c.so")).arg(&source);
+        rustc
+    });
+    let mut program = Command::new(example("program"));
+    // As under `cargo run`: the folder of the stub comes first.
+    let path = format!("{STUB_DIRECTORY}:{}", folder.display());
+    program.env("LD_LIBRARY_PATH", path);
+    assert_eq!(String::from_utf8_lossy(&run(program).stdout), "7777\n");
 }
 
 #[test]

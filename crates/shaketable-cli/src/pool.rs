@@ -6,7 +6,6 @@
 //! [`Addresses::Random`] does the opposite, to find such code.
 
 use crate::protocol::{Job, Ready, Request, Response};
-use shaketable_host::plan::Recording;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -143,16 +142,7 @@ impl Pool {
     /// Whether one of them asks for a record.
     pub fn is_recording(&self) -> bool {
         let mut asked = self.workers.iter().flat_map(|worker| &worker.asked);
-        asked.any(|asked| {
-            let recording = &asked.request.recording;
-            matches!(
-                recording,
-                Recording::Trace {
-                    record: Some(_),
-                    ..
-                }
-            )
-        })
+        asked.any(|asked| asked.request.recording.is_of_transactions())
     }
 
     /// Sends a request to a worker. The response carries the number that is returned.

@@ -1,6 +1,6 @@
 //! The progress bar, on standard error and only on a terminal.
 //!
-//! What matters most comes first: a narrow terminal cuts the line at its end.
+//! What matters most comes first: on a narrow terminal the last facts are left out, each as a whole.
 
 use crate::report::Summary;
 use crate::report::human::{plural, simulated};
@@ -19,8 +19,8 @@ impl Progress {
     /// A bar for a number of runs, or for a duration.
     pub fn new(runs: Option<u64>, duration: Option<Duration>) -> Progress {
         let bar = match runs {
-            Some(runs) => ProgressBar::new(runs).with_style(style("{bar:20} {wide_msg}")),
-            None => ProgressBar::no_length().with_style(style("{spinner} {wide_msg}")),
+            Some(runs) => ProgressBar::new(runs).with_style(style("{bar:20} {msg}")),
+            None => ProgressBar::no_length().with_style(style("{spinner} {msg}")),
         };
         Progress {
             bar,
@@ -49,7 +49,15 @@ impl Progress {
             elapsed: self.start.elapsed(),
         };
         self.bar.set_position(state.runs);
-        self.bar.set_message(state.text(self.runs, self.duration));
+        let columns = terminal_size::terminal_size_of(std::io::stderr())
+            .map_or(COLUMNS_USUAL, |(width, _)| usize::from(width.0));
+        let before = match self.runs {
+            Some(_) => 21,
+            None => 2,
+        };
+        let text = state.text(self.runs, self.duration);
+        let room = columns.saturating_sub(before + MARGIN);
+        self.bar.set_message(fitting(&text, room).to_owned());
         self.bar.tick();
     }
 
@@ -61,6 +69,54 @@ impl Progress {
     /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// The columns of a terminal that does not say how many it has.
+const COLUMNS_USUAL: usize = 80;
+
+/// The columns at the end of the line that stay empty.
+const MARGIN: usize = 1;
+
+/// The facts of a list that have room, or what has room of the first.
+fn fitting(text: &str, columns: usize) -> &str {
+    let mut text = text;
+    while text.len() > columns {
+        match text.rfind(", ") {
+            Some(end) => text = &text[..end],
+            None => return text.get(..columns).unwrap_or(text),
+        }
+    }
+    text
+}
+
+/// Shows how far the failures of a sweep have been made small.
+pub struct Minimisation(ProgressBar);
+
+impl Minimisation {
+    /// A line, if it is to be seen at all.
+    pub fn new(is_shown: bool) -> Minimisation {
+        Minimisation(match is_shown {
+            true => ProgressBar::no_length().with_style(style("{spinner} {wide_msg}")),
+            false => ProgressBar::hidden(),
+        })
+    }
+
+    /// Shows which failure of how many is being made small, and in how many runs.
+    pub fn show(&self, (number, of): (usize, usize), runs: u64) {
+        let which = match of {
+            1 => "the failure".to_owned(),
+            _ => format!("failure {number} of {of}"),
+        };
+        let runs = plural(runs, "run");
+        self.0
+            .set_message(format!("making {which} small: {runs} (Ctrl-C ends it)"));
+        self.0.tick();
+    }
+
+    /// Removes the line.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
     }
 }
 
@@ -110,6 +166,15 @@ fn style(template: &str) -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_facts() {
+        let text = "134 runs, no failure, 57s left";
+        assert_eq!(fitting(text, 30), text);
+        assert_eq!(fitting(text, 29), "134 runs, no failure");
+        assert_eq!(fitting(text, 8), "134 runs");
+        assert_eq!(fitting(text, 3), "134");
+    }
 
     #[test]
     fn the_state_is_told_with_what_matters_first() {

@@ -118,9 +118,10 @@ impl Session {
             return Err(SessionError::NoFiles);
         }
         let settings = Settings {
+            swarm: simulation.swarm.map(crate::args::OnOff::is_on),
             buggify: simulation.buggify.map(crate::args::OnOff::is_on),
             fault_injection: simulation.fault_injection.map(crate::args::OnOff::is_on),
-            stress: simulation.stress,
+            stress: simulation.stress.map(crate::args::OnOff::is_on),
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
             coverage: false,

@@ -9,7 +9,7 @@
 //!
 //! Futures are numbered: the same question gets the same answer every time.
 
-use crate::minimise::oracle::{Oracle, Tried};
+use crate::minimise::oracle::{Forked, Oracle, Tried};
 use serde::Serialize;
 use shaketable_host::case::{Case, ReseedStreams};
 use std::rc::Rc;
@@ -117,8 +117,22 @@ fn inside(happenings: &[f64], after: f64, until: f64) -> Vec<f64> {
     times
 }
 
-/// How many futures of a case fail from each of these moments on.
+/// How many futures of a case fail from each of these moments on. The run is copied at the moments;
+/// if its process cannot be, each future is run from its beginning.
 pub fn run_futures(
+    oracle: &mut Oracle<'_>,
+    case: &Case,
+    times: &[f64],
+    futures: u64,
+) -> Option<Vec<u64>> {
+    match oracle.fork(case, times, futures) {
+        Forked::Failed(failed) => Some(failed),
+        Forked::Stopped => None,
+        Forked::Impossible => run_from_the_beginning(oracle, case, times, futures),
+    }
+}
+
+fn run_from_the_beginning(
     oracle: &mut Oracle<'_>,
     case: &Case,
     times: &[f64],

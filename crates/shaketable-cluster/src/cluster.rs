@@ -316,7 +316,9 @@ impl ClusterConfig {
         options: &LayoutOptions,
         buggify: bool,
     ) -> Result<ClusterConfig, String> {
-        let layout = Layout::draw(&kernel.stream("layout"), options, buggify)?;
+        let decide =
+            |name: &str, drawn, smallest| kernel.decide_number("cluster", name, drawn, smallest);
+        let layout = Layout::draw(&kernel.stream("layout"), options, buggify, &decide)?;
         let mut knobs = Knobs::default();
         if buggify {
             knobs.buggify(&kernel.stream("knobs"));

@@ -117,8 +117,15 @@ impl Process {
         self.describe(self.id).name.clone()
     }
 
+    /// Whether decisions are listed or overridden in this run.
+    #[inline]
+    pub(crate) fn is_deciding(&self) -> bool {
+        self.kernel.is_deciding()
+    }
+
     /// Whether something happens, given what chance says; see [`shaketable_kernel::Decision`].
     /// `name` returns the group and the place.
+    #[inline]
     pub(crate) fn decide(&self, drawn: bool, name: impl FnOnce() -> (String, String)) -> bool {
         self.kernel.decide(drawn, name)
     }
@@ -136,11 +143,6 @@ impl Process {
     /// A forced outcome happens now.
     pub(crate) fn happens(&self, forced: &Forced) {
         self.kernel.happens(forced);
-    }
-
-    /// Whether decisions are listed or overridden in this run.
-    pub(crate) fn is_deciding(&self) -> bool {
-        self.kernel.is_deciding()
     }
 
     /// Writes an event to the trace; the closure is called only if there is one.

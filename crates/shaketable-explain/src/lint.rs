@@ -10,8 +10,9 @@ use crate::Finding;
 use crate::atomic;
 use crate::findings::{capital, not_continued};
 use crate::history::{History, is_point, span};
+use crate::text;
 use crate::words::{attempt, call, error_text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shaketable_record::{Answer, AttemptId, Call, End, Fate, Mutation, Range, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,30 @@ const THINKING_SECONDS_MAX: f64 = 2.5;
 const TRANSACTION_BYTES_MAX: usize = 5_000_000;
 /// Errors after which nothing was committed, and the same may be tried again.
 const RETRYABLE: [i32; 4] = [1007, 1009, 1020, 1037];
+
+/// A hazard, as it is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hazard {
+    /// Its name, as in `docs/explain.md`.
+    pub name: String,
+    /// The line, as `src/queue.rs:88`; empty if it is not known.
+    pub place: String,
+    /// What may happen.
+    pub sentence: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+/// The hazards of a run, as they are told.
+pub fn hazards(record: &Record) -> Vec<Hazard> {
+    let told = |finding: Finding| Hazard {
+        name: finding.name.to_owned(),
+        place: text::place(record, &finding).unwrap_or_default(),
+        sentence: finding.sentence,
+        advice: finding.advice,
+    };
+    lint(record).into_iter().map(told).collect()
+}
 
 /// The hazards of a run: at most one of each name for each line of code.
 pub fn lint(record: &Record) -> Vec<Finding> {
@@ -49,7 +74,7 @@ pub fn lint(record: &Record) -> Vec<Finding> {
 }
 
 /// A key that commits are refused for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HotKey {
     /// The first key of the range that was read, as a person reads it.
     pub key: String,

@@ -5,6 +5,7 @@
 //! transaction and attempt, what, and where in the code. Colour adds nothing that the words do not
 //! say, so that it can be left out.
 
+use crate::lint::Hazard;
 use crate::{Evidence, Explanation, Finding, Proof};
 use anstyle::{AnsiColor, Style};
 use shaketable_record::{Attempt, AttemptId, Record};
@@ -41,19 +42,19 @@ pub fn text(record: &Record, explanation: &Explanation, width: usize) -> String 
 }
 
 /// A hazard in a few lines: where, what, what to do, and how often it was `seen`.
-pub fn hazard(finding: &Finding, place: &str, seen: &str, width: usize) -> String {
+pub fn hazard(hazard: &Hazard, seen: &str, width: usize) -> String {
     let record = Record::default();
     let mut page = Page {
         record: &record,
         width: width.clamp(*WIDTH.start(), *WIDTH.end()),
         text: String::new(),
     };
-    let name = finding.name;
+    let Hazard { name, place, .. } = hazard;
     page.line(&format!(
         "{WARN}{name}{WARN:#} {place} {DIM}({seen}){DIM:#}"
     ));
-    page.wrapped("  ", "  ", &finding.sentence);
-    page.wrapped("  → ", "    ", &finding.advice);
+    page.wrapped("  ", "  ", &hazard.sentence);
+    page.wrapped("  → ", "    ", &hazard.advice);
     page.text
 }
 
@@ -81,6 +82,15 @@ impl Page<'_> {
         self.text.push('\n');
     }
 
+    /// How the seed chose to be run.
+    fn drawn(&mut self) {
+        let header = &self.record.header;
+        if !header.drawn.is_empty() {
+            let drawn = format!("drawn: {} clients, {}", header.clients, header.drawn);
+            self.wrapped("  ", "  ", &drawn);
+        }
+    }
+
     fn verdict(&mut self) {
         let header = &self.record.header;
         let verdict = &header.verdict;
@@ -89,6 +99,7 @@ impl Page<'_> {
                 "{GOOD}PASS{GOOD:#} {} seed {}",
                 header.file, header.seed
             ));
+            self.drawn();
             self.line("  the run passed: there is nothing to explain");
             return;
         }
@@ -96,6 +107,7 @@ impl Page<'_> {
             "{BAD}FAIL{BAD:#} {} seed {}",
             header.file, header.seed
         ));
+        self.drawn();
         let mut what = verdict.kind.clone().unwrap_or_else(|| "failed".to_owned());
         if let (Some(phase), Some(workload)) = (&verdict.phase, &verdict.workload) {
             let _ = write!(what, " in {phase} of {workload}");
@@ -160,7 +172,7 @@ impl Page<'_> {
             if proof.len() > PROOF_MAX && (PROOF_MAX - 2..proof.len() - 1).contains(&index) {
                 continue;
             }
-            self.evidence(&format!("   {:>2} ", index + 1), line);
+            self.evidence(&format!("   {:>2} ", index + 1), line, None);
         }
     }
 
@@ -174,13 +186,28 @@ impl Page<'_> {
                 let plural = plural(story.earlier);
                 self.line(&format!("      … {} change{plural} before", story.earlier));
             }
+            // In the order of commits. A commit took effect after those before it, so not before
+            // they were asked for: where that is later than its own request, both are told.
+            let mut not_before = f64::NEG_INFINITY;
             for (index, chapter) in story.chapters.iter().enumerate() {
                 // The last chapter is what the failed phase read.
                 if story.later > 0 && index + 1 == story.chapters.len() {
                     let plural = plural(story.later);
                     self.line(&format!("      … {} change{plural} more", story.later));
                 }
-                self.evidence("      ", chapter);
+                let asked = chapter.at.time(self.record);
+                match asked.filter(|asked| *asked < not_before) {
+                    Some(asked) => {
+                        let note = format!("{} (asked for at {asked:.3} s)", chapter.note);
+                        let later = Proof {
+                            at: chapter.at,
+                            note,
+                        };
+                        self.evidence("      ", &later, Some(not_before));
+                    }
+                    None => self.evidence("      ", chapter, None),
+                }
+                not_before = asked.map_or(not_before, |asked| asked.max(not_before));
             }
         }
     }
@@ -201,9 +228,10 @@ impl Page<'_> {
         }
     }
 
-    /// A line of proof: when, who, what, where.
-    fn evidence(&mut self, lead: &str, proof: &Proof) {
-        let (time, attempt, place) = self.where_and_when(proof.at);
+    /// A line of proof: when, who, what, where. The time is that of the proof if none is given.
+    fn evidence(&mut self, lead: &str, proof: &Proof, time: Option<f64>) {
+        let (own, attempt, place) = self.where_and_when(proof.at);
+        let time = time.map_or(own, |time| format!("{time:.3} s"));
         let who = attempt.map_or_else(|| "another writer".to_owned(), |id| self.who(id));
         let lead = format!("{lead}{DIM}{time:>10} {who:<20}{DIM:#} ");
         let indent = " ".repeat(visible(&lead));

@@ -181,7 +181,21 @@ impl Run {
     }
 
     /// Fails in a check of client 0 that reads these keys.
-    fn fails(mut self, message: &str, reads: &[(&str, Option<&str>)]) -> Explanation {
+    fn fails(self, message: &str, reads: &[(&str, Option<&str>)]) -> Explanation {
+        self.fails_after(message, |run| run.look(reads))
+    }
+
+    /// Reads these keys in a transaction of the check.
+    fn look(&mut self, reads: &[(&str, Option<&str>)]) {
+        let check = self.begin(0);
+        self.record.attempts[check as usize].phase = Some(2);
+        for (name, value) in reads {
+            self.get(check, 8, name, false, *value);
+        }
+    }
+
+    /// Fails in a check of client 0, during which this happens.
+    fn fails_after(mut self, message: &str, check: impl FnOnce(&mut Run)) -> Explanation {
         let begun = self.now();
         self.record.phases.push(Phase {
             client: 0,
@@ -192,11 +206,7 @@ impl Run {
             ended: None,
             error: Some(message.into()),
         });
-        let check = self.begin(0);
-        self.record.attempts[check as usize].phase = Some(2);
-        for (name, value) in reads {
-            self.get(check, 8, name, false, *value);
-        }
+        check(&mut self);
         self.record.header.verdict = Verdict {
             passed: false,
             kind: Some("check failed".into()),
@@ -340,6 +350,71 @@ fn a_change_between_two_transactions_that_belong_together_is_found() {
     assert_eq!(names(&explanation), ["split-read-and-write"]);
     let explanation = read_then_write(false).fails("15 was paid", &reads);
     assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+/// Moves 1 from one account to another, each with what it holds before and after.
+fn transfer(run: &mut Run, from: (&str, &str, &str), to: (&str, &str, &str)) {
+    let transfer = run.begin(1);
+    for (name, before, after) in [from, to] {
+        run.get(transfer, 1, name, false, Some(before));
+        run.set(transfer, 2, name, after);
+    }
+    run.commit(transfer, Ok(()), true);
+}
+
+#[test]
+fn a_sum_over_two_transactions_is_torn_and_the_transfers_are_not() {
+    let mut run = Run::new();
+    let opens = run.begin(1);
+    for name in ["a", "b", "c", "d"] {
+        run.set(opens, 1, name, "10");
+    }
+    run.commit(opens, Ok(()), true);
+    let ten = Some("10");
+    let explanation = run.fails_after("the accounts hold 41", |run| {
+        run.look(&[("a", ten), ("b", ten)]);
+        transfer(run, ("a", "10", "9"), ("d", "10", "11"));
+        run.look(&[("c", ten), ("d", Some("11"))]);
+    });
+    assert_eq!(names(&explanation), ["scan-across-transactions"]);
+}
+
+/// A number as FoundationDB adds it.
+const ONE: &str = "\u{1}\0\0\0\0\0\0\0";
+const TWO: &str = "\u{2}\0\0\0\0\0\0\0";
+
+#[test]
+fn a_number_that_was_drawn_for_a_row_is_no_lock() {
+    let mut run = Run::new();
+    for (client, before, number) in [(0, None, ONE), (1, Some(ONE), TWO)] {
+        let draws = run.begin(client);
+        run.get(draws, 1, "next", false, before);
+        run.set(draws, 2, "next", number);
+        run.commit(draws, Ok(()), true);
+    }
+    let writes = run.begin(0);
+    run.set(writes, 3, "row 1", "x");
+    run.commit(writes, Ok(()), true);
+    let explanation = run.fails("row 1 was never seen", &[("row 1", Some("x"))]);
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+#[test]
+fn two_keys_of_two_clients_that_belong_together_are_found() {
+    let mut run = Run::new();
+    for (client, name, value) in [
+        (0, "leader", "Ada"),
+        (1, "leader", "Bob"),
+        (1, "config", "Bob"),
+        (0, "config", "Ada"),
+    ] {
+        let step = run.begin(client);
+        run.set(step, 1, name, value);
+        run.commit(step, Ok(()), true);
+    }
+    let reads = [("leader", Some("Bob")), ("config", Some("Ada"))];
+    let explanation = run.fails("Bob leads, by Ada's", &reads);
+    assert_eq!(names(&explanation)[0], "split-transaction");
 }
 
 #[test]

@@ -20,14 +20,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The calls that were noted. One table for all threads: code under test may call from any.
 static CALLS: Mutex<Calls> = Mutex::new(Calls {
-    is_authors: BTreeMap::new(),
+    places: BTreeMap::new(),
+    found: Vec::new(),
     stacks: Vec::new(),
     numbers: BTreeMap::new(),
 });
 
 struct Calls {
-    /// The addresses that were looked up, and whether they are the author's.
-    is_authors: BTreeMap<usize, bool>,
+    /// The addresses that were looked up, and which of the author's lines they are in.
+    places: BTreeMap<usize, Option<Place>>,
+    /// Those that were looked up by this process.
+    found: Vec<usize>,
     stacks: Vec<Box<[usize]>>,
     numbers: BTreeMap<Box<[usize]>, usize>,
 }
@@ -36,6 +39,19 @@ impl Calls {
     fn table() -> MutexGuard<'static, Calls> {
         // Whatever panicked, the table is whole.
         CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an address is the author's.
+    fn is_authors(&mut self, address: usize) -> bool {
+        if let Some(place) = self.places.get(&address) {
+            return place.is_some();
+        }
+        // Looking up lines opens files, which must not count as done by the code under test.
+        let place = hermetic::outside(|| place_at(address));
+        let is_authors = place.is_some();
+        self.places.insert(address, place);
+        self.found.push(address);
+        is_authors
     }
 
     fn number(&mut self, stack: &[usize]) -> usize {
@@ -70,12 +86,7 @@ pub(crate) fn place() -> Option<usize> {
     let mut depth = 0;
     backtrace::trace(|frame| {
         let address = frame.ip().addr();
-        // Looking up lines opens files, which must not count as done by the code under test.
-        let is_authors = calls
-            .is_authors
-            .entry(address)
-            .or_insert_with(|| hermetic::outside(|| place_at(address).is_some()));
-        if *is_authors {
+        if calls.is_authors(address) {
             found = Some(address);
         }
         depth += 1;
@@ -92,8 +103,30 @@ pub(crate) fn author_line(call: usize) -> Option<String> {
 
 /// The author's line and function of a call.
 pub(crate) fn author_place(call: usize) -> Option<Place> {
-    let stack = Calls::table().stacks.get(call)?.clone();
-    stack.iter().find_map(|address| place_at(*address))
+    let (stack, known) = {
+        let calls = Calls::table();
+        let stack = calls.stacks.get(call)?.clone();
+        let known = stack.iter().find_map(|address| calls.places.get(address));
+        (stack.clone(), known.cloned().flatten())
+    };
+    known.or_else(|| stack.iter().find_map(|address| place_at(*address)))
+}
+
+/// What this process has looked up.
+pub(crate) fn found() -> Vec<(usize, Option<Place>)> {
+    let mut calls = Calls::table();
+    let found = std::mem::take(&mut calls.found);
+    let found = found.into_iter().map(|address| {
+        let place = calls.places.get(&address).cloned().flatten();
+        (address, place)
+    });
+    found.collect()
+}
+
+/// Takes over what a fork of this process has looked up, so that the next one need not: reading the
+/// debug information takes as long as a short seed. Libraries stay where they are.
+pub(crate) fn learn(found: Vec<(usize, Option<Place>)>) {
+    Calls::table().places.extend(found);
 }
 
 /// The author's lines among these addresses, as `queue::claim at src/queue.rs:88`.

@@ -55,6 +55,8 @@ pub struct Case {
     pub first_seen: Option<String>,
     /// The commit at which it was last seen.
     pub last_seen: Option<String>,
+    /// Whether the seed draws how it is run.
+    pub swarm: Option<bool>,
     /// The number of clients.
     pub clients: Option<u32>,
     /// Whether the cluster misbehaves in rare but legal ways.
@@ -62,7 +64,7 @@ pub struct Case {
     /// Whether machines and disks may fail.
     pub fault_injection: Option<bool>,
     /// Whether rare but legal outcomes are frequent.
-    pub stress: bool,
+    pub stress: Option<bool>,
     /// Knobs, which override those of the file.
     pub knobs: BTreeMap<String, String>,
     /// Options of workloads of a library, which override those of the file.
@@ -107,6 +109,11 @@ pub struct TakenDecision {
 }
 
 impl TakenDecision {
+    /// Whether something happened because of it, rather than that the cluster has some shape.
+    pub fn is_event(&self) -> bool {
+        self.happened && !self.name.starts_with("cluster/")
+    }
+
     /// The name with the outcome: what forces the same in another run.
     pub fn text(&self) -> String {
         match &self.outcome {
@@ -124,6 +131,25 @@ impl From<shaketable_kernel::Decision> for TakenDecision {
             time: decision.time.as_secs(),
             happened: decision.happened,
             by_chance: decision.by_chance,
+        }
+    }
+}
+
+impl From<TakenDecision> for shaketable_record::Decision {
+    fn from(decision: TakenDecision) -> shaketable_record::Decision {
+        let TakenDecision {
+            name,
+            outcome,
+            time,
+            happened,
+            by_chance,
+        } = decision;
+        shaketable_record::Decision {
+            time,
+            name,
+            outcome,
+            happened,
+            by_chance,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `timeline.html` | the same to look at, with what explains it |
 //! | `trace.json` or `trace.xml` | every event, as fdbserver writes them |
 //! | `report.txt` | what the terminal showed |
+//! | `when.json` | how likely the failure was over time, once `when` has found it |
 //! | `case.toml` | the smallest case that fails in the same way, once `minimise` has found it |
 //!
 //! The record and what is made of it are written by the process that simulated the seed, the report
@@ -14,7 +15,7 @@
 use shaketable_explain::Explanation;
 use shaketable_record::Record;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 /// The name of the record.
@@ -23,6 +24,8 @@ pub const RECORD: &str = "record.jsonl.gz";
 pub const PAGE: &str = "timeline.html";
 /// The name of the case that is left when the failure has been made small.
 pub const CASE: &str = "case.toml";
+/// The name of what `when` has found, for the page.
+pub const WHEN: &str = "when.json";
 /// The name of the report.
 pub const REPORT: &str = "report.txt";
 
@@ -43,9 +46,8 @@ pub(crate) fn write(record: &Record, explanation: &Explanation, path: &Path) -> 
         std::fs::create_dir_all(folder)?;
     }
     whole(path, |file| shaketable_record::file::write(record, file))?;
-    let page = shaketable_page::html(record, explanation);
-    whole(&path.with_file_name(PAGE), |mut file| {
-        file.write_all(page.as_bytes())
+    whole(&path.with_file_name(PAGE), |file| {
+        shaketable_page::write_html(record, explanation, None, file)
     })
 }
 

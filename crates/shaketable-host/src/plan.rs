@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A test file with its libraries loaded.
+#[derive(Clone)]
 pub struct Plan {
     /// The file.
     pub file: TestFile,
@@ -23,13 +24,16 @@ pub struct Plan {
 /// What is the same for every seed; `None` leaves it to the file or the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Settings {
+    /// Whether each seed draws how it is run.
+    #[serde(default)]
+    pub swarm: Option<bool>,
     /// Whether the cluster misbehaves in rare but legal ways.
     pub buggify: Option<bool>,
     /// Whether machines and disks may fail.
     pub fault_injection: Option<bool>,
     /// Whether rare but legal outcomes are frequent.
     #[serde(default)]
-    pub stress: bool,
+    pub stress: Option<bool>,
     /// Knobs, which override those of the file.
     pub knobs: Vec<(String, String)>,
     /// The number of clients.
@@ -75,6 +79,10 @@ pub enum Recording {
     Decisions,
     /// The faults, and where in the code under test each call was made that has not ended.
     Places,
+    /// What becomes of other futures; see [`Futures`].
+    Futures(Futures),
+    /// Every transaction, which is searched for hazards when the run is over; nothing is written.
+    Hazards,
     /// Every event, to a file.
     Trace {
         /// The file.
@@ -85,6 +93,16 @@ pub enum Recording {
         #[serde(default)]
         record: Option<RecordTo>,
     },
+}
+
+/// Moments at which a run is copied, and the seeds from which each copy draws what comes after. The
+/// run itself ends at the last moment.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Futures {
+    /// In simulated seconds, in order.
+    pub moments: Vec<f64>,
+    /// One copy for each, at each moment.
+    pub seeds: Vec<u64>,
 }
 
 /// A record that is wanted.
@@ -141,10 +159,18 @@ impl Recording {
     pub(crate) fn record(&self) -> Option<&RecordTo> {
         match self {
             Recording::Trace { record, .. } => record.as_ref(),
-            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
-                None
-            }
+            Recording::Nothing
+            | Recording::Faults
+            | Recording::Decisions
+            | Recording::Places
+            | Recording::Futures(_)
+            | Recording::Hazards => None,
         }
+    }
+
+    /// Whether every transaction is recorded.
+    pub fn is_of_transactions(&self) -> bool {
+        self.record().is_some() || *self == Recording::Hazards
     }
 
     /// The same record, of a run that is ended before the moment at which its process died. The
@@ -171,9 +197,12 @@ impl Recording {
     pub(crate) fn trace_path(&self) -> Option<String> {
         match self {
             Recording::Trace { path, .. } => Some(path.display().to_string()),
-            Recording::Nothing | Recording::Faults | Recording::Decisions | Recording::Places => {
-                None
-            }
+            Recording::Nothing
+            | Recording::Faults
+            | Recording::Decisions
+            | Recording::Places
+            | Recording::Futures(_)
+            | Recording::Hazards => None,
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::case::TakenDecision;
 use crate::coverage::{Counts, Covered};
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
+use shaketable_explain::lint::{Hazard, HotKey};
+use shaketable_record::Place;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -67,6 +69,10 @@ pub struct Outcome {
     /// The same, from the process that simulated the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Box<Counts>>,
+    /// The signatures of the failures of other futures: of each moment, of each seed. There are none
+    /// if the process could not be copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub futures: Vec<Vec<Vec<String>>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.
@@ -78,6 +84,9 @@ pub struct Outcome {
     /// What each client waits for whose phase did not end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
+    /// The clients that died, because the test file asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deaths: Vec<Death>,
     /// Where the code under test was when its process died, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
@@ -92,6 +101,21 @@ pub struct Outcome {
     /// The last operations of the client that failed, as text; only of runs with a record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub story: Vec<String>,
+    /// What may go wrong although it has not; only of runs that are searched for hazards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hazards: Option<Hazards>,
+    /// The lines that the process of the seed has looked up, for the next one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines_found: Vec<(usize, Option<Place>)>,
+}
+
+/// The hazards that a run has shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hazards {
+    /// At most one of each name for each line of code.
+    pub found: Vec<Hazard>,
+    /// The keys that commits were refused for.
+    pub hot_keys: Vec<HotKey>,
 }
 
 /// Why a run failed: the first finding of its explanation.
@@ -139,16 +163,64 @@ impl Outcome {
 pub struct Drawn {
     /// Number of clients.
     pub clients: u32,
+    /// How the seed chose what may go wrong.
+    #[serde(default)]
+    pub swarm: Swarm,
     /// Whether buggify was on.
     pub buggify: bool,
+    /// Whether rare but legal outcomes were frequent.
+    #[serde(default)]
+    pub stress: bool,
     /// The cluster: machines, roles, replication.
     pub cluster: String,
-    /// Fault workloads, named by the file or added by the seed.
+    /// Fault workloads, named by the file or added by the seed, with what became of them: `(added)`,
+    /// `(left out)`, `(at 40 %)`, `(switched off)`.
     pub faults: Vec<String>,
     /// Buggified places that were active.
     pub buggified: Vec<String>,
     /// Knobs that differ from their defaults.
     pub knobs: Vec<(String, String)>,
+}
+
+impl Drawn {
+    /// What may go wrong in the run, in words.
+    pub fn describe(&self) -> String {
+        let mut words = vec![if self.buggify {
+            "buggify on"
+        } else {
+            "buggify off"
+        }];
+        words.extend(self.stress.then_some("stress"));
+        words.extend(self.swarm.describe());
+        words.join(", ")
+    }
+}
+
+/// How a seed chose what may go wrong in its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Swarm {
+    /// It did not: the swarm is off.
+    #[default]
+    Off,
+    /// Everything that the file allows, at full strength.
+    AsTheFileSays,
+    /// Some of what the file allows, at some strength.
+    Varied,
+    /// Nothing.
+    Quiet,
+}
+
+impl Swarm {
+    /// What that means, in words; nothing if the seed had no choice.
+    pub fn describe(self) -> Option<&'static str> {
+        match self {
+            Swarm::Off => None,
+            Swarm::AsTheFileSays => Some("faults as the file says"),
+            Swarm::Varied => Some("faults varied"),
+            Swarm::Quiet => Some("no faults"),
+        }
+    }
 }
 
 /// A number the workloads reported, over all clients.
@@ -251,6 +323,38 @@ impl Wait {
             server: None,
             place: None,
         }
+    }
+}
+
+/// The death of a client, which then started again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Death {
+    /// The client.
+    pub client: u32,
+    /// Simulated seconds.
+    pub time: f64,
+    /// What `shaketableCrashAt` calls this moment.
+    pub moment: String,
+    /// How long the client stayed dead, in simulated seconds.
+    pub down_seconds: f64,
+    /// The line of the code under test, if the client died in a transaction; only of runs with a
+    /// record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {} died", self.client)?;
+        if let Some(place) = &self.place {
+            write!(f, " at {place}")?;
+        }
+        write!(f, ", {:.3} s", self.time)?;
+        write!(f, ", and started again")?;
+        if self.down_seconds > 0.0 {
+            write!(f, " {:.1} s later", self.down_seconds)?;
+        }
+        write!(f, " ({})", self.moment)
     }
 }
 

@@ -58,8 +58,9 @@ fn run(seed: u32, case: Option<Case>, recording: &Recording) -> Outcome {
     }
     let plan = Plan::load(file, &BTreeMap::new()).unwrap();
     let settings = Settings {
+        swarm: Some(false),
         buggify: Some(true),
-        stress: seed % 2 == 1,
+        stress: Some(seed % 2 == 1),
         ..Settings::default()
     };
     simulate(&plan, &settings, seed, recording)
@@ -98,6 +99,7 @@ fn decisions_of_every_kind_are_listed_and_listing_changes_nothing() {
         "a commit is lost",
         "a reply is lost",
         "buggify storage server limits the bytes of a range read",
+        "cluster",
         "connection",
         "knob",
         "lost message",
@@ -124,7 +126,13 @@ fn what_happened_can_be_forced_and_gives_the_same_run() {
 }
 
 /// Fault workloads whose draws depend on nothing that happens in the run.
-const UNMOVED: &[&str] = &["Attrition", "RandomClogging", "RandomClogging #2", "knob"];
+const UNMOVED: &[&str] = &[
+    "Attrition",
+    "RandomClogging",
+    "RandomClogging #2",
+    "cluster",
+    "knob",
+];
 
 #[test]
 fn dropping_decisions_leaves_the_draws_of_all_others_as_they_were() {
@@ -135,7 +143,7 @@ fn dropping_decisions_leaves_the_draws_of_all_others_as_they_were() {
         let share = random.uniform();
         let dropped: Vec<&TakenDecision> = before
             .iter()
-            .filter(|_| random.chance(share * share))
+            .filter(|one| one.is_event() && random.chance(share * share))
             .collect();
         let names: BTreeSet<&str> = dropped.iter().map(|one| one.name.as_str()).collect();
         let case = Case {
@@ -171,6 +179,57 @@ fn dropping_decisions_leaves_the_draws_of_all_others_as_they_were() {
             assert_eq!(draws(&before), draws(&after), "seed {seed}: {unmoved}");
         }
     }
+}
+
+#[test]
+fn a_cluster_of_another_shape_leaves_what_was_drawn_for_its_other_parts() {
+    let random = Stream::new(2, "shapes");
+    let drawn = |decisions: &[TakenDecision]| -> BTreeMap<String, Option<String>> {
+        let settings = decisions.iter().filter(|one| {
+            let group = group(one);
+            group == "cluster" || group == "knob"
+        });
+        let settings = settings.map(|one| (one.name.clone(), one.outcome.clone()));
+        settings.collect()
+    };
+    for seed in 0..6 {
+        let before = drawn(&listed(seed, None));
+        let names = before.keys().filter(|name| name.starts_with("cluster/"));
+        let (mut drop, mut force) = (Vec::new(), Vec::new());
+        for name in names {
+            match random.range(0, 3_u32) {
+                0 => drop.push(name.clone()),
+                1 => force.push(format!("{name}: 2")),
+                _ => {}
+            }
+        }
+        let case = Case {
+            drop,
+            force: force.clone(),
+            ..Case::default()
+        };
+        let outcome = run(seed, Some(case), &Recording::Decisions);
+        assert_eq!(outcome.failures, [], "seed {seed}");
+        for (name, number) in drawn(&outcome.decisions) {
+            let chosen = force.contains(&format!("{name}: 2"));
+            let expected = before.get(&name).filter(|_| !chosen);
+            assert!(
+                expected.is_none_or(|expected| *expected == number),
+                "{name}"
+            );
+            assert!(!chosen || number.as_deref() == Some("2"), "{name}");
+        }
+    }
+    let case = Case {
+        drop: vec!["cluster".into()],
+        ..Case::default()
+    };
+    let smallest = run(3, Some(case), &Recording::Nothing);
+    let shape = &smallest.drawn.cluster;
+    assert!(
+        shape.contains("1 machine, 1 process, 1 coordinator"),
+        "{shape}"
+    );
 }
 
 #[test]

@@ -13,6 +13,14 @@ fn run(source: &str, seed: u32, settings: &Settings) -> Outcome {
     simulate(&plan, settings, seed, &Recording::Nothing)
 }
 
+/// No seed draws how it is run: these tests are about something else.
+fn as_the_file_says() -> Settings {
+    Settings {
+        swarm: Some(false),
+        ..Settings::default()
+    }
+}
+
 fn metrics(outcome: &Outcome, name: &str) -> Vec<f64> {
     let named = outcome.metrics.iter().filter(|metric| metric.name == name);
     named.map(|metric| metric.value).collect()
@@ -52,7 +60,7 @@ fn a_ring_stays_one_ring_whatever_breaks() {
         let buggify = Some(seed % 2 == 1);
         let settings = Settings {
             buggify,
-            ..Settings::default()
+            ..as_the_file_says()
         };
         let outcome = run(&file, seed, &settings);
         assert_eq!(outcome.failures, [], "seed {seed}");
@@ -69,7 +77,7 @@ fn a_ring_stays_one_ring_whatever_breaks() {
 #[test]
 fn metrics_are_those_of_foundationdb() {
     let file = format!("[[test]]\ntestTitle = 'Ring'\nrunFailureWorkloads = false\n{RING}");
-    let outcome = run(&file, 1, &Settings::default());
+    let outcome = run(&file, 1, &as_the_file_says());
     let names: Vec<&str> = outcome
         .metrics
         .iter()
@@ -100,7 +108,7 @@ fn a_torn_ring_is_found() {
     let file = format!(
         "[[test]]\ntestTitle = 'First'\nclearAfterTest = false\n{RING}\n[[test]]\ntestTitle = 'Second'\n{another}"
     );
-    let outcome = run(&file, 1, &Settings::default());
+    let outcome = run(&file, 1, &as_the_file_says());
     assert_eq!((outcome.tests_passed, outcome.tests_failed), (1, 1));
     let [check] = &outcome.failures[..] else {
         panic!("{:?}", outcome.failures);
@@ -122,7 +130,7 @@ fn too_few_transactions_fail_the_test() {
         "[[test]]\ntestTitle = 'Slow'\n{}",
         RING.replace("expectedRate = 0.0", "expectedRate = 50.0")
     );
-    let outcome = run(&file, 1, &Settings::default());
+    let outcome = run(&file, 1, &as_the_file_says());
     let message = &outcome.failures[0].message;
     assert!(message.contains("Rate below desired rate"), "{message}");
 }
@@ -130,12 +138,12 @@ fn too_few_transactions_fail_the_test() {
 #[test]
 fn a_seed_draws_four_to_eight_clients() {
     let file = "[[test]]\ntestTitle = 'Clogs'\nrunFailureWorkloads = false\n[[test.workload]]\ntestName = 'RandomClogging'\ntestDuration = 0.1\n";
-    let clients = (0..40).map(|seed| run(file, seed, &Settings::default()).drawn.clients);
+    let clients = (0..40).map(|seed| run(file, seed, &as_the_file_says()).drawn.clients);
     let drawn: BTreeSet<u32> = clients.collect();
     assert_eq!(drawn, BTreeSet::from([4, 5, 6, 7, 8]));
     let settings = Settings {
         clients: Some(3),
-        ..Settings::default()
+        ..as_the_file_says()
     };
     assert_eq!(run(file, 1, &settings).drawn.clients, 3);
 }
@@ -143,7 +151,7 @@ fn a_seed_draws_four_to_eight_clients() {
 #[test]
 fn without_a_database_there_is_no_ring() {
     let file = format!("[[test]]\ntestTitle = 'None'\nuseDB = false\n{RING}");
-    let outcome = run(&file, 1, &Settings::default());
+    let outcome = run(&file, 1, &as_the_file_says());
     assert_eq!(outcome.failures[0].kind, FailureKind::NotCreated);
 }
 
@@ -161,7 +169,7 @@ fn knobs_of_a_test_hold_for_that_test_and_lose_against_those_asked_for() {
         let outcome = run(&file, 1, settings);
         metrics(&outcome, "Cycle.Retries.too_old")
     };
-    let counts = too_old(&Settings::default());
+    let counts = too_old(&as_the_file_says());
     // With a window of ten microseconds even setting up keeps failing: the test times out and has
     // no metrics.
     assert_eq!(counts, [0.0, 0.0], "before and after");
@@ -171,7 +179,7 @@ fn knobs_of_a_test_hold_for_that_test_and_lose_against_those_asked_for() {
     );
     let settings = Settings {
         knobs: vec![asked],
-        ..Settings::default()
+        ..as_the_file_says()
     };
     assert_eq!(too_old(&settings), [0.0, 0.0, 0.0]);
 }
@@ -184,7 +192,7 @@ fn without_fault_injection_nothing_is_killed_by_attrition_and_clogs_go_on() {
         let plan = Plan::load(file, &BTreeMap::new()).unwrap();
         let settings = Settings {
             fault_injection: Some(on),
-            ..Settings::default()
+            ..as_the_file_says()
         };
         simulate(&plan, &settings, 3, &Recording::Faults)
     };

@@ -14,6 +14,7 @@
 //! commit/tester 2 41: its reply is lost                the 41st commit of that client
 //! buggify client shortens a range read/tester 2 12     the twelfth visit of the place there
 //! knob/default_backoff: 0.42
+//! cluster/machines: 5
 //! ```
 //!
 //! That is `GROUP/PLACE NUMBER: OUTCOME`. A name counts *visits*, not strikes, and it counts them
@@ -221,13 +222,18 @@ impl Compiled {
     }
 
     fn verdict(&self, name: &DecisionName) -> Verdict {
+        match self.verdict_by_name(name) {
+            Verdict::AsDrawn if self.only && !self.open.contains(&name.group) => Verdict::Dropped,
+            verdict => verdict,
+        }
+    }
+
+    /// What is said about a decision by its name or that of its group.
+    fn verdict_by_name(&self, name: &DecisionName) -> Verdict {
         if let Some(outcome) = self.forced.get(name) {
             return Verdict::Forced(outcome.clone());
         }
-        if self.dropped.contains(name)
-            || self.dropped.contains(&group_name(&name.group))
-            || self.only && !self.open.contains(&name.group)
-        {
+        if self.dropped.contains(name) || self.dropped.contains(&group_name(&name.group)) {
             return Verdict::Dropped;
         }
         Verdict::AsDrawn
@@ -291,6 +297,17 @@ impl Decisions {
         time: Time,
     ) -> Verdict {
         let verdict = self.overrides.verdict(&name);
+        self.note(name, drawn, time, verdict)
+    }
+
+    /// Lists a decision with what became of it.
+    fn note(
+        &mut self,
+        name: DecisionName,
+        drawn: Option<String>,
+        time: Time,
+        verdict: Verdict,
+    ) -> Verdict {
         self.met.insert(group_name(&name.group));
         let (happened, outcome) = match &verdict {
             Verdict::AsDrawn => (drawn.is_some(), drawn.clone()),
@@ -347,14 +364,15 @@ impl Kernel {
     #[inline]
     pub fn decide(&self, drawn: bool, name: impl FnOnce() -> (String, String)) -> bool {
         if self.is_deciding() {
-            let (group, place) = name();
-            self.decide_slowly(drawn, group, place)
+            self.decide_slowly(drawn, name)
         } else {
             drawn
         }
     }
 
-    fn decide_slowly(&self, drawn: bool, group: String, place: String) -> bool {
+    #[cold]
+    fn decide_slowly(&self, drawn: bool, name: impl FnOnce() -> (String, String)) -> bool {
+        let (group, place) = name();
         let mut decisions = self.0.decisions.borrow_mut();
         let number = Some(decisions.visit(&group, &place));
         let name = DecisionName {
@@ -443,6 +461,30 @@ impl Kernel {
     pub fn happens(&self, forced: &Forced) {
         let mut decisions = self.0.decisions.borrow_mut();
         decisions.judge(forced.name.clone(), None, self.now());
+    }
+
+    /// What becomes of a number that chance has chosen for something that must have one: the number,
+    /// another, or the smallest if it is dropped. A list of all that happens says nothing about it:
+    /// a run needs a cluster of some shape.
+    pub fn decide_number(&self, group: &str, place: &str, drawn: usize, smallest: usize) -> usize {
+        if !self.is_deciding() {
+            return drawn;
+        }
+        let name = DecisionName {
+            group: group.to_owned(),
+            place: Some(place.to_owned()),
+            number: None,
+        };
+        let mut decisions = self.0.decisions.borrow_mut();
+        let verdict = decisions.overrides.verdict_by_name(&name);
+        match decisions.note(name, Some(drawn.to_string()), self.now(), verdict) {
+            Verdict::AsDrawn => drawn,
+            Verdict::Dropped => smallest,
+            Verdict::Forced(number) => {
+                let number = number.and_then(|number| number.parse().ok());
+                number.unwrap_or(drawn).max(smallest)
+            }
+        }
     }
 
     /// Whether anything of a group can happen in this run. It counts as coming up.
@@ -610,6 +652,21 @@ mod tests {
         assert_eq!(value(Some(&["knob/patience"])).as_deref(), Some("5"));
         assert_eq!(value(Some(&["knob/patience: 7"])).as_deref(), Some("7"));
         assert_eq!(value(Some(&["knob"])).as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn a_number_is_kept_replaced_or_as_small_as_can_be() {
+        let number = |only: Option<&[&str]>, drop: &[&str]| {
+            let kernel = Kernel::simulation(1);
+            kernel.set_overrides(&overrides(only, drop, &[]));
+            kernel.decide_number("cluster", "machines", 7, 3)
+        };
+        assert_eq!(number(None, &[]), 7);
+        assert_eq!(number(Some(&[]), &[]), 7);
+        assert_eq!(number(None, &["cluster"]), 3);
+        assert_eq!(number(None, &["cluster/machines"]), 3);
+        assert_eq!(number(Some(&["cluster/machines: 5"]), &[]), 5);
+        assert_eq!(number(Some(&["cluster/machines: 1"]), &[]), 3);
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Kernel {
     }
 
     /// Gives the streams whose names begin so another seed, those that exist and those to come.
-    pub(crate) fn reseed_streams(&self, prefix: &str, seed: u64) {
+    pub fn reseed_streams(&self, prefix: &str, seed: u64) {
         self.0.streams.borrow_mut().reseed(prefix, seed);
     }
 

@@ -8,17 +8,19 @@
 use crate::cluster::{Cluster, Lane, Span, run_end};
 use crate::outcome::Outcome;
 use crate::words::{self, Words, plain};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use shaketable_explain::{Evidence, Explanation, Proof};
 use shaketable_record::{Answer, Call, CommittedId, Fate, Record};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Everything on the page.
 #[derive(Serialize)]
 pub(crate) struct Document {
     run: Run,
     outcomes: Vec<OutcomeText>,
-    strings: Vec<String>,
+    #[serde(serialize_with = "as_texts")]
+    strings: Vec<Rc<str>>,
     places: Vec<(u32, u32)>,
     phases: Vec<PhaseRow>,
     attempts: Attempts,
@@ -43,6 +45,9 @@ struct Run {
     /// A text, because the script's numbers are too small for it.
     seed: String,
     buggify: bool,
+    /// How the seed chose to be run; empty if it had no choice.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    drawn: String,
     reproduce: Option<String>,
     clients: u32,
     cluster: String,
@@ -241,20 +246,25 @@ impl Document {
 /// A table of texts, each of which is in it once.
 #[derive(Default)]
 struct Texts {
-    list: Vec<String>,
-    places: BTreeMap<String, u32>,
+    list: Vec<Rc<str>>,
+    places: BTreeMap<Rc<str>, u32>,
 }
 
 impl Texts {
     fn add(&mut self, text: String) -> u32 {
-        if let Some(place) = self.places.get(&text) {
+        if let Some(place) = self.places.get(text.as_str()) {
             return *place;
         }
         let place = u32::try_from(self.list.len()).expect("a record has fewer texts than that");
+        let text: Rc<str> = text.into();
         self.list.push(text.clone());
         self.places.insert(text, place);
         place
     }
+}
+
+fn as_texts<S: Serializer>(texts: &[Rc<str>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(texts.iter().map(|text| &**text))
 }
 
 fn run(record: &Record) -> Run {
@@ -274,6 +284,7 @@ fn run(record: &Record) -> Run {
         file: plain(&header.file),
         seed: header.seed.to_string(),
         buggify: header.buggify,
+        drawn: plain(&header.drawn),
         reproduce: shown(&header.reproduce),
         clients: header.clients,
         cluster: plain(&header.cluster),

@@ -1,9 +1,12 @@
 //! The page as one file: markup, style, script and data put together.
 
+use crate::cluster::run_end;
+use crate::curve::Curve;
 use crate::document::Document;
 use sha2::{Digest, Sha256};
 use shaketable_explain::Explanation;
 use shaketable_record::Record;
+use std::io::{self, BufWriter, Write};
 
 const SKELETON: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/page.css");
@@ -22,8 +25,21 @@ const SCRIPTS: [&str; 9] = [
 
 /// Returns a page that shows the run and what explains it, as one self-contained HTML file.
 pub fn html(record: &Record, explanation: &Explanation) -> String {
+    let mut page = Vec::new();
+    write_html(record, explanation, None, &mut page).expect("memory takes everything");
+    String::from_utf8(page).expect("a page is text")
+}
+
+/// Writes the page, with how likely the failure was over time if that is known. Its data is never in
+/// memory as a whole: of a long run that is as much as the record itself.
+pub fn write_html(
+    record: &Record,
+    explanation: &Explanation,
+    curve: Option<&Curve>,
+    to: impl Write,
+) -> io::Result<()> {
+    let curve = curve.map_or(String::new(), |curve| curve.markup(run_end(record)));
     let document = Document::new(record, explanation);
-    let data = serde_json::to_string(&document).expect("numbers and texts are JSON");
     let script = format!("\"use strict\";\n(() => {{\n{}\n}})();\n", SCRIPTS.concat());
     let policy = format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; \
@@ -41,44 +57,74 @@ pub fn html(record: &Record, explanation: &Explanation) -> String {
             "failed"
         }
     );
+    let title = markup_text(&title);
     let parts = [
-        ("{{policy}}", policy),
-        ("{{title}}", markup_text(&title)),
-        ("{{style}}", STYLE.to_owned()),
-        ("{{data}}", script_data(&data)),
-        ("{{script}}", script),
+        ("{{policy}}", Part::Text(&policy)),
+        ("{{title}}", Part::Text(&title)),
+        ("{{style}}", Part::Text(STYLE)),
+        ("{{curve}}", Part::Text(&curve)),
+        ("{{data}}", Part::Data(&document)),
+        ("{{script}}", Part::Text(&script)),
     ];
-    fill(SKELETON, &parts)
+    let mut page = BufWriter::new(to);
+    fill(SKELETON, &parts, &mut page)?;
+    page.flush()
 }
 
-/// The skeleton with its parts put in, in their order. A part is not searched for others, so that
-/// nothing in the data is taken for a place.
-fn fill(skeleton: &str, parts: &[(&str, String)]) -> String {
-    let mut page = String::with_capacity(
-        skeleton.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>(),
-    );
+/// What stands in a place of the skeleton.
+enum Part<'a> {
+    Text(&'a str),
+    Data(&'a Document),
+}
+
+/// Writes the skeleton with its parts put in, in their order. A part is not searched for others, so
+/// that nothing in the data is taken for a place.
+fn fill(skeleton: &str, parts: &[(&str, Part<'_>)], page: &mut impl Write) -> io::Result<()> {
     let mut rest = skeleton;
-    for (place, text) in parts {
+    for (place, part) in parts {
         let (before, after) = rest
             .split_once(place)
             .expect("the skeleton has a place for every part, in this order");
-        page.push_str(before);
-        page.push_str(text);
+        page.write_all(before.as_bytes())?;
+        match part {
+            Part::Text(text) => page.write_all(text.as_bytes())?,
+            Part::Data(document) => serde_json::to_writer(ScriptData(&mut *page), document)?,
+        }
         rest = after;
     }
-    page.push_str(rest);
-    page
+    page.write_all(rest.as_bytes())
 }
 
-/// JSON that cannot end or comment out the script element it stands in, with any keys.
-fn script_data(json: &str) -> String {
-    // All three can only stand inside of strings.
-    json.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
+/// Writes JSON so that it cannot end or comment out the script element it stands in, with any keys.
+struct ScriptData<'a, W>(&'a mut W);
+
+impl<W: Write> Write for ScriptData<'_, W> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        // All three can only stand inside of strings.
+        let escape = |byte| match byte {
+            b'<' => Some(b"\\u003c"),
+            b'>' => Some(b"\\u003e"),
+            b'&' => Some(b"\\u0026"),
+            _ => None,
+        };
+        let mut rest = json;
+        while let Some(place) = rest.iter().position(|byte| escape(*byte).is_some()) {
+            self.0.write_all(&rest[..place])?;
+            if let Some(escape) = escape(rest[place]) {
+                self.0.write_all(escape)?;
+            }
+            rest = &rest[place + 1..];
+        }
+        self.0.write_all(rest)?;
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
-fn markup_text(text: &str) -> String {
+pub(crate) fn markup_text(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -123,13 +169,17 @@ mod tests {
 
     #[test]
     fn a_part_that_looks_like_a_place_stays_as_it_is() {
-        let parts = [("{{a}}", "{{b}}".to_owned()), ("{{b}}", "x".to_owned())];
-        assert_eq!(fill("1{{a}}2{{b}}3", &parts), "1{{b}}2x3");
+        let parts = [("{{a}}", Part::Text("{{b}}")), ("{{b}}", Part::Text("x"))];
+        let mut page = Vec::new();
+        fill("1{{a}}2{{b}}3", &parts, &mut page).unwrap();
+        assert_eq!(page, b"1{{b}}2x3");
     }
 
     #[test]
     fn data_has_no_character_that_markup_knows() {
-        let text = script_data(&serde_json::to_string("</script><!--&amp;").unwrap());
+        let mut text = Vec::new();
+        serde_json::to_writer(ScriptData(&mut text), "</script><!--&amp;").unwrap();
+        let text = String::from_utf8(text).unwrap();
         assert!(!text.contains(['<', '>', '&']), "{text}");
         let back: String = serde_json::from_str(&text).unwrap();
         assert_eq!(back, "</script><!--&amp;");

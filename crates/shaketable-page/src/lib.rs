@@ -19,6 +19,7 @@
 //! policy lets nothing run but the script and the style that this crate brings, by their hashes.
 
 mod cluster;
+mod curve;
 mod document;
 mod html;
 mod outcome;
@@ -26,6 +27,7 @@ mod outcome;
 mod perfetto;
 mod words;
 
-pub use html::html;
+pub use curve::{Curve, Likelihood};
+pub use html::{html, write_html};
 #[cfg(feature = "perfetto")]
 pub use perfetto::perfetto;

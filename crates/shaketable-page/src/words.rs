@@ -6,6 +6,8 @@
 
 use shaketable_record::text::key_text;
 use shaketable_record::{Answer, Bytes, Call, End, Event, Mutation, Range, Record, Selector};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Longer texts are cut. The page is for looking; the record has everything that was kept.
@@ -19,6 +21,8 @@ const ROWS_SHOWN_MAX: usize = 20;
 pub(crate) struct Words<'a> {
     /// The prefixes of directories with their paths, longest first.
     directories: Vec<(&'a [u8], String)>,
+    /// The keys that were put into words: most of them come again and again.
+    keys: RefCell<BTreeMap<Bytes, String>>,
 }
 
 impl<'a> Words<'a> {
@@ -31,11 +35,23 @@ impl<'a> Words<'a> {
             .map(|(prefix, path)| (prefix.kept(), plain(&path.join("/"))))
             .collect();
         directories.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        Words { directories }
+        Words {
+            directories,
+            keys: RefCell::default(),
+        }
     }
 
     /// A key: in its directory if it is in one, as a tuple if it is one.
     pub(crate) fn key(&self, key: &Bytes) -> String {
+        if let Some(text) = self.keys.borrow().get(key) {
+            return text.clone();
+        }
+        let text = self.key_in_words(key);
+        self.keys.borrow_mut().insert(key.clone(), text.clone());
+        text
+    }
+
+    fn key_in_words(&self, key: &Bytes) -> String {
         let whole = key.kept();
         let directory = self
             .directories
@@ -317,7 +333,8 @@ pub(crate) fn plain(text: &str) -> String {
             || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
     let harmless = |c: char| !c.is_control() && !turns_or_hides(c);
-    if text.chars().all(harmless) {
+    let is_common = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if is_common || text.chars().all(harmless) {
         return text.to_owned();
     }
     let mut plain = String::with_capacity(text.len() + 16);

@@ -3,7 +3,8 @@
 
 use shaketable_explain::{Evidence, Explanation, Finding, Proof};
 use shaketable_record::{
-    Answer, Attempt, Bytes, Call, End, Event, Header, Operation, Phase, Place, Record, Verdict,
+    Answer, Attempt, Bytes, Call, Decision, End, Event, Header, Operation, Phase, Place, Record,
+    Verdict,
 };
 
 const HOSTILE: &str = "</script><script>alert(1)</script><!-- {{data}} \u{2028}\u{202e}\0\"'&";
@@ -24,6 +25,13 @@ fn record(text: &str) -> Record {
             directories: vec![(bytes.clone(), vec![text.into()])],
             ..Header::default()
         },
+        decisions: vec![Decision {
+            time: 1.0,
+            name: text.into(),
+            outcome: Some(text.into()),
+            happened: true,
+            by_chance: true,
+        }],
         places: vec![Place {
             file: text.into(),
             line: 1,

@@ -114,20 +114,30 @@ impl<'de> Deserialize<'de> for Bytes {
 }
 
 fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for byte in bytes {
-        match byte {
-            b'\\' => text.push_str("\\\\"),
-            b' '..=b'~' => text.push(char::from(*byte)),
-            _ => {
-                text.push_str("\\x");
-                for digit in [byte >> 4, byte & 15] {
-                    text.push(
-                        char::from_digit(u32::from(digit), 16).expect("a half byte is a digit"),
-                    );
-                }
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    /// How long the escape of a byte is.
+    const ESCAPE: usize = 4;
+    // A record has millions of these: room for the longest text is cheaper than room that grows.
+    let mut text = String::with_capacity(ESCAPE * bytes.len());
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let is_plain = |byte: &u8| (b' '..=b'~').contains(byte) && *byte != b'\\';
+        let plain = rest.iter().position(|byte| !is_plain(byte));
+        let (plain, after) = rest.split_at(plain.unwrap_or(rest.len()));
+        text.push_str(std::str::from_utf8(plain).expect("plain bytes are ASCII"));
+        rest = match after.split_first() {
+            Some((b'\\', after)) => {
+                text.push_str("\\\\");
+                after
             }
-        }
+            Some((byte, after)) => {
+                text.push_str("\\x");
+                text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                text.push(char::from(DIGITS[usize::from(byte & 15)]));
+                after
+            }
+            None => break,
+        };
     }
     text
 }

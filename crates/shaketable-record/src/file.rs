@@ -14,7 +14,7 @@
 //! Parts of one kind are in the order of their list, so that the n-th `attempt` line is attempt n.
 //! Kinds may be mixed. `zcat FILE | grep '"attempt"'` is a fine way to look into one.
 
-use crate::types::{Attempt, Committed, Event, Header, Operation, Phase, Place, Record};
+use crate::types::{Attempt, Committed, Decision, Event, Header, Operation, Phase, Place, Record};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -72,6 +72,7 @@ enum Line {
     Operation(Box<Operation>),
     Committed(Committed),
     Event(Event),
+    Decision(Decision),
     End { lines: u64 },
 }
 
@@ -85,6 +86,7 @@ enum LineRef<'a> {
     Operation(&'a Operation),
     Committed(&'a Committed),
     Event(&'a Event),
+    Decision(&'a Decision),
     End { lines: u64 },
 }
 
@@ -99,6 +101,7 @@ pub fn write(record: &Record, to: impl Write) -> io::Result<()> {
         operations,
         committed,
         events,
+        decisions,
     } = record;
     let first = First {
         shaketable_record: VERSION,
@@ -112,7 +115,8 @@ pub fn write(record: &Record, to: impl Write) -> io::Result<()> {
         .chain(attempts.iter().map(LineRef::Attempt))
         .chain(operations.iter().map(LineRef::Operation))
         .chain(committed.iter().map(LineRef::Committed))
-        .chain(events.iter().map(LineRef::Event));
+        .chain(events.iter().map(LineRef::Event))
+        .chain(decisions.iter().map(LineRef::Decision));
     let mut written = 0;
     for line in lines {
         put(&mut out, &line)?;
@@ -174,6 +178,7 @@ pub fn read(from: impl Read) -> Result<Record, ReadError> {
             Line::Operation(operation) => record.operations.push(*operation),
             Line::Committed(committed) => record.committed.push(committed),
             Line::Event(event) => record.events.push(event),
+            Line::Decision(decision) => record.decisions.push(decision),
             Line::End { lines: written } if written == lines => break,
             Line::End { .. } => return Err(ReadError::CutOff { lines: lines + 1 }),
         }

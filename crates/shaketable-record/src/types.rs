@@ -31,6 +31,9 @@ pub struct Record {
     pub committed: Vec<Committed>,
     /// What happened to the cluster, and what the workloads traced, in time.
     pub events: Vec<Event>,
+    /// What chance decided, in time, by the names that a case can list. Empty if the host cannot
+    /// tell.
+    pub decisions: Vec<Decision>,
 }
 
 /// What was run, and how it ended.
@@ -46,6 +49,9 @@ pub struct Header {
     pub seed: u64,
     /// Whether buggify was on.
     pub buggify: bool,
+    /// How the seed chose to be run, in words; empty if it had no choice.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub drawn: String,
     /// The line that runs this again, if there is one to paste.
     pub reproduce: Option<String>,
     /// How many clients took part.
@@ -428,6 +434,22 @@ pub enum Answer {
     Dropped,
     /// It had not come when the run ended.
     Pending,
+}
+
+/// Something that chance decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// When.
+    pub time: f64,
+    /// Its name: `Attrition/kill 3`.
+    pub name: String,
+    /// What happened, if there is more than one possibility.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// Whether it happened: a decision that a case drops does not.
+    pub happened: bool,
+    /// Whether chance alone decided it, and no case.
+    pub by_chance: bool,
 }
 
 /// Something that happened outside of transactions.

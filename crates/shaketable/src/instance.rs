@@ -19,11 +19,13 @@ use shaketable_abi::v1::{
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_double;
-use std::mem::ManuallyDrop;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A workload in the form that a [factory](crate::RustWorkloadFactory) returns.
 ///
@@ -81,25 +83,14 @@ impl WrappedWorkload {
 }
 
 /// Puts a workload behind the ABI, in the name of the client whose factory is running.
-pub(crate) fn wrap<W>(workload: W) -> WrappedWorkload
-where
-    W: Workload,
-{
-    raw(Instance {
-        client: current_client(),
-        workload: UnsafeCell::new(ManuallyDrop::new(workload)),
-        check_timeout_seconds: Cell::new(CHECK_TIMEOUT_SECONDS_DEFAULT),
-    })
+pub(crate) fn wrap(workload: impl Workload) -> WrappedWorkload {
+    raw(current_client(), workload)
 }
 
 /// A workload whose every phase fails; what went wrong was reported before.
 pub(crate) fn failed(client: Rc<Client>) -> WrappedWorkload {
     client.interrupt(Phase::Factory);
-    raw(Instance {
-        client,
-        workload: UnsafeCell::new(ManuallyDrop::new(Nothing)),
-        check_timeout_seconds: Cell::new(CHECK_TIMEOUT_SECONDS_DEFAULT),
-    })
+    raw(client, Nothing)
 }
 
 /// Runs workload code outside a phase. A panic becomes an event, and `None`.
@@ -127,78 +118,81 @@ fn current_client() -> Rc<Client> {
 /// FoundationDB's own default.
 pub(crate) const CHECK_TIMEOUT_SECONDS_DEFAULT: f64 = 3000.0;
 
-struct Instance<W> {
+pub(crate) struct Instance {
     client: Rc<Client>,
-    /// Used by the running phase, or else by the call from the host that is being served.
-    workload: UnsafeCell<ManuallyDrop<W>>,
+    /// Used by the running phase, or else by the call from the host that is being served. `None`
+    /// only while a client that died has no next life yet.
+    workload: UnsafeCell<Option<Box<dyn AnyWorkload>>>,
     /// What the workload returned before its check began.
     check_timeout_seconds: Cell<f64>,
 }
 
-fn raw<W>(instance: Instance<W>) -> WrappedWorkload
-where
-    W: Workload,
-{
+fn raw(client: Rc<Client>, workload: impl Workload) -> WrappedWorkload {
+    let instance = Instance {
+        client,
+        workload: UnsafeCell::new(Some(Box::new(workload))),
+        check_timeout_seconds: Cell::new(CHECK_TIMEOUT_SECONDS_DEFAULT),
+    };
     WrappedWorkload(FDBWorkload {
         api_version: FDB_WORKLOAD_API_VERSION,
         inner: Box::into_raw(Box::new(instance)).cast::<OpaqueWorkload>(),
         vt: const {
             &FDBWorkloadVt {
-                free: Some(free::<W>),
-                setup: Some(setup::<W>),
-                start: Some(start::<W>),
-                check: Some(check::<W>),
-                get_metrics: Some(get_metrics::<W>),
-                get_check_timeout: Some(get_check_timeout::<W>),
+                free: Some(free),
+                setup: Some(setup),
+                start: Some(start),
+                check: Some(check),
+                get_metrics: Some(get_metrics),
+                get_check_timeout: Some(get_check_timeout),
             }
         },
     })
 }
 
-unsafe extern "C" fn setup<W: Workload>(
+unsafe extern "C" fn setup(
     inner: *mut OpaqueWorkload,
     database: *mut FDBDatabase,
     promise: FDBPromise,
 ) {
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W>(inner, Phase::Setup, database, promise) }
+    unsafe { run_phase(inner, Phase::Setup, database, promise) }
 }
 
-unsafe extern "C" fn start<W: Workload>(
+unsafe extern "C" fn start(
     inner: *mut OpaqueWorkload,
     database: *mut FDBDatabase,
     promise: FDBPromise,
 ) {
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W>(inner, Phase::Start, database, promise) }
+    unsafe { run_phase(inner, Phase::Start, database, promise) }
 }
 
-unsafe extern "C" fn check<W: Workload>(
+unsafe extern "C" fn check(
     inner: *mut OpaqueWorkload,
     database: *mut FDBDatabase,
     promise: FDBPromise,
 ) {
     // SAFETY: the host passes what `raw` made.
-    if let Some(instance) = unsafe { instance::<W>(inner) } {
+    if let Some(instance) = unsafe { instance(inner) } {
         // While the check runs the workload cannot be asked, and that is when the host asks.
-        ask_check_timeout::<W>(instance);
+        ask_check_timeout(instance);
     }
     // SAFETY: the host passes what `raw` made, and a promise of its own.
-    unsafe { run_phase::<W>(inner, Phase::Check, database, promise) }
+    unsafe { run_phase(inner, Phase::Check, database, promise) }
 }
 
 /// # Safety
 ///
-/// `inner` is null or comes from [`raw`] for the same `W` and is not freed; `promise` is the
+/// `inner` is null or comes from [`raw`] and is not freed; `promise` is the
 /// host's.
-unsafe fn run_phase<W: Workload>(
+unsafe fn run_phase(
     inner: *mut OpaqueWorkload,
     phase: Phase,
     database: *mut FDBDatabase,
     promise: FDBPromise,
 ) {
     // SAFETY: by the caller's promise.
-    let instance = unsafe { instance::<W>(inner) };
+    let instance = unsafe { instance(inner) };
     // SAFETY: by the caller's promise.
     let promise = match unsafe { HostPromise::new(promise) } {
         Ok(promise) => promise,
@@ -237,42 +231,114 @@ unsafe fn run_phase<W: Workload>(
     };
     // SAFETY: the host's database lives until the promise is kept, and `PhaseEnd` takes it back.
     let database = Arc::new(unsafe { Database::new_from_pointer(database.cast()) });
-    let scope = PhaseObserver::scope(client, phase);
-    #[cfg(feature = "tokio")]
-    if let Some(context) = client.context()
-        && let Err(why) = crate::executor::runtime::begin(&scope, context)
-    {
-        instance.host_error(phase, &why);
-        std::mem::forget(database);
-        return promise.send(false);
-    }
-    client.begin(&scope);
     #[cfg(all(feature = "record", not(feature = "embedded")))]
     if let Some(context) = client.context() {
         crate::record::phase_begins(context, phase);
     }
-    let end = PhaseEnd::new(
-        client.clone(),
-        scope.clone(),
+    begin_life(Life {
+        instance: NonNull::from(instance),
+        client: client.clone(),
         phase,
-        database.clone(),
+        database,
         promise,
-    );
-    // SAFETY: no phase runs, so nothing else uses the workload; it is freed after its phase ended.
-    let workload: &'static mut W = unsafe { &mut *instance.workload.get() };
-    let body = async move {
-        match phase {
-            Phase::Setup => workload.setup(database).await,
-            Phase::Start => workload.start(database).await,
-            _ => workload.check(database).await,
-        }
-    };
-    scope.enter(|| fdb_spawn(PhaseTask::new(body, end)));
+        deaths: 0,
+        awaits: 0,
+        down_time: Duration::ZERO,
+    });
 }
 
-unsafe extern "C" fn get_metrics<W: Workload>(inner: *mut OpaqueWorkload, out: FDBMetrics) {
+/// A phase of a client from its beginning, or from the last death of the client in it.
+pub(crate) struct Life {
+    pub(crate) instance: NonNull<Instance>,
+    pub(crate) client: Rc<Client>,
+    pub(crate) phase: Phase,
+    pub(crate) database: SimDatabase,
+    pub(crate) promise: HostPromise,
+    /// How often the client died in this phase.
+    pub(crate) deaths: u32,
+    /// The awaits of the lives before.
+    pub(crate) awaits: u64,
+    /// How long the client stays dead first.
+    pub(crate) down_time: Duration,
+}
+
+/// Runs the code of the workload: the phase itself, or `recover` after a death.
+fn begin_life(life: Life) {
+    let Life {
+        instance,
+        client,
+        phase,
+        deaths,
+        ..
+    } = &life;
+    // SAFETY: the host frees the instance after the phase has ended.
+    let instance = unsafe { instance.as_ref() };
+    let scope = PhaseObserver::scope(client, *phase);
+    #[cfg(feature = "tokio")]
+    if let Some(context) = client.context()
+        && let Err(why) = crate::executor::runtime::begin(&scope, context)
+    {
+        instance.host_error(*phase, &why);
+        std::mem::forget(life.database);
+        return life.promise.send(false);
+    }
+    client.begin(&scope);
+    // SAFETY: no phase runs, so nothing else uses the workload; it is freed, or dies, after its
+    // phase ended.
+    let workload: &'static mut Option<_> = unsafe { &mut *instance.workload.get() };
+    let Some(workload) = workload.as_deref_mut() else {
+        unreachable!("a life begins with a workload")
+    };
+    let database = life.database.clone();
+    let code = match phase {
+        Phase::Setup => workload.setup(database),
+        Phase::Start if *deaths > 0 => workload.recover(database),
+        Phase::Start => workload.start(database),
+        _ => workload.check(database),
+    };
+    let down_time = life.down_time;
+    let end = PhaseEnd::new(life, scope.clone());
+    scope.enter(|| fdb_spawn(PhaseTask::new(code, down_time, end)));
+}
+
+/// The client died in `life`, whose scope is dead: what it had in memory goes, and a fresh instance
+/// goes on. Returns the life if there is none to go on with, which was reported.
+pub(crate) fn live_again(life: Life, scope: &Rc<Scope>) -> Result<(), Life> {
+    let client = &life.client;
+    // SAFETY: the host frees the instance after the phase has ended.
+    let instance = unsafe { life.instance.as_ref() };
+    // SAFETY: no phase runs, so nothing else uses the workload.
+    let slot = unsafe { &mut *instance.workload.get() };
+    let dead = slot.take();
+    // What a destructor spawns in a dead scope is never polled.
+    if let Err(payload) = scope.enter(|| catch_unwind(AssertUnwindSafe(|| drop(dead)))) {
+        client.report_failure(Phase::Free, &Failure::panic(payload));
+    }
+    scope.stop_all();
+    if let Some(context) = client.context() {
+        context.begin_life();
+    }
+    let fresh = guard(client, Phase::Factory, || client.make()).flatten();
+    *slot = match fresh {
+        // SAFETY: made by `raw`, and the host has not seen it.
+        Some(fresh) => unsafe { Box::from_raw(fresh.0.inner.cast::<Instance>()) }
+            .workload
+            .into_inner(),
+        None => {
+            client.interrupt(Phase::Factory);
+            Some(Box::new(Nothing))
+        }
+    };
+    if client.broken().is_some() {
+        return Err(life);
+    }
+    begin_life(life);
+    Ok(())
+}
+
+unsafe extern "C" fn get_metrics(inner: *mut OpaqueWorkload, out: FDBMetrics) {
     // SAFETY: the host passes what `raw` made.
-    let Some(instance) = (unsafe { instance::<W>(inner) }) else {
+    let Some(instance) = (unsafe { instance(inner) }) else {
         return complain!("the host called get_metrics of a null workload");
     };
     if !instance.is_at_rest(Phase::Metrics) {
@@ -289,28 +355,32 @@ unsafe extern "C" fn get_metrics<W: Workload>(inner: *mut OpaqueWorkload, out: F
     // SAFETY: no phase runs, so nothing else uses the workload.
     let workload = unsafe { &*instance.workload.get() };
     guard(&instance.client, Phase::Metrics, || {
-        workload.get_metrics(Metrics::new(metrics.clone()));
+        if let Some(workload) = workload {
+            workload.get_metrics(Metrics::new(metrics.clone()));
+        }
     });
     metrics.close();
 }
 
-unsafe extern "C" fn get_check_timeout<W: Workload>(inner: *mut OpaqueWorkload) -> c_double {
+unsafe extern "C" fn get_check_timeout(inner: *mut OpaqueWorkload) -> c_double {
     // SAFETY: the host passes what `raw` made.
-    let Some(instance) = (unsafe { instance::<W>(inner) }) else {
+    let Some(instance) = (unsafe { instance(inner) }) else {
         complain!("the host called get_check_timeout of a null workload");
         return CHECK_TIMEOUT_SECONDS_DEFAULT;
     };
-    ask_check_timeout::<W>(instance);
+    ask_check_timeout(instance);
     instance.check_timeout_seconds.get()
 }
 
 /// Asks the workload for its limit, if it can be asked now.
-fn ask_check_timeout<W: Workload>(instance: &Instance<W>) {
+fn ask_check_timeout(instance: &Instance) {
     if instance.client.is_running() || instance.client.broken().is_some() {
         return;
     }
     // SAFETY: no phase runs, so nothing else uses the workload.
-    let workload = unsafe { &*instance.workload.get() };
+    let Some(workload) = (unsafe { &*instance.workload.get() }) else {
+        return;
+    };
     let answer = guard(&instance.client, Phase::CheckTimeout, || {
         workload.get_check_timeout()
     });
@@ -325,18 +395,18 @@ fn ask_check_timeout<W: Workload>(instance: &Instance<W>) {
     }
 }
 
-unsafe extern "C" fn free<W>(inner: *mut OpaqueWorkload) {
+unsafe extern "C" fn free(inner: *mut OpaqueWorkload) {
     if inner.is_null() {
         return complain!("the host freed a null workload");
     }
     // SAFETY: the host passes what `raw` made, once, and never uses it again.
-    let instance = unsafe { Box::from_raw(inner.cast::<Instance<W>>()) };
+    let instance = unsafe { Box::from_raw(inner.cast::<Instance>()) };
     let client = instance.client.clone();
     let is_at_rest = client.stop_phase();
     let kept_database = matches!(client.broken(), Some(Broken::KeptDatabase(_)));
     if is_at_rest && !kept_database {
         guard(&client, Phase::Free, || {
-            drop(ManuallyDrop::into_inner(instance.workload.into_inner()));
+            drop(instance.workload.into_inner());
         });
     } else {
         // Its code is still on the stack, or it holds what the host has freed: leaking is sound.
@@ -348,7 +418,7 @@ unsafe extern "C" fn free<W>(inner: *mut OpaqueWorkload) {
     }
 }
 
-impl<W> Instance<W> {
+impl Instance {
     /// Whether workload code other than a phase may run now; complains if not.
     fn is_at_rest(&self, phase: Phase) -> bool {
         if self.client.is_running() {
@@ -366,11 +436,51 @@ impl<W> Instance<W> {
 
 /// # Safety
 ///
-/// `inner` is null or comes from [`raw`] for the same `W`, and is not freed while the returned
+/// `inner` is null or comes from [`raw`], and is not freed while the returned
 /// reference is used.
-unsafe fn instance<'a, W>(inner: *mut OpaqueWorkload) -> Option<&'a Instance<W>> {
+unsafe fn instance<'a>(inner: *mut OpaqueWorkload) -> Option<&'a Instance> {
     // SAFETY: by the caller's promise.
-    unsafe { inner.cast::<Instance<W>>().as_ref() }
+    unsafe { inner.cast::<Instance>().as_ref() }
+}
+
+/// A workload of any type. Each phase is a future on the heap.
+trait AnyWorkload {
+    fn setup(&'static mut self, db: SimDatabase) -> PhaseCode;
+    fn start(&'static mut self, db: SimDatabase) -> PhaseCode;
+    fn recover(&'static mut self, db: SimDatabase) -> PhaseCode;
+    fn check(&'static mut self, db: SimDatabase) -> PhaseCode;
+    fn get_metrics(&self, out: Metrics);
+    fn get_check_timeout(&self) -> f64;
+}
+
+/// The code of a phase.
+pub(crate) type PhaseCode = Pin<Box<dyn Future<Output = PhaseResult>>>;
+
+impl<W: Workload> AnyWorkload for W {
+    fn setup(&'static mut self, db: SimDatabase) -> PhaseCode {
+        // Inside a block, because a workload may do something before its first await.
+        Box::pin(async move { Workload::setup(self, db).await })
+    }
+
+    fn start(&'static mut self, db: SimDatabase) -> PhaseCode {
+        Box::pin(async move { Workload::start(self, db).await })
+    }
+
+    fn recover(&'static mut self, db: SimDatabase) -> PhaseCode {
+        Box::pin(async move { Workload::recover(self, db).await })
+    }
+
+    fn check(&'static mut self, db: SimDatabase) -> PhaseCode {
+        Box::pin(async move { Workload::check(self, db).await })
+    }
+
+    fn get_metrics(&self, out: Metrics) {
+        Workload::get_metrics(self, out);
+    }
+
+    fn get_check_timeout(&self) -> f64 {
+        Workload::get_check_timeout(self)
+    }
 }
 
 /// The workload of a factory that failed. Its phases never run.

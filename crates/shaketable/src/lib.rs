@@ -100,6 +100,7 @@ mod bridge;
 mod buggify;
 mod clock;
 mod context;
+mod crash;
 mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;
@@ -181,7 +182,3 @@ pub mod internals {
     pub use crate::sites::{Kind, Site};
     pub use shaketable_abi::v1::FDBWorkloadContext;
 }
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

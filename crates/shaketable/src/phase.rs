@@ -2,15 +2,17 @@
 //!
 //! A phase ends in exactly one place, [`PhaseEnd`], whatever ends it: the workload's code returned,
 //! gave an error, panicked, spun, got stuck without a waker, or the host freed the workload in
-//! between. The order there matters and is fixed: left-over tasks are dropped (they hold handles),
+//! between. Only the death of a client is not the end of its phase: see `crash`. The order there matters and is fixed: left-over tasks are dropped (they hold handles),
 //! the database handle is taken back, what went wrong is traced, and last of all the promise is
 //! kept, because the host may go on from inside that call.
 
-use crate::context::{Severity, WorkloadContext};
+use crate::context::{Delay, Severity, WorkloadContext};
+use crate::crash;
 use crate::details;
 use crate::executor::Failure;
+use crate::executor::awaits::{Awaits, Moment};
 use crate::executor::scope::{Observer, Scope};
-use crate::host::HostPromise;
+use crate::instance::{self, Life, PhaseCode, WrappedWorkload};
 use crate::stderr::complain;
 use crate::workload::{PhaseResult, SimDatabase};
 use std::cell::{Cell, RefCell};
@@ -21,6 +23,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// The part of a workload's life that is running; also the name that reports use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +67,11 @@ pub(crate) struct Client {
     broken: Cell<Option<Broken>>,
     /// The host is done with this client.
     freed: Cell<bool>,
+    factory: Cell<Option<Make>>,
 }
+
+/// Makes the workload of a client, by its name.
+pub(crate) type Make = fn(String, WorkloadContext) -> WrappedWorkload;
 
 /// Why a client takes no further part in the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,11 +123,23 @@ impl Client {
             running: RefCell::new(None),
             broken: Cell::new(None),
             freed: Cell::new(false),
+            factory: Cell::new(None),
         })
     }
 
     pub(crate) fn context(&self) -> Option<&WorkloadContext> {
         self.context.as_ref()
+    }
+
+    /// Remembers what makes the workload, for another life.
+    pub(crate) fn set_factory(&self, make: Make) {
+        self.factory.set(Some(make));
+    }
+
+    /// Makes a workload, as the host had it made.
+    pub(crate) fn make(&self) -> Option<WrappedWorkload> {
+        let (make, context) = (self.factory.get()?, self.context()?);
+        Some(make(context.workload().to_owned(), context.clone()))
     }
 
     pub(crate) fn broken(&self) -> Option<Broken> {
@@ -270,14 +289,18 @@ const BACKTRACE_FRAMES_MAX: usize = 16;
 /// They stand side by side, and not one inside the other, because a panic drops what the code holds
 /// while it unwinds; the end must come later, when the panic is caught and reported.
 pub(crate) struct PhaseTask {
-    body: Option<Pin<Box<dyn Future<Output = PhaseResult>>>>,
+    /// The client is dead until this is over.
+    down: Option<Delay>,
+    body: Option<PhaseCode>,
     end: Option<PhaseEnd>,
 }
 
 impl PhaseTask {
-    pub(crate) fn new(body: impl Future<Output = PhaseResult> + 'static, end: PhaseEnd) -> Self {
+    pub(crate) fn new(body: PhaseCode, down_time: Duration, end: PhaseEnd) -> Self {
+        let context = WorkloadContext::current().filter(|_| !down_time.is_zero());
         PhaseTask {
-            body: Some(Box::pin(body)),
+            down: context.map(|context| context.start_delay(down_time)),
+            body: Some(body),
             end: Some(end),
         }
     }
@@ -287,6 +310,23 @@ impl Future for PhaseTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(down) = &mut self.down {
+            // A host that cannot delay starts it again at once.
+            if Pin::new(down).poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.down = None;
+        }
+        if self.body.is_some() && self.end.as_ref().is_some_and(PhaseEnd::begins_to_die) {
+            self.body = None;
+            if let Some(end) = self.end.take() {
+                end.die();
+            }
+            return Poll::Ready(());
+        }
+        if let Some(end) = &self.end {
+            end.count_awaits();
+        }
         let Some(body) = &mut self.body else {
             return Poll::Ready(());
         };
@@ -307,28 +347,16 @@ pub(crate) struct PhaseEnd(Option<Ending>);
 
 /// What there is to do at the end of a phase.
 struct Ending {
-    client: Rc<Client>,
+    life: Life,
     scope: Rc<Scope>,
-    phase: Phase,
-    database: Option<SimDatabase>,
-    promise: HostPromise,
     result: Option<PhaseResult>,
 }
 
 impl PhaseEnd {
-    pub(crate) fn new(
-        client: Rc<Client>,
-        scope: Rc<Scope>,
-        phase: Phase,
-        database: SimDatabase,
-        promise: HostPromise,
-    ) -> Self {
+    pub(crate) fn new(life: Life, scope: Rc<Scope>) -> Self {
         PhaseEnd(Some(Ending {
-            client,
+            life,
             scope,
-            phase,
-            database: Some(database),
-            promise,
             result: None,
         }))
     }
@@ -338,6 +366,40 @@ impl PhaseEnd {
         if let Some(ending) = &mut self.0 {
             ending.result = Some(result);
         }
+    }
+
+    /// Counts the awaits of the phase, if the client is to die at one of them.
+    fn count_awaits(&self) {
+        if let Some(ending) = &self.0
+            && ending.scope.awaits().is_none()
+        {
+            ending.count_awaits();
+        }
+    }
+
+    /// Whether the client dies now. Its code still waits where it waited, so this is what the trace
+    /// is told first.
+    fn begins_to_die(&self) -> bool {
+        let Some(ending) = &self.0 else {
+            return false;
+        };
+        let Some(awaits) = ending.scope.awaits().filter(|awaits| awaits.is_dying()) else {
+            return false;
+        };
+        ending.tell_death();
+        awaits.bury();
+        true
+    }
+
+    /// The client died, and its code is gone: lets it live again.
+    fn die(mut self) {
+        let Some(ending) = self.0.take() else {
+            return;
+        };
+        #[cfg(feature = "tokio")]
+        crate::executor::runtime::after_turn(|| ending.live_again());
+        #[cfg(not(feature = "tokio"))]
+        ending.live_again();
     }
 }
 
@@ -354,89 +416,156 @@ impl Drop for PhaseEnd {
 }
 
 impl Ending {
-    /// The workload's code did not come to its own end, and nothing was reported about it yet.
-    fn report_loose_end(&self) {
-        if self.client.broken().is_some() {
+    fn count_awaits(&self) {
+        let Life {
+            client,
+            phase,
+            deaths,
+            awaits,
+            ..
+        } = &self.life;
+        if *phase == Phase::Start
+            && let Some(context) = client.context()
+            && let Some(crashes) = context.crashes()
+        {
+            let end = crashes.next(context, *deaths, *awaits);
+            self.scope.count_awaits(Awaits::new(*awaits, end));
+        }
+    }
+
+    /// An event for the death of the client.
+    fn tell_death(&self) {
+        let client = &self.life.client;
+        let Some((context, moment)) = client.context().zip(self.moment()) else {
             return;
-        }
-        let (name, message) = if self.client.freed.get() {
-            (
-                "WorkloadFreedInPhase",
-                "the host freed the workload while the phase was waiting for something",
-            )
-        } else {
-            (
-                "WorkloadPhaseStuck",
-                "the phase was pending, and nothing held a waker that could run it again",
-            )
         };
-        self.client
-            .error(name, self.phase, details!["Message" => message]);
-        self.client.interrupt(self.phase);
+        client.event(
+            Severity::Info,
+            "WorkloadCrashed",
+            self.life.phase,
+            details![
+                "At" => format!("{}:{moment}", context.client_id()),
+                "DownSeconds" => crash::down_time(context, moment).as_secs_f64(),
+            ],
+        );
     }
 
-    /// Takes the database back from the workload. Returns whether every handle came back.
-    fn take_database_back(&mut self) -> bool {
-        let Some(database) = self.database.take() else {
-            return true;
-        };
-        match Arc::try_unwrap(database) {
-            Ok(database) => {
-                // The host owns it and frees it.
-                mem::forget(database);
-                true
+    /// When the client died.
+    fn moment(&self) -> Option<Moment> {
+        self.scope.awaits()?.moment()
+    }
+
+    /// Everything of the client is gone, and a fresh instance goes on.
+    fn live_again(mut self) {
+        let client = self.life.client.clone();
+        client.running.borrow_mut().take();
+        self.scope.stop_all();
+        #[cfg(feature = "tokio")]
+        crate::executor::runtime::end(&self.scope);
+        self.life.deaths += 1;
+        if let (Some(context), Some(moment)) = (client.context(), self.moment()) {
+            self.life.awaits = moment.at;
+            self.life.down_time = crash::down_time(context, moment);
+        }
+        let Ending { life, scope, .. } = self;
+        if let Err(life) = instance::live_again(life, &scope) {
+            Ending {
+                life,
+                scope,
+                result: None,
             }
-            Err(kept) => {
-                let handles = Arc::strong_count(&kept) - 1;
-                // One reference is never given up, so that the last of the others cannot free what
-                // the host frees.
-                mem::forget(kept);
-                self.client
-                    .broken
-                    .set(Some(Broken::KeptDatabase(self.phase)));
-                self.client.error(
-                    "WorkloadDatabaseKept",
-                    self.phase,
-                    details![
-                        "Handles" => handles,
-                        "Message" => "the database of a phase dies with the phase, but handles on \
-                                      it were kept; drop every SimDatabase and transaction runner \
-                                      before the phase returns. This client's later phases are \
-                                      skipped",
-                    ],
-                );
-                false
-            }
+            .come();
         }
     }
 
-    fn come(mut self) {
-        self.client.running.borrow_mut().take();
-        self.client.stop_left_overs(&self.scope, self.phase);
-        let all_back = self.take_database_back();
+    fn come(self) {
+        let Ending {
+            life,
+            scope,
+            result,
+        } = self;
+        let Life {
+            client,
+            phase,
+            database,
+            promise,
+            ..
+        } = life;
+        client.running.borrow_mut().take();
+        client.stop_left_overs(&scope, phase);
+        let all_back = take_database_back(&client, phase, database);
         #[cfg(all(feature = "record", not(feature = "embedded")))]
-        let error = match &self.result {
+        let error = match &result {
             Some(Err(error)) => Some(error.to_string()),
             _ => None,
         };
-        let verdict = match self.result.take() {
+        let verdict = match result {
             Some(Ok(())) => all_back,
             Some(Err(error)) => {
-                self.client
-                    .error("WorkloadPhaseFailed", self.phase, &causes(&*error));
+                client.error("WorkloadPhaseFailed", phase, &causes(&*error));
                 false
             }
             None => {
-                self.report_loose_end();
+                report_loose_end(&client, phase);
                 false
             }
         };
-        self.client.tell_sites();
+        client.tell_sites();
         #[cfg(all(feature = "record", not(feature = "embedded")))]
-        if let Some(context) = self.client.context() {
-            crate::record::phase_ended(context, self.phase, verdict, error);
+        if let Some(context) = client.context() {
+            crate::record::phase_ended(context, phase, verdict, error);
         }
-        self.promise.send(verdict);
+        promise.send(verdict);
+    }
+}
+
+/// The workload's code did not come to its own end, and nothing was reported about it yet.
+fn report_loose_end(client: &Client, phase: Phase) {
+    if client.broken().is_some() {
+        return;
+    }
+    let (name, message) = if client.freed.get() {
+        (
+            "WorkloadFreedInPhase",
+            "the host freed the workload while the phase was waiting for something",
+        )
+    } else {
+        (
+            "WorkloadPhaseStuck",
+            "the phase was pending, and nothing held a waker that could run it again",
+        )
+    };
+    client.error(name, phase, details!["Message" => message]);
+    client.interrupt(phase);
+}
+
+/// Takes the database back from the workload. Returns whether every handle came back.
+fn take_database_back(client: &Client, phase: Phase, database: SimDatabase) -> bool {
+    match Arc::try_unwrap(database) {
+        Ok(database) => {
+            // The host owns it and frees it.
+            mem::forget(database);
+            true
+        }
+        Err(kept) => {
+            let handles = Arc::strong_count(&kept) - 1;
+            // One reference is never given up, so that the last of the others cannot free what
+            // the host frees.
+            mem::forget(kept);
+            client.broken.set(Some(Broken::KeptDatabase(phase)));
+            client.error(
+                "WorkloadDatabaseKept",
+                phase,
+                details![
+                    "Handles" => handles,
+                    "Message" => "the database of a phase dies with the phase, but handles on \
+                                  it were kept; drop every SimDatabase and transaction runner \
+                                  before the phase returns. This client's later phases are \
+                                  skipped",
+                ],
+            );
+            false
+        }
     }
 }
 

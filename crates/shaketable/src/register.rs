@@ -51,6 +51,7 @@ pub unsafe fn create(
     let name = unsafe { text_from_host(raw_name) };
     let context = WorkloadContext::new(host, name.clone().unwrap_or_default());
     let client = Client::new(Some(context.clone()));
+    client.set_factory(make);
     let Some(name) = name else {
         let complaint = details!["Message" => "the host passed a null workload name"];
         client.error("WorkloadHostError", Phase::Factory, complaint);

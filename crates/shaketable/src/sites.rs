@@ -112,22 +112,49 @@ impl Site {
         if !is_attached() {
             return false;
         }
-        let Some(context) = WorkloadContext::current().filter(WorkloadContext::is_buggified) else {
+        let Some(context) = WorkloadContext::current() else {
             return false;
         };
+        let drawn = self.draw(&context, probability);
+        let fires = if context.asks_about_decisions() {
+            context.decide(&self.name(), drawn == Some(true))
+        } else {
+            drawn == Some(true)
+        };
+        if drawn.is_some() || fires {
+            self.add(fires);
+        }
+        fires
+    }
+
+    /// What chance says, if the place is active.
+    fn draw(&'static self, context: &WorkloadContext, probability: f64) -> Option<bool> {
+        if !context.is_buggified() {
+            return None;
+        }
         let shared = context.shared_random_number();
         let identity = self.identity();
         if !draw::chance(ACTIVE_PROBABILITY, draw::number(shared, &identity, &[])) {
-            return false;
+            return None;
         }
         let before = COUNTS.with_borrow(|counts| {
             let known = counts.get(&self.address());
             known.map_or(0, |(_, count)| count.evaluations)
         });
         let words = [context.client_id() as u64, before];
-        let fires = draw::chance(probability, draw::number(shared, &identity, &words));
-        self.add(fires);
-        fires
+        let number = draw::number(shared, &identity, &words);
+        Some(draw::chance(probability, number))
+    }
+
+    /// Its name in that of a decision, which has a meaning for slashes and colons.
+    fn name(&self) -> String {
+        match self.message {
+            "" => {
+                let file = self.file.rsplit('/').next().unwrap_or_default();
+                format!("{file}:{}:{}", self.line, self.column)
+            }
+            name => name.replace('/', "-").replace(": ", ":"),
+        }
     }
 
     fn add(&'static self, held: bool) -> Count {

@@ -124,6 +124,34 @@ pub trait Workload: Sized + 'static {
     /// Second phase: the test itself, while the cluster fails around it.
     async fn start(&mut self, db: SimDatabase) -> PhaseResult;
 
+    /// What takes the place of `start` in a fresh instance, when its client died in `start` and
+    /// lives again: only where the test file says `shaketableCrashes`, or the test
+    /// `Faults::crashes`.
+    ///
+    /// Nothing of the instance that died is left. What it had committed is in the database, and a
+    /// commit that was in flight may still land while this runs. The default is `start` itself,
+    /// from its beginning.
+    ///
+    /// ```
+    /// # use shaketable::{PhaseResult, SimDatabase, Workload};
+    /// struct Worker;
+    ///
+    /// impl Workload for Worker {
+    ///     async fn start(&mut self, _db: SimDatabase) -> PhaseResult {
+    ///         // … claim a job, do it, mark it as done …
+    ///         Ok(())
+    ///     }
+    ///
+    ///     async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+    ///         // … finish what an earlier life has claimed …
+    ///         self.start(db).await
+    ///     }
+    /// }
+    /// ```
+    async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+        self.start(db).await
+    }
+
     /// Third phase: whether the database holds what it should.
     async fn check(&mut self, db: SimDatabase) -> PhaseResult {
         drop(db);
@@ -174,6 +202,12 @@ pub trait RustWorkload: Sized + 'static {
     /// Second phase: the test itself, while the cluster fails around it.
     async fn start(&mut self, db: SimDatabase);
 
+    /// What takes the place of `start` in a fresh instance, when its client died in `start` and
+    /// lives again. The default is `start` itself, from its beginning.
+    async fn recover(&mut self, db: SimDatabase) {
+        self.start(db).await;
+    }
+
     /// Third phase: whether the database holds what it should.
     async fn check(&mut self, db: SimDatabase);
 
@@ -196,6 +230,10 @@ impl<W: Workload> RustWorkload for W {
 
     async fn start(&mut self, db: SimDatabase) {
         expect_success(Workload::start(self, db).await);
+    }
+
+    async fn recover(&mut self, db: SimDatabase) {
+        expect_success(Workload::recover(self, db).await);
     }
 
     async fn check(&mut self, db: SimDatabase) {
@@ -233,6 +271,11 @@ impl<W: RustWorkload> Workload for NeverFails<W> {
 
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         self.0.start(db).await;
+        Ok(())
+    }
+
+    async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+        self.0.recover(db).await;
         Ok(())
     }
 

@@ -429,11 +429,19 @@ fn the_guide_shows_this_very_code() {
         .filter(|path| path.extension().is_some_and(|end| end == "md"))
         .collect();
     pages.push(format!("{docs}/workloads.md").into());
-    pages.push(format!("{docs}/../README.md").into());
     let mut blocks = 0;
     for path in pages {
         let text = std::fs::read_to_string(&path).expect("a chapter");
-        for block in text.split("```rust\n").skip(1) {
+        let mut pieces = text.split("```rust\n");
+        let mut before = pieces.next().unwrap_or_default();
+        for block in pieces {
+            // docs/walk.py compiles and runs what a reader is told to write.
+            let line = before.trim_end().lines().last().unwrap_or_default();
+            let is_walked = line.starts_with("<!-- write:") || line.starts_with("<!-- append:");
+            before = block;
+            if is_walked {
+                continue;
+            }
             let block = block.split("```").next().expect("the text before");
             let shown = plain(block);
             assert!(
@@ -444,5 +452,5 @@ fn the_guide_shows_this_very_code() {
             blocks += 1;
         }
     }
-    assert!(blocks >= 11, "found {blocks} pieces of code");
+    assert!(blocks >= 9, "found {blocks} pieces of code");
 }

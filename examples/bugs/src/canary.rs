@@ -35,6 +35,9 @@ pub trait Layer: Default + 'static {
         Ok(())
     }
     async fn start(&mut self, client: &Client, db: &SimDatabase) -> PhaseResult;
+    async fn recover(&mut self, client: &Client, db: &SimDatabase) -> PhaseResult {
+        self.start(client, db).await
+    }
     async fn check(&mut self, client: &Client, db: &SimDatabase) -> PhaseResult;
 }
 
@@ -65,6 +68,10 @@ impl<L: Layer> Workload for Canary<L> {
 
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         self.layer.start(&self.client, &db).await
+    }
+
+    async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+        self.layer.recover(&self.client, &db).await
     }
 
     async fn check(&mut self, db: SimDatabase) -> PhaseResult {

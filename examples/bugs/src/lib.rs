@@ -38,7 +38,13 @@
 //! | `claimed_twice` | a job is chosen by a snapshot read and claimed without a conflict |
 //! | `double_append` | a line is appended again after an unknown result |
 //! | `kept_state` | what one attempt collected is still there in the next one |
+//! | `orphan_record` | a client dies between a record and its index |
+//! | `abandoned_job` | a worker dies, and the job that it had claimed is never done |
+//! | `unreturned_lease` | the holder of a lease dies, and never gives it back |
+//!
+//! In the last three the clients die: their files say `shaketableCrashes`.
 
+mod abandoned_job;
 mod assumed_order;
 mod blind_watch;
 mod canary;
@@ -58,6 +64,7 @@ mod long_scan;
 mod neighbour;
 mod new_id;
 mod offset_pages;
+mod orphan_record;
 mod oversold;
 mod phantom;
 mod snapshot_id;
@@ -70,6 +77,7 @@ mod swallowed_error;
 mod timed_out;
 mod uncommitted_watch;
 mod unique_outside;
+mod unreturned_lease;
 mod write_skew;
 
 use canary::Canary;
@@ -121,6 +129,11 @@ impl RustWorkloadFactory for Bugs {
             "claimed_twice" => WrappedWorkload::new(Canary::<claimed_twice::Queue>::new(context)),
             "double_append" => WrappedWorkload::new(Canary::<double_append::Diary>::new(context)),
             "kept_state" => WrappedWorkload::new(Canary::<kept_state::Basket>::new(context)),
+            "orphan_record" => WrappedWorkload::new(Canary::<orphan_record::Records>::new(context)),
+            "abandoned_job" => WrappedWorkload::new(Canary::<abandoned_job::Worker>::new(context)),
+            "unreturned_lease" => {
+                WrappedWorkload::new(Canary::<unreturned_lease::Lease>::new(context))
+            }
             _ => WrappedWorkload::unknown(&name),
         }
     }

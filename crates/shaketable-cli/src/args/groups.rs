@@ -35,8 +35,12 @@ pub struct SweepArgs {
 #[derive(Debug, Args, Clone)]
 #[command(next_help_heading = "Simulation")]
 pub struct SimulationArgs {
+    /// Whether each seed draws how it is run: buggify, stress, which of the faults that the file
+    /// allows and how strong, how many clients [default: the test file's setting, else on].
+    #[arg(long, value_name = "on|off")]
+    pub swarm: Option<OnOff>,
     /// Whether the cluster misbehaves in rare but legal ways [default: the test file's setting,
-    /// else off].
+    /// else drawn from the seed].
     #[arg(long, value_name = "on|off")]
     pub buggify: Option<OnOff>,
     /// Whether `Attrition` may kill machines and break disks; clogging is not affected, as in
@@ -44,13 +48,13 @@ pub struct SimulationArgs {
     #[arg(long, value_name = "on|off")]
     pub fault_injection: Option<OnOff>,
     /// Make rare but legal outcomes frequent: commits of unknown fate, old versions, short ranges,
-    /// late watches.
-    #[arg(long)]
-    pub stress: bool,
+    /// late watches [default: drawn from the seed].
+    #[arg(long, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    pub stress: Option<OnOff>,
     /// Set a knob; may be repeated.
     #[arg(long = "knob", value_name = "NAME=VALUE", value_parser = parse_knob)]
     pub knobs: Vec<(String, String)>,
-    /// The number of clients [default: 4 to 8, drawn from the seed].
+    /// The number of clients [default: drawn from the seed, mostly 4 to 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=250))]
     pub clients: Option<u32>,
     /// Fail a run if a client makes no progress for this long in simulated time after all fault

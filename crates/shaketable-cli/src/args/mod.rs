@@ -15,11 +15,11 @@ mod values;
 pub use cases::{BugsArgs, DecisionsArgs, MinimiseArgs, WhenArgs};
 pub use explore::ExploreArgs;
 pub use groups::{BuildArgs, OnOff, SimulationArgs, SweepArgs};
-pub use output::{LogFormat, MessageFormat, OutputArgs, TraceFormat, ValuesShown};
+pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, ValuesShown};
 pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
-    CheckArgs, ExplainArgs, FilterArgs, LintArgs, ListArgs, LogArgs, NewArgs, PageArgs, ReplayArgs,
-    RunArgs, StatsArgs,
+    CheckArgs, CompletionsArgs, ExplainArgs, FilterArgs, InitArgs, LintArgs, ListArgs, LogArgs,
+    ManArgs, NewArgs, PageArgs, ReplayArgs, RunArgs, StatsArgs,
 };
 pub use values::Shard;
 
@@ -133,12 +133,34 @@ Examples:
   cargo shaketable new --tokio my-service
   cd my-workloads && cargo shaketable run")]
     New(NewArgs),
+    /// Write simulations for a layer into the workspace that it is in.
+    ///
+    /// Finds the package that depends on the crate `foundationdb`, writes a crate with a workload,
+    /// a test and a test file beside it, and adds what they need to the workspace's manifest.
+    #[command(after_help = "\
+Examples:
+  cargo shaketable init
+  cargo shaketable init -p my-layer --source ../shaketable")]
+    Init(InitArgs),
     /// Write a page to look at a recorded run: every transaction, every fault, and why it failed.
     #[command(after_help = "\
 Examples:
   shaketable page target/shaketable/failures/queue-42 --open
   shaketable page record.jsonl.gz -o queue.html --perfetto queue.perfetto")]
     Page(PageArgs),
+    /// Print a script that completes this program's commands and options in a shell.
+    #[command(after_help = "\
+Examples:
+  shaketable completions bash > ~/.local/share/bash-completion/completions/shaketable
+  shaketable completions zsh > ~/.zfunc/_shaketable
+  shaketable completions fish > ~/.config/fish/completions/shaketable.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each subcommand.
+    #[command(after_help = "\
+Examples:
+  shaketable man | man -l -
+  shaketable man ~/.local/share/man/man1")]
+    Man(ManArgs),
     /// Simulate seeds for another process of this program.
     #[command(hide = true, name = "__worker")]
     Worker,

@@ -77,6 +77,16 @@ pub enum MessageFormat {
     Json,
 }
 
+/// Whether a sweep makes its failures small: `auto` is if a person waits for the result, on a
+/// terminal and outside of CI, and not for cases, which are small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum Minimising {
+    Auto,
+    Always,
+    Never,
+}
+
 /// The form of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs)]

@@ -4,10 +4,12 @@
 //! others whole, so an option means the same wherever it is accepted.
 
 use super::groups::{BuildArgs, SimulationArgs, SweepArgs};
-use super::output::{LogFormat, MessageFormat, OutputArgs, ValuesShown};
+use super::output::{LogFormat, MessageFormat, Minimising, OutputArgs, ValuesShown};
+use super::values::parse_time;
 use crate::seed::Seed;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -26,9 +28,20 @@ pub struct RunArgs {
     /// Fail if a line that calls the database has never met an outcome that its calls can have.
     #[arg(long)]
     pub require_coverage: bool,
-    /// Make the first failure of each kind small: say what it needs, and keep a case of it.
-    #[arg(long)]
-    pub minimise: bool,
+    /// Make the first failure of each kind small: say what it needs, and keep a case of it. `auto`
+    /// does so on a terminal.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "auto",
+        default_missing_value = "always"
+    )]
+    pub minimise: Minimising,
+    /// How long to make failures small, all of them together.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
+    pub minimise_budget: Duration,
     /// Make failures small and remember one case of each kind in this folder [default:
     /// .shaketable/bugs of the cargo workspace].
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
@@ -215,9 +228,42 @@ pub struct StatsArgs {
 pub struct NewArgs {
     /// The name of the crate, and of the folder it is written to.
     pub name: String,
-    /// Write a workload on tokio, which runs in simulated time
+    /// Write a workload on tokio, which runs in simulated time.
     #[arg(long)]
     pub tokio: bool,
+    /// A clone of Shaketable, or its address, for the dependency lines [default: a clone beside the
+    /// crate].
+    #[arg(long, value_name = "DIR OR URL")]
+    pub source: Option<String>,
+}
+
+/// `init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The layer to test [default: the package here that depends on the crate `foundationdb`].
+    #[arg(long, short, value_name = "NAME")]
+    pub package: Option<String>,
+    /// A clone of Shaketable, or its address, for the dependency lines [default: a clone beside the
+    /// workspace].
+    #[arg(long, value_name = "DIR OR URL")]
+    pub source: Option<String>,
+    /// The Cargo.toml of the layer or its workspace [default: the nearest one].
+    #[arg(long, value_name = "PATH")]
+    pub manifest_path: Option<PathBuf>,
+}
+
+/// `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Where pages for the program and each subcommand are written.
+    pub folder: Option<PathBuf>,
 }
 
 /// `page`.

@@ -17,8 +17,6 @@ use std::process::{Command, Stdio};
 mod line_tables;
 mod sys;
 
-pub use sys::FILES as SYS_FILES;
-
 /// Why there is no library.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {

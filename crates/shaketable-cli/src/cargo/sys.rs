@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The files of the crate, with their paths in it.
-pub const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sys_files.rs"));
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sys_files.rs"));
 
 /// A patched build under way; dropping it restores the lock file.
 pub(super) struct StandIn {

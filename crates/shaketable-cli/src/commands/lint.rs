@@ -1,25 +1,21 @@
 //! `lint`, and `run --lint`: hazards in code whose seeds pass.
 //!
-//! Every seed is run with a record, which is read, searched for hazards and deleted again. The same
-//! hazard at the same line is reported once, with the number of seeds that showed it.
+//! The transactions of every seed are recorded, and searched for hazards by the process that
+//! simulated it. The same hazard at the same line is reported once, with the number of seeds that
+//! showed it.
 
 use super::explain::width;
 use crate::args::{LintArgs, MessageFormat};
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Response;
-use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::sweep::{Ended, Flow, Observer, Schedule, sweep};
 use serde::Serialize;
-use shaketable_explain::lint::{HotKey, hot_keys, lint as lint_record};
-use shaketable_explain::{Finding, text};
-use shaketable_host::plan::{RecordTo, Recording, Values};
-use shaketable_host::trace::Format;
-use shaketable_record::file as record_file;
+use shaketable_explain::lint::{Hazard, HotKey};
+use shaketable_explain::text;
+use shaketable_host::plan::Recording;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::PathBuf;
 
 /// How many seeds are run if neither a number nor a time is given.
 const SEEDS: u64 = 200;
@@ -37,12 +33,11 @@ pub fn lint(args: &LintArgs) -> Result<u8, SessionError> {
     }
     let jobs = workers(args.sweep.jobs, schedule.runs());
     let mut pool = session.pool(jobs, Addresses::Fixed)?;
-    let records = Records::new()?;
-    let mut hazards = Hazards::new(&records);
+    let mut hazards = Hazards::default();
     let ended = sweep(
         &mut pool,
         &schedule,
-        |file, seed| records.recording(file, seed),
+        |_, _| Recording::Hazards,
         &session.interrupted,
         &mut hazards,
     );
@@ -57,95 +52,47 @@ pub fn lint(args: &LintArgs) -> Result<u8, SessionError> {
     })
 }
 
-/// Where the records of runs are kept until they are searched. Deleted with this.
-pub(super) struct Records {
-    folder: PathBuf,
-}
-
-impl Records {
-    pub(super) fn new() -> Result<Records, SessionError> {
-        let folder = std::env::temp_dir().join(format!("shaketable-lint-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|error| SessionError::Write(folder.clone(), error))?;
-        Ok(Records { folder })
-    }
-
-    /// How a run is recorded.
-    pub(super) fn recording(&self, file: usize, seed: Seed) -> Recording {
-        Recording::Trace {
-            path: "/dev/null".into(),
-            format: Format::Json,
-            record: Some(RecordTo::new(self.path(file, seed.0), Values::Short, None)),
-        }
-    }
-
-    fn path(&self, file: usize, seed: u32) -> PathBuf {
-        self.folder.join(format!("{file}-{seed}.jsonl.gz"))
-    }
-}
-
-impl Drop for Records {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 /// What all seeds together have shown.
-pub(super) struct Hazards<'a> {
-    records: &'a Records,
+#[derive(Default)]
+pub(super) struct Hazards {
     /// By name and line: the first of its kind, and how many seeds had one.
-    found: BTreeMap<(&'static str, String), (Finding, u64)>,
+    found: BTreeMap<(String, String), (Hazard, u64)>,
     hot: BTreeMap<String, HotKey>,
     runs: u64,
     failed: u64,
     unread: u64,
 }
 
-impl Observer for Hazards<'_> {
+impl Observer for Hazards {
     fn finished(&mut self, response: Response) -> Flow {
         self.add(&response);
         Flow::Continue
     }
 }
 
-impl<'a> Hazards<'a> {
-    pub(super) fn new(records: &'a Records) -> Hazards<'a> {
-        Hazards {
-            records,
-            found: BTreeMap::new(),
-            hot: BTreeMap::new(),
-            runs: 0,
-            failed: 0,
-            unread: 0,
-        }
-    }
-
+impl Hazards {
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Searches the record of a run, and deletes it.
+    /// Adds what a run has shown.
     pub(super) fn add(&mut self, response: &Response) {
         self.runs += 1;
         self.failed += u64::from(!response.outcome.passed());
-        let path = self.records.path(response.file, response.outcome.seed);
-        let record = File::open(&path)
-            .ok()
-            .and_then(|file| record_file::read(file).ok());
-        let _ = fs::remove_file(&path);
-        let Some(record) = record else {
+        let Some(hazards) = &response.outcome.hazards else {
             self.unread += 1;
             return;
         };
-        for finding in lint_record(&record) {
-            let line = text::place(&record, &finding).unwrap_or_default();
-            let known = self.found.entry((finding.name, line));
-            known.or_insert((finding, 0)).1 += 1;
+        for hazard in &hazards.found {
+            let kind = (hazard.name.clone(), hazard.place.clone());
+            let known = self.found.entry(kind);
+            known.or_insert_with(|| (hazard.clone(), 0)).1 += 1;
         }
-        for key in hot_keys(&record) {
-            let known = self.hot.entry(key.key.clone()).or_insert(HotKey {
+        for key in &hazards.hot_keys {
+            let known = self.hot.entry(key.key.clone()).or_insert_with(|| HotKey {
                 conflicts: 0,
                 commits: 0,
-                key: key.key,
+                key: key.key.clone(),
             });
             known.conflicts += key.conflicts;
             known.commits += key.commits;
@@ -155,9 +102,9 @@ impl<'a> Hazards<'a> {
     /// The hazards and the contended keys, for a person.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
-        for ((_, line), (finding, seeds)) in &self.found {
+        for (hazard, seeds) in self.found.values() {
             let seen = format!("in {seeds} of {} runs", self.runs);
-            out += &text::hazard(finding, line, &seen, width());
+            out += &text::hazard(hazard, &seen, width());
             out.push('\n');
         }
         let hot = self.hot();
@@ -203,16 +150,13 @@ impl<'a> Hazards<'a> {
 
     /// The hazards and the contended keys, a line of JSON for each.
     pub(super) fn json(&self) -> String {
-        let hazards = self
-            .found
-            .iter()
-            .map(|((name, place), (finding, runs))| Line::Hazard {
-                name,
-                place,
-                sentence: &finding.sentence,
-                advice: &finding.advice,
-                runs: *runs,
-            });
+        let hazards = self.found.values().map(|(hazard, runs)| Line::Hazard {
+            name: &hazard.name,
+            place: &hazard.place,
+            sentence: &hazard.sentence,
+            advice: &hazard.advice,
+            runs: *runs,
+        });
         let lines = hazards.chain(self.hot().into_iter().map(Line::HotKey));
         lines.map(|line| line.text()).collect()
     }

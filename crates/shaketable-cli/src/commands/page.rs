@@ -5,7 +5,8 @@
 
 use crate::args::PageArgs;
 use crate::exit_codes;
-use shaketable_host::failure_folder::{PAGE, RECORD};
+use shaketable_host::failure_folder::{PAGE, RECORD, WHEN};
+use shaketable_page::Curve;
 use shaketable_record::{Record, file};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,10 +43,12 @@ fn write_page(args: &PageArgs) -> Result<(), PageError> {
         .output
         .clone()
         .unwrap_or_else(|| path.with_file_name(PAGE));
-    write(
-        &output,
-        shaketable_page::html(&record, &explanation).as_bytes(),
-    )?;
+    // What `when` has left beside the record.
+    let curve = fs::read(path.with_file_name(WHEN)).ok();
+    let curve: Option<Curve> = curve.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    fs::File::create(&output)
+        .and_then(|file| shaketable_page::write_html(&record, &explanation, curve.as_ref(), file))
+        .map_err(|error| PageError::Write(output.clone(), error))?;
     println!("page      {}", output.display());
     if let Some(trace) = &args.perfetto {
         write(trace, &shaketable_page::perfetto(&record, &explanation))?;

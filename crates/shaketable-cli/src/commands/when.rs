@@ -1,6 +1,7 @@
 //! `when`: at which moment a failure became inevitable.
 
 use super::log;
+use super::run::folders::{folder_of, trace_names};
 use crate::args::{FilterArgs, LogArgs, LogFormat, MessageFormat, ValuesShown, WhenArgs};
 use crate::exit_codes;
 use crate::minimise::Start;
@@ -12,11 +13,14 @@ use crate::when::{Moment, When, run_futures, when as search};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use shaketable_host::case::TakenDecision;
+use shaketable_host::failure_folder;
 use shaketable_host::story::Story;
 use shaketable_host::verdict::Failure;
+use shaketable_page::{Curve, Likelihood};
 use shaketable_record::Record;
 use std::fmt::Write;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// `when`.
@@ -79,11 +83,40 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
         runs,
         seconds: began.elapsed().as_secs_f64(),
     };
+    let folder = folder_of(&trace_names(&session.files)[0], seed);
+    let page = write_page(&folder, &record, &report.curve())?;
     match args.message_format {
-        MessageFormat::Human => anstream::print!("{}", report.text()),
+        MessageFormat::Human => {
+            anstream::print!("{}page  {}\n", report.text(), page.display());
+        }
         MessageFormat::Json => println!("{}", report.json()),
     }
     Ok(exit_codes::PASSED)
+}
+
+/// Writes the page of the run with the curve, and the curve for pages to come; returns where.
+fn write_page(folder: &Path, record: &Record, curve: &Curve) -> Result<PathBuf, SessionError> {
+    let json = serde_json::to_vec(curve).expect("a curve can be written");
+    let path = folder.join(failure_folder::WHEN);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&path, json))
+        .map_err(|error| SessionError::Write(path, error))?;
+    let explanation = shaketable_explain::explain(record);
+    let path = folder.join(failure_folder::PAGE);
+    fs::File::create(&path)
+        .and_then(|file| shaketable_page::write_html(record, &explanation, Some(curve), file))
+        .map_err(|error| SessionError::Write(path.clone(), error))?;
+    Ok(path)
+}
+
+fn likelihood(moment: &Moment) -> Likelihood {
+    let (low, high) = moment.interval();
+    Likelihood {
+        time: moment.time,
+        probability: moment.probability(),
+        low,
+        high,
+    }
 }
 
 /// More than these say nothing about what was decisive.
@@ -147,6 +180,17 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
+    fn curve(&self) -> Curve {
+        let (before, after) = &self.found.jump;
+        let decisive = self.decisive.iter();
+        let decisive = decisive.map(|one| format!("{:.6} s  {}", one.time, one.text));
+        Curve {
+            moments: self.found.moments.iter().map(likelihood).collect(),
+            step: (likelihood(before), likelihood(after)),
+            decisive: decisive.collect(),
+        }
+    }
+
     fn text(&self) -> String {
         const COLUMNS: f64 = 40.0;
         let mut text = format!(

@@ -121,6 +121,7 @@ pub fn explore(
     let mut case = start_of(session, &read, seed);
     case.only.get_or_insert_default();
     case.buggify = Some(case.buggify.unwrap_or(false));
+    case.swarm = Some(case.swarm.unwrap_or(false));
     let (base, record) = run_recorded(session, pool, &case)?;
     case.clients = Some(base.drawn.clients);
     let mut exploration = Exploration {

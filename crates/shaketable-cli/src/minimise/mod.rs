@@ -123,6 +123,7 @@ impl Start {
         let outcome = response.ok_or(SessionError::Interrupted)?.outcome;
         case.clients = Some(outcome.drawn.clients);
         case.buggify = Some(outcome.drawn.buggify);
+        case.stress = Some(outcome.drawn.stress);
         Ok(Start {
             case,
             test: read.path,
@@ -140,7 +141,8 @@ pub(crate) fn start_of(session: &Session, file: &TestFile, seed: Seed) -> Case {
     case.clients = settings.clients.or(case.clients);
     case.buggify = settings.buggify.or(case.buggify);
     case.fault_injection = settings.fault_injection.or(case.fault_injection);
-    case.stress |= settings.stress;
+    case.stress = settings.stress.or(case.stress);
+    case.swarm = settings.swarm.or(case.swarm);
     case.knobs.extend(settings.knobs.iter().cloned());
     case
 }
@@ -165,7 +167,7 @@ impl Minimised {
     /// How many decisions happened in the run as it was.
     pub fn happened(&self) -> usize {
         let decisions = self.start.decisions.iter();
-        decisions.filter(|decision| decision.happened).count()
+        decisions.filter(|decision| decision.is_event()).count()
     }
 
     /// What happens without a decision that is left, if that is known.

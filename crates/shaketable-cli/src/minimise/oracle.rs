@@ -7,7 +7,7 @@
 use crate::pool::{Answer as PoolAnswer, Pool};
 use crate::protocol::Request;
 use shaketable_host::case::{Case, TakenDecision};
-use shaketable_host::plan::Recording;
+use shaketable_host::plan::{Futures, Recording};
 use shaketable_host::verdict::{Failure, Outcome};
 use shaketable_minimise::Answer;
 use std::collections::BTreeMap;
@@ -28,6 +28,17 @@ pub struct Tried {
     pub options: BTreeMap<String, String>,
     /// How long it took, in simulated seconds.
     pub simulated_seconds: f64,
+}
+
+/// What became of the futures of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forked {
+    /// How many failed in the wanted way, for each moment.
+    Failed(Vec<u64>),
+    /// Time was up.
+    Stopped,
+    /// The run cannot be copied: its process has threads, or dies.
+    Impossible,
 }
 
 /// Runs candidates.
@@ -170,6 +181,57 @@ impl<'a> Oracle<'a> {
 
     fn is_open(&self, key: &String) -> bool {
         self.open.values().any(|open| open == key)
+    }
+
+    /// How many futures of a case fail in the wanted way from each of these moments on. Each worker
+    /// simulates the case once and copies it at the moments, for its part of the futures.
+    pub fn fork(&mut self, case: &Case, moments: &[f64], futures: u64) -> Forked {
+        let seeds: Vec<u64> = (1..=futures).collect();
+        // More parts than workers, so that none waits for the slowest; each costs a run more.
+        let parts = self.pool.room();
+        let mut parts = seeds.chunks(seeds.len().div_ceil(parts).max(1));
+        let mut failed = vec![0; moments.len()];
+        let mut open = Vec::new();
+        let mut left = parts.len();
+        while left > 0 {
+            if self.interrupted.load(Ordering::Relaxed)
+                || Instant::now() > self.deadline
+                || !self.pool.is_alive()
+            {
+                return Forked::Stopped;
+            }
+            for (worker, seeds) in self.pool.idle().into_iter().zip(parts.by_ref()) {
+                let futures = Futures {
+                    moments: moments.to_vec(),
+                    seeds: seeds.to_vec(),
+                };
+                let request = Request {
+                    file: self.file,
+                    seed: case.seed,
+                    recording: Recording::Futures(futures),
+                    case: Some(Box::new(case.clone())),
+                };
+                open.push(self.pool.ask(worker, request).number());
+            }
+            match self.pool.wait(Duration::from_millis(100)) {
+                PoolAnswer::Response(ticket, response) if open.contains(&ticket.number()) => {
+                    let found = &response.outcome.futures;
+                    if found.len() != moments.len() {
+                        return Forked::Impossible;
+                    }
+                    for (failed, futures) in failed.iter_mut().zip(found) {
+                        let is_wanted = |one: &&Vec<String>| one.contains(&self.wanted);
+                        *failed += futures.iter().filter(is_wanted).count() as u64;
+                        self.runs += futures.len() as u64;
+                    }
+                    (self.progress)(self.runs);
+                    left -= 1;
+                }
+                PoolAnswer::Lost(_) => return Forked::Impossible,
+                PoolAnswer::Response(..) | PoolAnswer::Nothing => {}
+            }
+        }
+        Forked::Failed(failed)
     }
 
     /// Whether this candidate fails in the wanted way, and what happened in it.

@@ -109,7 +109,7 @@ fn leap(
 ) -> Option<(Case, Rc<Tried>)> {
     let noticed = Case {
         only: Some(NOTICED.iter().map(|group| (*group).to_owned()).collect()),
-        stress: true,
+        stress: Some(true),
         ..start.clone()
     };
     let happened = Case {
@@ -147,9 +147,10 @@ fn first_of(oracle: &mut Oracle<'_>, candidates: &[Case]) -> Option<(Case, Rc<Tr
     Some((found, tried))
 }
 
-/// The names of those that happened.
+/// The names of the events that happened. The shape of the cluster is none, and is made small by
+/// itself.
 fn texts(decisions: &[TakenDecision]) -> Vec<String> {
-    let happened = decisions.iter().filter(|decision| decision.happened);
+    let happened = decisions.iter().filter(|decision| decision.is_event());
     happened.map(TakenDecision::text).collect()
 }
 
@@ -294,9 +295,9 @@ impl Search<'_, '_> {
     /// Switches off what is no longer needed around the decisions, and lets them take their usual
     /// course: what lasts, lasts as long as it can.
     fn reduce_settings(&mut self) {
-        if self.case().stress {
+        if self.case().stress == Some(true) {
             let calm = Case {
-                stress: false,
+                stress: Some(false),
                 ..self.case().clone()
             };
             self.take_first(&futures(&calm, FUTURES_OF_A_STEP));

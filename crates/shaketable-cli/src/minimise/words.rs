@@ -34,9 +34,11 @@ pub fn clause(text: &str) -> String {
             format!("{kind} {number} of {place}: {outcome}")
         }
         "knob" => format!("the knob {place} is {outcome}"),
+        "cluster" => format!("the cluster has {outcome} {place}"),
         group => {
             let site = group
                 .strip_prefix("buggify ")
+                .or(group.strip_prefix("buggify! "))
                 .or(group.strip_prefix("stress "));
             match site {
                 Some(site) => {

@@ -105,25 +105,26 @@ fn log_factorial(n: u64) -> f64 {
 fn features(outcome: &Outcome) -> BTreeSet<String> {
     let Drawn {
         clients,
+        swarm,
+        buggify,
+        stress,
         cluster,
         faults,
         buggified,
         knobs,
-        ..
     } = &outcome.drawn;
     let mut features = BTreeSet::new();
-    features.extend((4..=*clients).map(|least| format!("at least {least} clients")));
+    features.extend((3..=*clients).map(|least| format!("at least {least} clients")));
     features.extend(
         cluster
             .split([',', ' '])
             .filter(|word| word.contains('='))
             .map(str::to_owned),
     );
-    features.extend(
-        faults
-            .iter()
-            .map(|fault| format!("the fault workload {fault}")),
-    );
+    features.extend(buggify.then(|| "buggify".to_owned()));
+    features.extend(stress.then(|| "stress".to_owned()));
+    features.extend(swarm.describe().map(str::to_owned));
+    features.extend(faults.iter().filter_map(|fault| fault_that_runs(fault)));
     features.extend(buggified.iter().map(|site| format!("buggify: {site}")));
     features.extend(
         knobs
@@ -140,6 +141,13 @@ fn features(outcome: &Outcome) -> BTreeSet<String> {
             .map(|one| format!("{} at {}", one.message, one.site)),
     );
     features
+}
+
+/// A fault workload that the seed did not leave out, whatever its strength.
+fn fault_that_runs(drawn: &str) -> Option<String> {
+    let ran = !drawn.ends_with("(left out)") && !drawn.ends_with("(switched off)");
+    let name = drawn.split(" (at ").next().unwrap_or(drawn);
+    ran.then(|| format!("the fault workload {name}"))
 }
 
 #[cfg(test)]

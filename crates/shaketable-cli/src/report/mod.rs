@@ -77,6 +77,8 @@ pub struct Small {
     pub needs: Vec<String>,
     /// The number of clients.
     pub clients: u32,
+    /// Whether each of these is known to be needed.
+    pub is_minimal: bool,
     /// The case.
     pub case: Option<PathBuf>,
 }
@@ -236,9 +238,11 @@ pub(crate) mod samples {
             unseed: 4711,
             drawn: Drawn {
                 clients: 6,
+                swarm: shaketable_host::verdict::Swarm::Varied,
                 buggify: true,
+                stress: false,
                 cluster: "triple, 7 machines in 2 datacenters, 3 logs, 2 commit proxies".into(),
-                faults: vec!["RandomClogging".into(), "Attrition".into()],
+                faults: vec!["RandomClogging (at 40 %)".into(), "Attrition".into()],
                 buggified: vec!["short_range_reads".into()],
                 knobs: vec![(
                     "max_write_transaction_life_versions".into(),

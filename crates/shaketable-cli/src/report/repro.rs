@@ -29,14 +29,19 @@ impl Repro {
             words.push(format!("--seed {seed}"));
         }
         let settings = &self.settings;
+        if let Some(on) = settings.swarm {
+            words.push(format!("--swarm {}", OnOff::text(on)));
+        }
         if let Some(on) = settings.buggify {
             words.push(format!("--buggify {}", OnOff::text(on)));
         }
         if let Some(on) = settings.fault_injection {
             words.push(format!("--fault-injection {}", OnOff::text(on)));
         }
-        if settings.stress {
-            words.push("--stress".to_owned());
+        match settings.stress {
+            Some(true) => words.push("--stress".to_owned()),
+            Some(false) => words.push("--stress=off".to_owned()),
+            None => {}
         }
         for (name, value) in &settings.knobs {
             words.push(format!("--knob {}", quoted(&format!("{name}={value}"))));
@@ -118,9 +123,10 @@ mod tests {
             program: "cargo shaketable".into(),
             cases: Vec::new(),
             settings: Settings {
+                swarm: Some(false),
                 buggify: Some(true),
                 fault_injection: Some(false),
-                stress: true,
+                stress: Some(true),
                 knobs: vec![("default_backoff".into(), "0.5".into())],
                 clients: Some(3),
                 coverage: false,
@@ -134,7 +140,7 @@ mod tests {
         };
         assert_eq!(
             repro.line(Path::new("my tests/a.toml"), 7),
-            "cargo shaketable replay 'my tests/a.toml' --seed 7 --buggify on --fault-injection off --stress \
+            "cargo shaketable replay 'my tests/a.toml' --seed 7 --swarm off --buggify on --fault-injection off --stress \
              --knob default_backoff=0.5 --clients 3 --stalled-after off -p my-workloads --profile dev"
         );
     }

@@ -91,7 +91,7 @@ impl Bench {
             .join(name);
         fs::create_dir_all(&folder).unwrap();
         let text = format!(
-            "[[test]]\ntestTitle = 'Bench'\nuseDB = false\ntimeout = 100\n\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\n{options}",
+            "{PLAIN}[[test]]\ntestTitle = 'Bench'\nuseDB = false\ntimeout = 100\n\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\n{options}",
             libraries().display()
         );
         fs::write(folder.join("bench.toml"), text).unwrap();
@@ -149,6 +149,9 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// What a seed draws about the way it is run is the business of tests of its own.
+pub const PLAIN: &str = "[configuration]\nswarm = false\n";
+
 const FAULTS: &str = "
 [[test.workload]]
 testName = 'RandomClogging'
@@ -169,7 +172,7 @@ testDuration = 30.0
 pub fn counting(name: &str, options: &str) -> Bench {
     let bench = Bench::new(name, "libraryName = 'counter'\n");
     let text = format!(
-        "[[test]]\ntestTitle = 'Counting'\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'counter'\ncount = 30\n{options}{FAULTS}",
+        "{PLAIN}[[test]]\ntestTitle = 'Counting'\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'counter'\ncount = 30\n{options}{FAULTS}",
         libraries().display()
     );
     fs::write(bench.folder.join("bench.toml"), text).unwrap();

@@ -1,11 +1,15 @@
 //! Decisions, cases, and what is made of them: `decisions`, `minimise`, `when`, `bugs`.
 
-use crate::bench::{Bench, counting, text};
+use crate::bench::{Bench, PLAIN, counting, text};
 use std::fs;
 
-/// A bench whose results are in its own folder: the program takes that for a workspace.
+/// A bench whose results are in its own folder: the program takes that for a workspace. Its seeds
+/// draw how they are run.
 fn alone(name: &str, options: &str) -> Bench {
     let bench = counting(name, options);
+    let path = bench.folder.join("bench.toml");
+    let file = fs::read_to_string(&path).unwrap().replace(PLAIN, "");
+    fs::write(&path, file).unwrap();
     fs::write(bench.folder.join("Cargo.lock"), "").unwrap();
     for folder in ["target", "bugs"] {
         let _ = fs::remove_dir_all(bench.folder.join(folder));
@@ -48,6 +52,28 @@ fn a_failure_is_made_small_and_the_case_fails_every_time_in_every_command() {
     }
     let (printed, code) = run(&bench, &format!("replay {case} --no-build"));
     assert_eq!(code, Some(100), "{printed}");
+    let folder = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("  folder "));
+    let folder = folder.unwrap_or_else(|| panic!("{printed}")).trim();
+    for file in [
+        "record.jsonl.gz",
+        "trace.json",
+        "report.txt",
+        "timeline.html",
+    ] {
+        assert!(bench.folder.join(folder).join(file).is_file(), "no {file}");
+    }
+    let (printed, code) = run(&bench, &format!("page {folder} --output case.html"));
+    assert_eq!(code, Some(0), "{printed}");
+    for of in [case, folder] {
+        let (printed, code) = run(&bench, &format!("log {of} --no-build --last 3"));
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(printed.contains("client 0, "), "{printed}");
+    }
+    let (printed, code) = run(&bench, &format!("explain {folder}"));
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(printed.contains("retry-after-unknown-result"), "{printed}");
     let (printed, code) = run(&bench, &format!("explain {case} --no-build"));
     assert_eq!(code, Some(100), "{printed}");
     assert!(printed.contains("retry-after-unknown-result"), "{printed}");
@@ -59,6 +85,34 @@ fn a_failure_is_made_small_and_the_case_fails_every_time_in_every_command() {
     let (printed, code) = run(&bench, &format!("when {case} --no-build --futures 5"));
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains("the largest step"), "{printed}");
+}
+
+#[test]
+fn failures_are_made_small_unasked_only_for_a_person_who_waits() {
+    let bench = careless("unasked");
+    let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build";
+    let (printed, code) = run(&bench, sweep);
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(!printed.contains("  needs "), "{printed}");
+    let program = env!("CARGO_BIN_EXE_shaketable");
+    let on_a_terminal = |arguments: &str| {
+        let output = std::process::Command::new("script")
+            .args([
+                "-qec",
+                &format!("{program} {sweep}{arguments}"),
+                "/dev/null",
+            ])
+            .current_dir(&bench.folder)
+            .env_remove("CI")
+            .output();
+        text(&output.expect("util-linux is there").stdout)
+    };
+    let printed = on_a_terminal("");
+    assert!(printed.contains("making the failure small"), "{printed}");
+    assert!(printed.contains("  needs "), "{printed}");
+    let printed = on_a_terminal(" --minimise=never");
+    assert!(printed.contains("FAIL"), "{printed}");
+    assert!(!printed.contains("  needs "), "{printed}");
 }
 
 #[test]
@@ -117,4 +171,41 @@ fn what_passes_cannot_be_made_small() {
     let (printed, code) = run(&bench, "minimise bench.toml --seed 3 --no-build");
     assert_eq!(code, Some(4), "{printed}");
     insta::assert_snapshot!(printed.trim_end());
+}
+
+#[test]
+fn a_seed_is_run_in_its_own_way_and_in_the_same_way_by_every_command() {
+    let bench = careless("swarm");
+    let sweep = "run bench.toml --seed 1 --seeds 30 --no-build --message-format json";
+    let (printed, code) = run(&bench, sweep);
+    assert_eq!(code, Some(100), "{printed}");
+    let messages = printed.lines().map(serde_json::from_str);
+    let messages: Vec<serde_json::Value> = messages.filter_map(Result::ok).collect();
+    let failure = messages.iter().find(|message| message["type"] == "failure");
+    let failure = failure.unwrap_or_else(|| panic!("{printed}"));
+    let (outcome, seed) = (&failure["outcome"], &failure["outcome"]["seed"]);
+    let drawn = &outcome["drawn"];
+    assert_ne!(drawn["swarm"], "off", "{drawn}");
+    // The seed says it all.
+    let again = format!("shaketable replay bench.toml --seed {seed} --no-build");
+    assert_eq!(failure["reproduce"], again);
+    let message = outcome["failures"][0]["message"].as_str().unwrap();
+    for command in ["replay", "explain", "decisions"] {
+        let (printed, _) = run(
+            &bench,
+            &format!("{command} bench.toml --seed {seed} --no-build"),
+        );
+        // Long lines are broken between words.
+        let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(printed.contains(message), "{command}: {printed}");
+        if command == "explain" {
+            let clients = &drawn["clients"];
+            let expected = format!("drawn: {clients} clients, buggify ");
+            assert!(printed.contains(&expected), "no {expected:?} in {printed}");
+        }
+    }
+    // Without a swarm it is another run, and its line says so.
+    let (printed, _) = run(&bench, &format!("{sweep} --swarm off"));
+    assert!(printed.contains(" --swarm off "), "{printed}");
+    assert!(!printed.contains("\"swarm\":\"varied\""), "{printed}");
 }

@@ -1,6 +1,6 @@
 //! The verdicts about runs: passes, failures with their phase and client, crashes with their stack.
 
-use crate::bench::{Bench, counting, libraries, probe, text};
+use crate::bench::{Bench, PLAIN, counting, libraries, probe, text};
 use std::fs;
 use std::process::Command;
 
@@ -197,7 +197,7 @@ fn a_run_that_hangs_or_is_interrupted_says_who_waits_for_what() {
         "testTitle = 'Probe'\n",
         "testTitle = 'Probe'\ntimeout = 1000000000000\n",
     );
-    let file = format!("[configuration]\nlongRunningTest = true\n{file}");
+    let file = file.replace(PLAIN, &format!("{PLAIN}longRunningTest = true\n"));
     fs::write(bench.folder.join("bench.toml"), file).unwrap();
     let program = |arguments: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shaketable"));
@@ -278,7 +278,7 @@ fn a_panic_opens_no_file_and_its_words_are_shown() {
 /// A test file with one workload of the library `probe`.
 fn probe_file(workload: &str) -> String {
     format!(
-        "[[test]]\ntestTitle = 'Probe'\nrunFailureWorkloads = false\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'probe'\nworkloadName = '{workload}'\n",
+        "{PLAIN}[[test]]\ntestTitle = 'Probe'\nrunFailureWorkloads = false\n[[test.workload]]\ntestName = 'External'\nlibraryPath = '{}'\nlibraryName = 'probe'\nworkloadName = '{workload}'\n",
         probe().display()
     )
 }

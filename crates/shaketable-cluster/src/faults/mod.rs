@@ -20,6 +20,7 @@ mod random_clogging;
 mod random_move_keys;
 mod random_range_lock;
 mod rollback;
+mod strength;
 mod targeted_kill;
 mod together;
 mod trigger_recovery_loop;

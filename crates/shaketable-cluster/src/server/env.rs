@@ -108,12 +108,14 @@ impl Instruments {
         here.decide(drawn, || (format!("buggify {site}"), here.name()))
     }
 
+    #[inline]
     fn draw(&self, here: &Process, site: &'static str, chance: f64, stressed: bool) -> bool {
         let mut sites = self.sites.borrow_mut();
         let site = sites.reached(site, here);
         (site.active && self.buggify || stressed) && site.stream.chance(chance)
     }
 
+    #[inline]
     fn is_stressed(&self) -> bool {
         self.stress && self.faults_enabled()
     }
@@ -201,22 +203,32 @@ impl Env {
     }
 
     /// Whether stress strikes here and now, with this chance.
+    #[inline]
     pub fn stresses(&self, site: &'static str, chance: f64) -> bool {
-        let drawn = self.draws_stress(site, chance);
-        let name = || (format!("stress {site}"), self.process.name());
-        self.process.decide(drawn, name)
+        self.can_stress() && {
+            let drawn = self.draws_stress(site, chance);
+            let name = || (format!("stress {site}"), self.process.name());
+            self.process.decide(drawn, name)
+        }
     }
 
     /// The same, for what is lost with the connection to another process: it is counted there.
+    #[inline]
     pub fn stresses_towards(&self, lost: &'static str, chance: f64, other: ProcessId) -> bool {
-        let drawn = self.draws_stress(lost, chance);
-        let other = || self.process.describe(other).name.clone();
-        self.process
-            .decide(drawn, || (format!("{lost} is lost"), other()))
+        self.can_stress() && {
+            let drawn = self.draws_stress(lost, chance);
+            let other = || self.process.describe(other).name.clone();
+            self.process
+                .decide(drawn, || (format!("{lost} is lost"), other()))
+        }
     }
 
     /// The same, for something that lasts: returns for how many seconds, if it strikes.
+    #[inline]
     pub fn stresses_for(&self, site: &'static str, (chance, longest): (f64, f64)) -> Option<f64> {
+        if !self.can_stress() {
+            return None;
+        }
         let length = || self.process.stream(&format!("stress {site}")).uniform();
         let strikes = self.draws_stress(site, chance);
         let drawn = strikes.then(|| longest * length());
@@ -224,6 +236,13 @@ impl Env {
         self.process.decide_seconds(drawn, longest, name)
     }
 
+    /// Whether stress can strike at all, by chance or because it is forced.
+    #[inline]
+    fn can_stress(&self) -> bool {
+        self.is_stressed() || self.process.is_deciding()
+    }
+
+    #[cold]
     fn draws_stress(&self, site: &'static str, chance: f64) -> bool {
         self.is_stressed() && {
             let stream = self.process.stream(&format!("stress {site}"));

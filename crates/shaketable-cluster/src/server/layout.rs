@@ -259,33 +259,30 @@ impl Layout {
         }
     }
 
-    /// Draws a layout.
-    pub fn draw(stream: &Stream, options: &LayoutOptions, buggify: bool) -> Result<Layout, String> {
-        let mut configuration = draw_configuration(stream, options)?;
+    /// Draws a layout. What is drawn for each part of its shape does not depend on what `decide`
+    /// makes of the others.
+    pub fn draw(
+        stream: &Stream,
+        options: &LayoutOptions,
+        buggify: bool,
+        decide: &Decide<'_>,
+    ) -> Result<Layout, String> {
+        let roles = Roles::draw(stream);
         let fearless = Fearless::draw(stream, options);
+        let drawn = Hardware::draw(stream, options, fearless, roles.configure(options)?);
+        let mut configuration = roles.decided(options, decide).configure(options)?;
+        let fearless = Fearless::decided(fearless, options, decide);
         if let Some(fearless) = &fearless {
             fearless.replicate(&mut configuration);
         }
         let replicas = configuration
             .storage_replicas
             .max(configuration.log_replicas);
-        let simple = options.simple_config;
-        let datacenters = options
-            .datacenters
-            .unwrap_or(if simple { 1 } else { stream.range(1, 4_usize) })
-            .max(1);
-        let datacenters = fearless.as_ref().map_or(datacenters, |two| two.datacenters);
-        let fewest = (datacenters + 2).max(replicas + 2).min(9);
-        let machines = options
-            .machine_count
-            .unwrap_or_else(|| stream.range(fewest, 10))
-            .max(replicas);
-        let machines = fearless.as_ref().map_or(machines, |two| two.machines);
-        let per_machine = options
-            .processes_per_machine
-            .unwrap_or_else(|| stream.range(1, 28 / machines + 2))
-            .max(1);
-        let per_machine = if fearless.is_some() { 1 } else { per_machine };
+        let Hardware {
+            datacenters,
+            machines,
+            per_machine,
+        } = drawn.decided(options, fearless, replicas, decide);
         let mut processes = Vec::new();
         let mut storages = Vec::new();
         let storages_wanted = (replicas + 2).max(STORAGES_MAX.min(machines)).min(machines);
@@ -317,24 +314,24 @@ impl Layout {
                 });
             }
         }
-        let drawn = if buggify && stream.chance(0.25) {
+        let coordinators = if buggify && stream.chance(0.25) {
             stream.range(2, 6_usize)
         } else {
             1
         };
-        let coordinators = options.coordinators.unwrap_or(drawn).clamp(1, machines);
-        let mut order: Vec<usize> = (0..machines).collect();
+        let mut order: Vec<usize> = (0..drawn.machines).collect();
         stream.shuffle(&mut order);
+        order.retain(|machine| *machine < machines);
+        order.extend(drawn.machines..machines);
+        let coordinators = options
+            .coordinators
+            .unwrap_or_else(|| decide("coordinators", coordinators, 1))
+            .clamp(1, machines);
         let coordinators = order[..coordinators]
             .iter()
             .map(|machine| machine * per_machine)
             .collect();
-        let mut boundaries: Vec<Key> = (0..stream.range(0, 4_usize))
-            .map(|_| Key::from(vec![stream.range(1, 255_u8)]))
-            .collect();
-        boundaries.sort();
-        boundaries.dedup();
-        boundaries.push(Key::from_static(b"\xff"));
+        let boundaries = draw_boundaries(stream, decide);
         Ok(Layout {
             processes,
             coordinators,
@@ -347,7 +344,100 @@ impl Layout {
     }
 }
 
+/// What becomes of a number that was drawn for the shape of a cluster, given its name and the
+/// smallest that is legal.
+pub type Decide<'a> = dyn Fn(&str, usize, usize) -> usize + 'a;
+
+/// Machines and where they are.
+#[derive(Clone, Copy)]
+struct Hardware {
+    datacenters: usize,
+    machines: usize,
+    per_machine: usize,
+}
+
+impl Hardware {
+    /// Draws what the options leave open.
+    fn draw(
+        stream: &Stream,
+        options: &LayoutOptions,
+        fearless: Option<Fearless>,
+        mut configuration: Configuration,
+    ) -> Hardware {
+        if let Some(fearless) = &fearless {
+            fearless.replicate(&mut configuration);
+        }
+        let replicas = configuration
+            .storage_replicas
+            .max(configuration.log_replicas);
+        let simple = options.simple_config;
+        let datacenters = options
+            .datacenters
+            .unwrap_or(if simple { 1 } else { stream.range(1, 4_usize) })
+            .max(1);
+        let datacenters = fearless.map_or(datacenters, |two| two.datacenters);
+        let fewest = (datacenters + 2).max(replicas + 2).min(9);
+        let machines = options
+            .machine_count
+            .unwrap_or_else(|| stream.range(fewest, 10))
+            .max(replicas);
+        let machines = fearless.map_or(machines, |two| two.machines);
+        let per_machine = options
+            .processes_per_machine
+            .unwrap_or_else(|| stream.range(1, 28 / machines + 2))
+            .max(1);
+        Hardware {
+            datacenters,
+            machines,
+            per_machine,
+        }
+    }
+
+    /// The same, after decisions. Two regions have their own numbers.
+    fn decided(
+        self,
+        options: &LayoutOptions,
+        fearless: Option<Fearless>,
+        replicas: usize,
+        decide: &Decide<'_>,
+    ) -> Hardware {
+        if let Some(two) = fearless {
+            return Hardware {
+                datacenters: two.datacenters,
+                machines: two.machines,
+                per_machine: 1,
+            };
+        }
+        let mut hardware = self;
+        if options.datacenters.is_none() && !options.simple_config {
+            hardware.datacenters = decide("datacenters", self.datacenters, 1).min(MOST);
+        }
+        if options.machine_count.is_none() {
+            hardware.machines = decide("machines", self.machines, replicas).min(MOST);
+        }
+        hardware.machines = hardware.machines.max(replicas);
+        if options.processes_per_machine.is_none() {
+            hardware.per_machine = decide("processes per machine", self.per_machine, 1).min(MOST);
+        }
+        hardware
+    }
+}
+
+/// More of anything than this is not simulated, whatever a case asks for.
+const MOST: usize = 30;
+
+/// How many there are of each role, as drawn.
+#[derive(Clone, Copy)]
+struct Roles {
+    replicas: usize,
+    logs: usize,
+    commit_proxies: usize,
+    grv_proxies: usize,
+    resolvers: usize,
+}
+
 /// A layout with two regions, which FoundationDB's tests call fearless.
+#[derive(Clone, Copy)]
 struct Fearless {
     datacenters: usize,
     machines: usize,
@@ -357,21 +447,45 @@ impl Fearless {
     /// Half of the layouts that may have two regions do.
     fn draw(stream: &Stream, options: &LayoutOptions) -> Option<Fearless> {
         let (wanted, datacenters) = (stream.chance(0.5), *stream.pick(&[4, 6]));
-        // A test that asks for a shape with one region, or for another configuration, gets that.
-        let shaped = options.simple_config
-            || options.datacenters.is_some()
-            || options.machine_count.is_some()
-            || options.processes_per_machine.is_some()
-            || options.config.is_some();
         let fearless = options.generate_fearless;
-        fearless.unwrap_or(wanted && !shaped).then_some(Fearless {
+        fearless
+            .unwrap_or(wanted && !Fearless::is_settled(options))
+            .then_some(Fearless::new(datacenters, options))
+    }
+
+    fn new(datacenters: usize, options: &LayoutOptions) -> Fearless {
+        Fearless {
             datacenters,
             machines: if options.minimum_replication > 1 {
                 16
             } else {
                 12
             },
-        })
+        }
+    }
+
+    /// Whether the options leave no choice: a test that asks for a shape with one region, or for
+    /// another configuration, gets that.
+    fn is_settled(options: &LayoutOptions) -> bool {
+        options.simple_config
+            || options.datacenters.is_some()
+            || options.machine_count.is_some()
+            || options.processes_per_machine.is_some()
+            || options.config.is_some()
+            || options.generate_fearless.is_some()
+    }
+
+    /// The same, after decisions.
+    fn decided(
+        drawn: Option<Fearless>,
+        options: &LayoutOptions,
+        decide: &Decide<'_>,
+    ) -> Option<Fearless> {
+        if Fearless::is_settled(options) {
+            return drawn;
+        }
+        let regions = decide("regions", 1 + usize::from(drawn.is_some()), 1);
+        (regions > 1).then(|| drawn.unwrap_or(Fearless::new(4, options)))
     }
 
     /// Each region has all replicas, and one more machine if there is one.
@@ -389,46 +503,99 @@ impl Fearless {
     }
 }
 
-fn draw_configuration(stream: &Stream, options: &LayoutOptions) -> Result<Configuration, String> {
-    let replication = match stream.range(0, 6_usize).min(3) {
-        0 => stream.range(1, 4_usize),
-        replicas => replicas,
-    };
-    let count = |most: usize, usual: usize| {
-        let (explicit, drawn) = (stream.chance(0.25), stream.range(1, most + 1));
-        if explicit { drawn } else { usual }
-    };
-    let [logs, commit_proxies, grv_proxies, resolvers] =
-        [count(6, 3), count(6, 3), count(3, 1), count(6, 1)];
-    let replicas = replication.max(options.minimum_replication.min(3));
-    let mut configuration = Configuration {
-        storage_replicas: replicas,
-        log_replicas: replicas,
-        logs,
-        commit_proxies,
-        grv_proxies,
-        resolvers,
-    };
-    if options.simple_config {
-        configuration = Configuration::SINGLE;
+impl Roles {
+    fn draw(stream: &Stream) -> Roles {
+        let replicas = match stream.range(0, 6_usize).min(3) {
+            0 => stream.range(1, 4_usize),
+            replicas => replicas,
+        };
+        let count = |most: usize, usual: usize| {
+            let (explicit, drawn) = (stream.chance(0.25), stream.range(1, most + 1));
+            if explicit { drawn } else { usual }
+        };
+        let [logs, commit_proxies, grv_proxies, resolvers] =
+            [count(6, 3), count(6, 3), count(3, 1), count(6, 1)];
+        Roles {
+            replicas,
+            logs,
+            commit_proxies,
+            grv_proxies,
+            resolvers,
+        }
     }
-    if let Some(command) = &options.config {
-        configuration.configure(command)?;
+
+    /// The same, after decisions about what the options leave open.
+    fn decided(self, options: &LayoutOptions, decide: &Decide<'_>) -> Roles {
+        if options.simple_config || options.config.is_some() {
+            return self;
+        }
+        let role = |asked: Option<usize>, name, drawn| match asked {
+            Some(_) => drawn,
+            None => decide(name, drawn, 1).min(MOST),
+        };
+        Roles {
+            replicas: decide("replicas", self.replicas, 1).min(3),
+            logs: role(options.desired_tlog_count, "logs", self.logs),
+            commit_proxies: role(
+                options.commit_proxy_count,
+                "commit proxies",
+                self.commit_proxies,
+            ),
+            grv_proxies: role(options.grv_proxy_count, "GRV proxies", self.grv_proxies),
+            resolvers: role(options.resolver_count, "resolvers", self.resolvers),
+        }
     }
-    let forced = [
-        (options.desired_tlog_count, &mut configuration.logs),
-        (
-            options.commit_proxy_count,
-            &mut configuration.commit_proxies,
-        ),
-        (options.grv_proxy_count, &mut configuration.grv_proxies),
-        (options.resolver_count, &mut configuration.resolvers),
-    ];
-    for (wanted, field) in forced {
-        *field = wanted.unwrap_or(*field).max(1);
+
+    /// The configuration, within what a test file says.
+    fn configure(self, options: &LayoutOptions) -> Result<Configuration, String> {
+        let replicas = self.replicas.max(options.minimum_replication.min(3));
+        let mut configuration = Configuration {
+            storage_replicas: replicas,
+            log_replicas: replicas,
+            logs: self.logs,
+            commit_proxies: self.commit_proxies,
+            grv_proxies: self.grv_proxies,
+            resolvers: self.resolvers,
+        };
+        if options.simple_config {
+            configuration = Configuration::SINGLE;
+        }
+        if let Some(command) = &options.config {
+            configuration.configure(command)?;
+        }
+        let forced = [
+            (options.desired_tlog_count, &mut configuration.logs),
+            (
+                options.commit_proxy_count,
+                &mut configuration.commit_proxies,
+            ),
+            (options.grv_proxy_count, &mut configuration.grv_proxies),
+            (options.resolver_count, &mut configuration.resolvers),
+        ];
+        for (wanted, field) in forced {
+            *field = wanted.unwrap_or(*field).max(1);
+        }
+        configuration.logs = configuration.logs.max(configuration.log_replicas);
+        Ok(configuration)
     }
-    configuration.logs = configuration.logs.max(configuration.log_replicas);
-    Ok(configuration)
+}
+
+/// Draws where shards begin: those of the user's keys, then that of the system's.
+fn draw_boundaries(stream: &Stream, decide: &Decide<'_>) -> Vec<Key> {
+    let mut firsts: Vec<u8> = (0..stream.range(0, 4_usize))
+        .map(|_| stream.range(1, 255_u8))
+        .collect();
+    firsts.sort_unstable();
+    firsts.dedup();
+    let inner = decide("shards", firsts.len() + 2, 2).min(MOST) - 2;
+    firsts.truncate(inner);
+    let others = (1..255).filter(|byte| byte % 8 == 0 && !firsts.contains(byte));
+    let others: Vec<u8> = others.take(inner - firsts.len()).collect();
+    firsts.extend(others);
+    firsts.sort_unstable();
+    let mut boundaries: Vec<Key> = firsts.iter().map(|byte| Key::from(vec![*byte])).collect();
+    boundaries.push(Key::from_static(b"\xff"));
+    boundaries
 }
 
 impl fmt::Display for Layout {

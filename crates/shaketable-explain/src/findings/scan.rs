@@ -225,6 +225,9 @@ fn pages(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
     })
 }
 
+/// How many reads are compared with each other.
+const TORN_READS_MAX: usize = 64;
+
 /// Two transactions of the failed phase, of which the first did not see a commit and the second one
 /// did, although the commit changed what both had read.
 fn torn(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
@@ -233,12 +236,22 @@ fn torn(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
         .iter()
         .filter(|read| history.landed(read.attempt).is_none())
         .collect();
-    only_reads.windows(2).rev().find_map(|pair| {
-        let (first, second) = (pair[0], pair[1]);
-        let transaction = |read: &Read<'_>| history.attempt(read.attempt).transaction;
-        if transaction(first) == transaction(second) || first.begin == second.begin {
-            return None;
-        }
+    let transaction = |read: &Read<'_>| history.attempt(read.attempt).transaction;
+    // A part may be many reads, such as one for each account: what the last transaction saw is
+    // compared with everything that the one before it had seen.
+    let only_reads = &only_reads[only_reads.len().saturating_sub(TORN_READS_MAX)..];
+    let pairs = only_reads
+        .iter()
+        .enumerate()
+        .rev()
+        .flat_map(|(index, second)| {
+            let before = only_reads[..index].iter().rev();
+            before.map(move |first| (*first, *second))
+        });
+    let mut pairs = pairs.filter(|(first, second)| {
+        transaction(first) != transaction(second) && first.begin != second.begin
+    });
+    pairs.find_map(|(first, second)| {
         let (key, change) = changed(history, &[second], first.version, second.version)?;
         let both = history
             .keys_of(change.committed)
@@ -300,8 +313,16 @@ fn behind_the_reader(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate>
     let mut found = Vec::new();
     for pair in own.windows(2) {
         let (earlier, later) = (&pair[0], &pair[1]);
+        if later.attempt == earlier.attempt {
+            continue;
+        }
+        // It reads everything again, and goes by what it remembers.
+        if later.begin == earlier.begin && later.end == earlier.end {
+            found.extend(remembered(history, focus, (earlier, later)));
+            continue;
+        }
         // It goes on from where it was, in a later transaction, towards the same end.
-        if later.begin <= earlier.begin || later.attempt == earlier.attempt {
+        if later.begin < earlier.begin {
             continue;
         }
         let same_end = |read: &Read<'_>| match &history.operation(read.operation).call {
@@ -330,6 +351,41 @@ fn behind_the_reader(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate>
     }
     found
 }
+
+/// Rows that the failure speaks of, and that were committed behind what a reader of the whole range
+/// had seen of it. Only where it leaves the rest to its memory is that a mistake, and a record does
+/// not show memory: so this counts for less.
+fn remembered(
+    history: &History<'_>,
+    focus: &Focus<'_>,
+    (earlier, later): (&Read<'_>, &Read<'_>),
+) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (key, changes) in history.changes_in(earlier.begin, &earlier.end) {
+        let Some(row) = changes.first().filter(|first| {
+            let version = history.version_of(first.committed);
+            first.how == How::Set && version > earlier.version && version <= later.version
+        }) else {
+            continue;
+        };
+        if focus.mentions(&history.key_text(key)) == 0 {
+            continue;
+        }
+        let newer = passed(history, key, &earlier.end, row)
+            .filter(|(_, newer)| history.version_of(newer.committed) <= earlier.version);
+        found.extend(newer.map(|newer| {
+            let finding = behind_finding(history, (earlier, later), (key, row), newer);
+            Candidate {
+                weight: REMEMBERED_WEIGHT,
+                ..finding
+            }
+        }));
+    }
+    found
+}
+
+/// Less than what the calls themselves show.
+const REMEMBERED_WEIGHT: u32 = 79;
 
 /// A row further on that was there before this one, best one that this one's author could not know
 /// of.

@@ -155,7 +155,8 @@ impl Step<'_, '_> {
                 let Some(value) = content else {
                     continue;
                 };
-                if !read.point || reads_again(read.begin) || wrote(read.begin) {
+                // What it wrote may as well come from its own look at the key.
+                if !read.point || reads_again(read.begin) || wrote(read.begin) || reads_again(key) {
                     continue;
                 }
                 match history.value_at(read.begin, read.version) {
@@ -258,6 +259,10 @@ impl Step<'_, '_> {
         let first_landed = history.landed(self.first)?;
         let first_version = history.version_of(first_landed);
         let second_version = history.version_of(self.landed);
+        // Each of them balances by itself.
+        if is_balanced(&history.keys_of(first_landed)) || is_balanced(keys) {
+            return None;
+        }
         for (one, done) in history.keys_of(first_landed) {
             let look = self.focus.read_of(one);
             let Some(look) = look.filter(|look| first_version <= look.version) else {
@@ -303,6 +308,30 @@ impl Step<'_, '_> {
         None
     }
 
+    /// The change of a key by another client that the failed phase saw beside what the second step
+    /// wrote: the two belong together, and are of two clients.
+    fn replaced(
+        &self,
+        key: &[u8],
+        first_landed: CommittedId,
+        keys: &[(&[u8], &Change)],
+    ) -> Option<&Change> {
+        let history = self.history;
+        let saw = |(key, _): &(&[u8], &Change)| self.focus.saw(history, key, self.landed);
+        if !self.focus.touches(key) || !keys.iter().any(saw) {
+            return None;
+        }
+        let own = history.attempt(self.second).client;
+        history.changes(key).iter().find(|change| {
+            let author = history.committed(change.committed).attempt;
+            let of_other = author.is_some_and(|id| history.attempt(id).client != own);
+            of_other
+                && change.committed > first_landed
+                && change.committed < self.landed
+                && self.focus.saw(history, key, change.committed)
+        })
+    }
+
     /// The first step took or wrote something that the second one relied on.
     fn lock(&self, locks: &Locks<'_>, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
         let history = self.history;
@@ -310,12 +339,33 @@ impl Step<'_, '_> {
         for (lock, taken) in history.keys_of(first_landed) {
             let looked = history.reads(self.first).any(|read| read.covers(lock));
             let looks_again = history.reads(self.second).any(|read| read.covers(lock));
-            if taken.how != How::Set || !looked || looks_again {
+            if taken.how != How::Set || looks_again {
                 continue;
             }
-            let Some(other) = self.between(lock, history.version_of(first_landed)) else {
+            let other = match looked {
+                true => self.between(lock, history.version_of(first_landed)),
+                false => self.replaced(lock, first_landed, keys),
+            };
+            let Some(other) = other else {
                 continue;
             };
+            let own = history.attempt(self.second).client;
+            let is_named = |(key, change): &(&[u8], &Change)| {
+                let text = history.key_text(key);
+                let mut drawn = history.changes(lock).iter().filter(|drawn| {
+                    let author = history.committed(drawn.committed).attempt;
+                    author.is_some_and(|id| history.attempt(id).client == own)
+                });
+                let is_it = |drawn: &Change| {
+                    let number = drawn.after.as_ref().map(value_text);
+                    number.is_some_and(|number| has_number(&text, &number))
+                };
+                change.before.is_none() && drawn.any(is_it)
+            };
+            // A number that was drawn, and has a row of its own: there is nothing to hold.
+            if keys.iter().any(is_named) {
+                continue;
+            }
             let writer = history.writer(self.first, lock);
             let lock_text = history.key_text(lock);
             let is_lock = locks.is_lock(writer.and_then(|id| history.operation(id).place));
@@ -405,6 +455,22 @@ impl Step<'_, '_> {
         }
         None
     }
+}
+
+/// Whether a commit changes two numbers by the same amount, one up and one down.
+fn is_balanced(keys: &[(&[u8], &Change)]) -> bool {
+    let differences: Vec<i64> = keys.iter().filter_map(|(_, one)| difference(one)).collect();
+    let mut opposites = differences.iter().filter_map(|one| one.checked_neg());
+    opposites.any(|opposite| differences.contains(&opposite))
+}
+
+/// Whether a text has this number as a word.
+fn has_number(text: &str, number: &str) -> bool {
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number
+        && text
+            .split(|c: char| !c.is_ascii_digit())
+            .any(|word| word == number)
 }
 
 /// By how much a commit changed a number.

@@ -3,7 +3,8 @@
 //! A commit failed, its changes never happened, and the client went on as if they had: no retry,
 //! and no later commit of the client that makes up for it. Of numbers that grow or shrink only the
 //! failed phase's own count can tell whether one is missing. Or the phase itself gave up on an
-//! error that wants a retry.
+//! error that wants a retry. Where the client itself died in the middle of the commit, the error is
+//! not what was swallowed, and the finding says so.
 
 use super::Candidate;
 use super::doubt::capital;
@@ -72,6 +73,7 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
     let why = error.map_or("was dropped".to_owned(), |error| {
         format!("failed with {}", error_text(error))
     });
+    let has_died = died(history, own.client, ended);
     let mut proof = vec![
         call(
             *operation,
@@ -84,7 +86,13 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
             commit.operation,
             format!("this commit {why}; it did not take effect"),
         ),
-        attempt(*went_on, "the client goes on with something else"),
+        attempt(
+            *went_on,
+            match has_died {
+                true => "the next life of the client goes on with something else",
+                false => "the client goes on with something else",
+            },
+        ),
     ];
     if let Some(read) = focus.read_of(key) {
         let seen = match focus.missed(history, key) {
@@ -92,6 +100,27 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
             false => history.saw_text(key, read.version),
         };
         proof.push(call(read.operation, seen));
+    }
+    if has_died {
+        return Some(Candidate {
+            finding: Finding {
+                name: "died-half-way",
+                sentence: format!(
+                    "{} died before its write of {text}{} had happened, and its next life went on \
+                     without it.",
+                    capital(&history.who(id)),
+                    history.at_place(Some(*operation)),
+                ),
+                proof,
+                advice: "Write what belongs together in one transaction, or let `recover` look \
+                         for what an earlier life has left half done."
+                    .to_owned(),
+                times: 1,
+            },
+            weight: 76,
+            keys: keys.into_iter().map(|(key, ..)| key).collect(),
+            commits: Vec::new(),
+        });
     }
     Some(Candidate {
         finding: Finding {
@@ -112,6 +141,17 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
         weight: 76,
         keys: keys.into_iter().map(|(key, ..)| key).collect(),
         commits: Vec::new(),
+    })
+}
+
+/// Whether the client died at this moment, because the test file asked for it.
+fn died(history: &History<'_>, client: Option<u32>, time: f64) -> bool {
+    let client = client.map(|client| client.to_string());
+    history.record.events.iter().any(|event| {
+        let mut details = event.details.iter();
+        event.name == "WorkloadCrashed"
+            && event.time == time
+            && details.any(|(key, value)| key == "Client" && Some(value) == client.as_ref())
     })
 }
 

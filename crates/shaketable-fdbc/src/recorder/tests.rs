@@ -351,20 +351,20 @@ fn ten_million_operations_take_bounded_memory() {
     // As a host records: see `tester/record.rs` of shaketable-host.
     let settings = RecordSettings {
         history: History::bounded(Bounds {
-            transactions: 400_000,
-            bytes: 256 << 20,
+            transactions: 200_000,
+            bytes: 64 << 20,
         }),
         value_bytes_max: 256,
-        attempts_max: 200_000,
-        operations_max: 1_000_000,
-        bytes_max: 512 << 20,
+        attempts_max: 100_000,
+        operations_max: 400_000,
+        bytes_max: 192 << 20,
     };
     let (recorded, operations) = record_many(10_000_000, settings);
-    check_that_the_last_are_kept(&recorded, operations, 200_000 * 3);
+    check_that_the_last_are_kept(&recorded, operations, 100_000 * 3);
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.expect("it has a peak").trim().trim_end_matches(" kB");
     let mebibytes = peak.parse::<u64>().expect("a number") / 1024;
     println!("{operations} operations, at most {mebibytes} MiB");
-    assert!(mebibytes < 1280, "{mebibytes} MiB");
+    assert!(mebibytes < 640, "{mebibytes} MiB");
 }

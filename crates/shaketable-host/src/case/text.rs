@@ -71,6 +71,7 @@ const KEYS: &[&str] = &[
     "finding",
     "firstSeen",
     "lastSeen",
+    "swarm",
     "clients",
     "buggify",
     "faultInjection",
@@ -115,10 +116,11 @@ impl Reader {
                 "finding" => case.finding = self.text(key, item),
                 "firstSeen" => case.first_seen = self.text(key, item),
                 "lastSeen" => case.last_seen = self.text(key, item),
+                "swarm" => case.swarm = self.switch(key, item),
                 "clients" => case.clients = self.whole(key, item),
                 "buggify" => case.buggify = self.switch(key, item),
                 "faultInjection" => case.fault_injection = self.switch(key, item),
-                "stress" => case.stress = self.switch(key, item).unwrap_or(false),
+                "stress" => case.stress = self.switch(key, item),
                 "knobs" => case.knobs = self.texts_by_name(key, item, text_of),
                 "options" => case.options = self.texts_by_name(key, item, text_of),
                 "configuration" => {
@@ -276,7 +278,8 @@ impl Case {
         for (key, switch) in [
             ("buggify", self.buggify),
             ("faultInjection", self.fault_injection),
-            ("stress", self.stress.then_some(true)),
+            ("stress", self.stress),
+            ("swarm", self.swarm),
         ] {
             if let Some(switch) = switch {
                 case.insert(key, value(switch));
@@ -405,7 +408,8 @@ mod tests {
                 test: "a.toml".into(),
                 only: Some(Vec::new()),
                 drop: vec!["Attrition".into()],
-                stress: true,
+                stress: Some(true),
+                swarm: Some(false),
                 ..Case::default()
             },
         ] {

@@ -64,6 +64,13 @@ pub(super) struct Position {
     pub time: f64,
 }
 
+/// What the beacon says while a simulation goes on.
+pub(super) struct Saved {
+    position: Position,
+    time: Time,
+    failures: Vec<u8>,
+}
+
 impl Beacon {
     pub(super) const fn dark() -> Beacon {
         Beacon {
@@ -169,6 +176,30 @@ impl Beacon {
             phase: Phase::ALL.get(phase).copied().unwrap_or_default(),
             time: self.time().as_secs(),
         }
+    }
+
+    /// What a copy of this process must find, however an earlier copy has left the beacon.
+    pub(super) fn save(&self) -> Saved {
+        Saved {
+            position: self.position(),
+            time: self.time(),
+            failures: self.failures.read(),
+        }
+    }
+
+    /// Puts that back.
+    pub(super) fn restore(saved: &Saved) {
+        let Position {
+            test,
+            workload,
+            client,
+            phase,
+            ..
+        } = saved.position;
+        Beacon::reset();
+        Beacon::enter(test, workload, client, phase);
+        Beacon::set_time(saved.time);
+        Beacon::current().failures.append(&saved.failures);
     }
 
     /// Begins a seed on the beacon of this thread.

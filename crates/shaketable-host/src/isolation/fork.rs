@@ -59,35 +59,75 @@ pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
 
+/// Where a child sends what it has to say.
+pub(super) struct Report(File);
+
+impl Report {
+    /// Reports, and ends this process.
+    pub(super) fn send(mut self, mut report: Vec<u8>) -> ! {
+        report.push(END_OF_REPORT);
+        let _ = io::Write::write_all(&mut self.0, &report);
+        // SAFETY: ends the process at once: destructors and exit handlers belong to the parent, or
+        // to the code under test, whose life in this process is over.
+        unsafe { libc::_exit(0) }
+    }
+}
+
+/// The two processes after a fork.
+pub(super) enum Fork {
+    Parent(Child),
+    Child(Report),
+}
+
 impl Child {
     /// Forks; the child runs `work`, reports what it returns and ends. The beacon must be shared,
     /// and the process must have one thread.
     pub(super) fn fork(work: impl FnOnce() -> Vec<u8>) -> io::Result<Child> {
         Beacon::reset();
+        match Child::split(Ground::take())? {
+            Fork::Parent(child) => Ok(child),
+            Fork::Child(report) => report.send(work()),
+        }
+    }
+
+    /// Forks a child that may be copied in its turn: it has none of the memory that children lend
+    /// to one another.
+    pub(super) fn fork_trunk(work: impl FnOnce(Report)) -> io::Result<Child> {
+        Beacon::reset();
+        match Child::split(None)? {
+            Fork::Parent(child) => Ok(child),
+            Fork::Child(report) => {
+                work(report);
+                // SAFETY: as in `Report::send`.
+                unsafe { libc::_exit(0) }
+            }
+        }
+    }
+
+    /// Copies this process, in the middle of its simulation.
+    pub(super) fn branch() -> io::Result<Fork> {
+        Child::split(None)
+    }
+
+    fn split(ground: Option<Ground>) -> io::Result<Fork> {
         last_words::forget_being_asked();
         let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-        let ground = Ground::take();
         // SAFETY: this process has one thread (the worker of the program keeps to that), so that
         // the child finds no lock taken and may do anything.
         match unsafe { nix::unistd::fork() }? {
-            ForkResult::Parent { child } => Ok(Child {
+            ForkResult::Parent { child } => Ok(Fork::Parent(Child {
                 pid: child,
                 pipe: File::from(reader),
                 received: Vec::new(),
                 ground,
-            }),
+            })),
             ForkResult::Child => {
                 drop(reader);
                 heap::begin(ground.as_ref());
                 last_words::end_on_panic();
                 // The report of an orphan would have no reader.
                 let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
-                let mut report = work();
-                report.push(END_OF_REPORT);
-                let _ = io::Write::write_all(&mut File::from(writer), &report);
-                // SAFETY: ends the process at once: destructors and exit handlers belong to the
-                // parent, or to the code under test, whose life in this process is over.
-                unsafe { libc::_exit(0) }
+                Ok(Fork::Child(Report(File::from(writer))))
             }
         }
     }

@@ -19,6 +19,7 @@
 pub(crate) mod beacon;
 mod death;
 mod fork;
+mod futures;
 mod in_process;
 mod last_words;
 mod watched;
@@ -30,6 +31,7 @@ pub(crate) fn is_asked_to_end() -> bool {
     last_words::is_asked_to_end() || watched::is_asked_to_end()
 }
 
+use crate::call_site;
 use crate::coverage;
 use crate::heap;
 use crate::plan::{Plan, Recording, Settings};
@@ -82,6 +84,9 @@ impl Isolation {
         seed: u32,
         recording: &Recording,
     ) -> Outcome {
+        if let Recording::Futures(futures) = recording {
+            return self.run_futures(plan, settings, seed, futures);
+        }
         let mut outcome = self.run_once(plan, settings, seed, recording);
         coverage::settle(&mut outcome);
         if outcome.record.is_none()
@@ -96,9 +101,9 @@ impl Isolation {
 
     /// How long a seed may take. Looking up lines for a record takes a while by itself.
     fn limit(&self, recording: &Recording) -> Duration {
-        match recording.record() {
-            Some(_) => self.time_limit.max(RECORDED_TIME_MIN),
-            None => self.time_limit,
+        match recording.is_of_transactions() {
+            true => self.time_limit.max(RECORDED_TIME_MIN),
+            false => self.time_limit,
         }
     }
 
@@ -114,25 +119,48 @@ impl Isolation {
             // An empty report cannot be read, and is reported as such.
             serde_json::to_vec(&outcome).unwrap_or_default()
         });
-        let fault = |message: String| Outcome::simulator_fault(seed, message);
+        let judge = Judge {
+            plan,
+            seed,
+            recording,
+            time_limit: self.time_limit,
+        };
+        judge.outcome(child.and_then(|child| child.wait(self.limit(recording))))
+    }
+}
+
+/// Makes an outcome of the end of a process.
+struct Judge<'a> {
+    plan: &'a Plan,
+    seed: u32,
+    recording: &'a Recording,
+    time_limit: Duration,
+}
+
+impl Judge<'_> {
+    fn outcome(&self, end: io::Result<ChildEnd>) -> Outcome {
+        let fault = |message: String| Outcome::simulator_fault(self.seed, message);
         let died = |death: &Death| Outcome {
             stack: last_words::stack(),
             ..death::outcome(
                 death,
                 Beacon::current(),
-                plan,
-                seed,
-                recording,
+                self.plan,
+                self.seed,
+                self.recording,
                 self.time_limit,
             )
         };
-        match child.and_then(|child| child.wait(self.limit(recording))) {
+        match end {
             Ok(ChildEnd::Reported(report)) => {
-                serde_json::from_slice(&report).unwrap_or_else(|error| {
-                    fault(format!(
-                        "the report of the seed's process is not whole: {error}"
-                    ))
-                })
+                let mut outcome: Outcome =
+                    serde_json::from_slice(&report).unwrap_or_else(|error| {
+                        fault(format!(
+                            "the report of the seed's process is not whole: {error}"
+                        ))
+                    });
+                call_site::learn(std::mem::take(&mut outcome.lines_found));
+                outcome
             }
             Ok(ChildEnd::ReportedLate(report)) => match serde_json::from_slice(&report) {
                 Ok(outcome) => death::too_late(outcome, self.time_limit),

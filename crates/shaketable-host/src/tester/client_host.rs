@@ -26,6 +26,9 @@ pub(super) struct ClientHost {
 impl Host for ClientHost {
     fn trace(&self, severity: Severity, name: &str, details: Vec<(String, String)>) {
         self.run.findings.sites.note(name, &details);
+        let now = self.run.now();
+        let deaths = &self.run.findings.deaths;
+        deaths.note(self.client.number, now, name, &details);
         let mut event = Event::new(severity, self.run.now(), name).on(&*self.client.address, "TS");
         event.details = details;
         if severity == Severity::Error {
@@ -63,7 +66,13 @@ impl Host for ClientHost {
             // FoundationDB's interface has no way to ask; the crate `shaketable` uses this option.
             "shaketableBuggify" if self.run.given.buggify => "on",
             "shaketableBuggify" => "off",
-            _ => default,
+            // While decisions have names, the crate asks about each of its own.
+            "shaketableDecisions" if self.run.kernel.is_deciding() => "ask",
+            _ => match name.strip_prefix("shaketableDecision ") {
+                Some(place) if self.decides(place, default == "on") => return "on".to_owned(),
+                Some(_) => return "off".to_owned(),
+                None => default,
+            },
         };
         let text = self.options.take(name, default);
         self.run.note_option(name, &text);
@@ -93,6 +102,17 @@ impl Host for ClientHost {
             Some(self.workload),
             what,
         );
+    }
+}
+
+impl ClientHost {
+    /// Whether a buggified place in the code under test strikes, given what chance says.
+    fn decides(&self, place: &str, drawn: bool) -> bool {
+        let name = || {
+            let client = format!("tester {}", self.client.number);
+            (format!("buggify! {place}"), client)
+        };
+        self.run.kernel.decide(drawn, name)
     }
 }
 

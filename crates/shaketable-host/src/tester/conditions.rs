@@ -1,6 +1,7 @@
 //! What holds for a run from its beginning to its end: the file, what was asked for beside it, and
 //! what follows from the two.
 
+use super::swarm::{self, Draw};
 use crate::case::Case;
 use crate::library::Library;
 use crate::plan::{Plan, Settings, StalledAfter};
@@ -13,6 +14,8 @@ pub(super) struct Conditions {
     pub(super) file: TestFile,
     /// For each test, for each workload: its library, if it is an External one.
     pub(super) libraries: Vec<Vec<Option<Library>>>,
+    /// What the seed drew about the way it is run.
+    pub(super) swarm: Draw,
     pub(super) buggify: bool,
     pub(super) stress: bool,
     pub(super) fault_injection: bool,
@@ -34,11 +37,17 @@ impl Conditions {
         let configuration = &plan.file.configuration;
         let unchanged = Case::default();
         let case = plan.file.case.as_deref().unwrap_or(&unchanged);
+        let swarm = settings.swarm.or(case.swarm).or(configuration.swarm);
+        let swarm = Draw::new(swarm.unwrap_or(true), seed);
         let buggify = settings.buggify.or(case.buggify);
-        let buggify = buggify.or(configuration.buggify).unwrap_or(false);
+        let buggify = buggify.or(configuration.buggify).unwrap_or(swarm.buggify);
         let fault_injection = settings.fault_injection.or(case.fault_injection);
         let fault_injection = fault_injection.or(configuration.fault_injection);
-        let drawn_clients = kernel.stream("testers").range(4_u32, 9);
+        let fault_injection = fault_injection.unwrap_or(true);
+        let may_be_stressed = buggify && fault_injection && swarm::allows_faults(&plan.file);
+        let stress = settings.stress.or(case.stress);
+        let usual_clients = kernel.stream("testers").range(4_u32, 9);
+        let clients = settings.clients.or(case.clients).or(swarm.clients);
         let asked_knobs = case.knobs.clone().into_iter();
         let asked_knobs = asked_knobs.chain(settings.knobs.iter().cloned());
         let asked_knobs = asked_knobs.map(|(name, value)| Knob { name, value });
@@ -55,10 +64,11 @@ impl Conditions {
             file: plan.file.clone(),
             libraries,
             buggify,
-            stress: settings.stress || case.stress,
-            fault_injection: fault_injection.unwrap_or(true),
+            stress: stress.unwrap_or(swarm.stress && may_be_stressed),
+            fault_injection,
             asked_knobs: asked_knobs.collect(),
-            client_count: settings.clients.or(case.clients).unwrap_or(drawn_clients),
+            client_count: clients.unwrap_or(usual_clients),
+            swarm,
             limit_seconds: limit_seconds(configuration, buggify),
             stalled_after_seconds: match settings.stalled_after {
                 StalledAfter::Seconds(seconds) => Some(seconds as f64),

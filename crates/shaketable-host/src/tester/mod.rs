@@ -6,11 +6,13 @@
 //! of fdbserver.
 //!
 //! * [`run`]: what the parts of one run share: its log, its failures, where it is.
-//! * [`conditions`]: what holds for a run from beginning to end; [`progress`]: where it is.
+//! * [`conditions`]: what holds for a run from beginning to end, and [`swarm`], what the seed draws
+//!   about it; [`progress`]: where it is.
 //! * [`phases`]: the order of calls; [`client_workloads`]: the workloads of one client.
 //! * [`cycle`]: the one workload that needs no library.
 //! * [`client_host`]: what the host does for one workload on one client.
 //! * [`testbed`]: the cluster, and the databases that are lent to workloads.
+//! * [`deaths`]: the deaths of clients.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`waits`]: what each client waits for, and whether the clients make progress.
@@ -21,6 +23,7 @@ mod client_host;
 mod client_workloads;
 mod conditions;
 mod cycle;
+mod deaths;
 mod metrics;
 mod phases;
 mod progress;
@@ -28,6 +31,7 @@ mod record;
 mod recorder;
 mod run;
 mod sites;
+mod swarm;
 mod testbed;
 mod waits;
 
@@ -45,14 +49,26 @@ use std::rc::Rc;
 
 /// Simulates one seed.
 pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recording) -> Outcome {
+    play(plan, settings, seed, recording, |_| {})
+}
+
+/// The same; `begin` is called before anything is drawn.
+pub(crate) fn play(
+    plan: &Plan,
+    settings: &Settings,
+    seed: u32,
+    recording: &Recording,
+    begin: impl FnOnce(&Kernel),
+) -> Outcome {
     let hermetic = hermetic::Guard::enter(u64::from(seed));
     let kernel = Kernel::simulation(u64::from(seed));
     if let Some(case) = &plan.file.case {
         kernel.set_overrides(&case.overrides());
     }
-    if *recording == Recording::Decisions {
+    if *recording == Recording::Decisions || recording.record().is_some() {
         kernel.list_decisions();
     }
+    begin(&kernel);
     let run = Run::new(plan, settings, seed, &kernel, recording);
     let recorder = recorder::install(&run, recording);
     if let Recording::Trace { path, format, .. } = recording
@@ -107,7 +123,8 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
     // Looking up lines opens files, which must not count as done by the code under test.
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();
-        hermetic.pause(|| notes.write(recorded.unwrap_or_default(), &mut outcome, file));
+        let (recorded, decisions) = (recorded.unwrap_or_default(), run.decisions(true));
+        hermetic.pause(|| notes.conclude(recorded, decisions, &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();

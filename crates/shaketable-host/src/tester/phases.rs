@@ -51,7 +51,9 @@ pub(super) async fn run_tests(run: Rc<Run>, testbed: Testbed) {
     {
         let mut drawn = run.findings.drawn.borrow_mut();
         drawn.clients = run.given.client_count;
+        drawn.swarm = run.given.swarm.swarm;
         drawn.buggify = run.given.buggify;
+        drawn.stress = run.given.stress;
     }
     run.trace(
         run.event(Severity::Info, "TestsExpectedToPass")
@@ -73,19 +75,32 @@ pub(super) async fn run_tests(run: Rc<Run>, testbed: Testbed) {
 
 /// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a
 /// chance to settle.
-fn enable_faults(run: &Run, testbed: &Testbed) {
+fn enable_faults(run: &Rc<Run>, testbed: &Testbed) {
     let Some((cluster, _)) = &testbed.cluster else {
         return;
     };
     let kernel = &run.kernel;
     cluster.set_faults_enabled(true);
     let first = run.given.file.tests.first();
-    if first.is_some_and(|test| test.connection_failures_disable_seconds > 0.0) {
+    let lasting = first.is_some_and(|test| test.connection_failures_disable_seconds > 0.0);
+    if !lasting && !run.given.swarm.connections_break {
+        let faults = &mut run.findings.drawn.borrow_mut().faults;
+        faults.push("broken connections (left out)".to_owned());
+    }
+    if lasting || !run.given.swarm.connections_break {
         kernel.set_connection_failures(false);
     }
-    let cluster = cluster.clone();
+    // A latency of each pair of addresses is a fault too, which lasts as long as faults are allowed.
+    let is_slow = cluster.knobs().max_clogging_latency > 0.0;
+    if is_slow {
+        run.progress.begin_fault();
+    }
+    let (cluster, run) = (cluster.clone(), Rc::downgrade(run));
     kernel.call_at(kernel.now().after(FAULTS_SECONDS), move |_| {
-        cluster.set_faults_enabled(false)
+        cluster.set_faults_enabled(false);
+        if let Some(run) = run.upgrade().filter(|_| is_slow) {
+            run.progress.end_fault(run.kernel.now());
+        }
     });
 }
 
@@ -102,7 +117,21 @@ struct Test<'a> {
     number: usize,
     title: String,
     workloads: RefCell<Vec<Rc<ClientWorkloads>>>,
-    faults: RefCell<Vec<FaultWorkload>>,
+    faults: RefCell<Vec<Fault>>,
+}
+
+/// A fault workload that runs.
+struct Fault {
+    workload: FaultWorkload,
+    /// How many of its kind stand before it, also of those that do not run.
+    same_before: usize,
+    /// Its name among the fault workloads of the run.
+    name: String,
+}
+
+/// How many of these fault workloads have this name.
+fn same_before(name: &str, before: &[FaultWorkload]) -> usize {
+    before.iter().filter(|fault| fault.name() == name).count()
 }
 
 impl<'a> Test<'a> {
@@ -304,14 +333,16 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// Reads the fault workloads of the file, and draws those that the seed adds.
+    /// Reads the fault workloads of the file, draws those that the seed adds, and lets the swarm
+    /// have its say about all of them.
     fn read_faults(&self) -> Result<(), EndRun> {
         let run = self.run;
         let spec = run.spec(self.number);
         let mut faults = Vec::new();
         for (number, workload) in spec.workloads.iter().enumerate() {
             let mut take = |name: &str| workload.option(name).map(str::to_owned);
-            let random = self.stream_of("fault options", &workload.name, &faults);
+            let same_before = same_before(&workload.name, &faults);
+            let random = self.stream_of("fault options", &workload.name, same_before);
             match FaultWorkload::read(&workload.name, &mut FaultOptions(&mut take), &random) {
                 None => {}
                 Some(Ok(fault)) => faults.push(fault),
@@ -321,52 +352,61 @@ impl<'a> Test<'a> {
                 }
             }
         }
-        let mut drawn = run.findings.drawn.borrow_mut();
-        drawn
-            .faults
-            .extend(faults.iter().map(|fault| fault.name().to_owned()));
+        let named = faults.len();
         if spec.run_failure_workloads && spec.use_db {
             let disabled: Vec<&str> = spec
                 .disabled_failure_workloads
                 .iter()
                 .map(String::as_str)
                 .collect();
-            let added = inject(&run.kernel.stream("fault injection"), &faults, &disabled);
-            for fault in &added {
+            let random = run.kernel.stream("fault injection");
+            faults.extend(inject(&random, &faults, &disabled));
+        }
+        let mut drawn = run.findings.drawn.borrow_mut();
+        for (number, workload) in faults.iter().enumerate() {
+            let same_before = same_before(workload.name(), &faults[..number]);
+            let name = Context::name_of(workload.name(), same_before, self.number);
+            let mut shown = workload.name().to_owned();
+            if number >= named {
+                shown.push_str(" (added)");
+            }
+            let strength = run.given.swarm.strength(&name);
+            let weakened = strength.map(|strength| workload.clone().at_strength(strength));
+            if number >= named && weakened.is_some() {
                 run.trace(
                     run.event(Severity::Info, "AddFailureInjectionWorkload")
-                        .detail("Name", fault.name()),
+                        .detail("Name", workload.name()),
                 );
-                drawn.faults.push(format!("{} (added)", fault.name()));
             }
-            faults.extend(added);
-        }
-        if !run.given.fault_injection {
-            // What fdbserver's switch turns off; clogs, rollbacks and kills of single roles are not
-            // "faults" in its sense.
-            faults.retain(|fault| !matches!(fault, FaultWorkload::Attrition(_)));
-            for name in &mut drawn.faults {
-                if name.starts_with("Attrition") {
-                    name.push_str(" (switched off)");
+            let is_attrition = matches!(workload, FaultWorkload::Attrition(_));
+            match (weakened, strength) {
+                // What fdbserver's switch turns off; clogs, rollbacks and kills of single roles
+                // are not "faults" in its sense.
+                _ if is_attrition && !run.given.fault_injection => {
+                    shown.push_str(" (switched off)");
                 }
+                (Some(weakened), Some(strength)) => {
+                    if weakened != *workload {
+                        shown.push_str(&format!(" (at {:.0} %)", strength * 100.0));
+                    }
+                    self.faults.borrow_mut().push(Fault {
+                        workload: weakened,
+                        same_before,
+                        name,
+                    });
+                }
+                _ => shown.push_str(" (left out)"),
             }
+            drawn.faults.push(shown);
         }
-        self.faults.replace(faults);
         Ok(())
     }
 
     /// The random stream of a fault workload. It is numbered only among those of its own name:
     /// leaving out another one does not change it.
-    fn stream_of(&self, purpose: &str, name: &str, before: &[FaultWorkload]) -> Stream {
-        let same = before.iter().filter(|fault| fault.name() == name).count();
+    fn stream_of(&self, purpose: &str, name: &str, same_before: usize) -> Stream {
         let kernel = &self.run.kernel;
-        kernel.stream(&format!("{purpose} {} {name} {same}", self.number))
-    }
-
-    /// The name of a fault workload, numbered in the same way.
-    fn name_of(&self, name: &str, before: &[FaultWorkload]) -> String {
-        let same = before.iter().filter(|fault| fault.name() == name).count();
-        Context::name_of(name, same, self.number)
+        kernel.stream(&format!("{purpose} {} {name} {same_before}", self.number))
     }
 
     /// Starts the fault workloads, on client 0.
@@ -376,24 +416,20 @@ impl<'a> Test<'a> {
         let (Some((cluster, _)), Some(database)) = (&self.testbed.cluster, &client.database) else {
             return Vec::new();
         };
-        let faults = self.faults.take();
+        let faults = self.faults.take().into_iter();
         faults
-            .iter()
-            .enumerate()
-            .map(|(number, fault)| (number, fault, self.name_of(fault.name(), &faults[..number])))
-            .filter(|(_, _, name)| run.kernel.can_happen(name))
-            .map(|(number, fault, name)| {
+            .filter(|fault| run.kernel.can_happen(&fault.name))
+            .map(|fault| {
                 let context = Context {
                     saboteur: Saboteur::new(cluster),
-                    name,
+                    name: fault.name,
                     database: database.clone(),
-                    random: self.stream_of("fault", fault.name(), &faults[..number]),
+                    random: self.stream_of("fault", fault.workload.name(), fault.same_before),
                 };
-                let fault = fault.clone();
                 let run = run.clone();
                 run.progress.begin_fault();
                 let start = async move {
-                    fault.start(&context).await;
+                    fault.workload.start(&context).await;
                     run.progress.end_fault(run.kernel.now());
                 };
                 let kernel = &self.run.kernel;

@@ -7,32 +7,38 @@
 mod directories;
 
 use crate::call_site;
+use crate::case::TakenDecision;
 use crate::failure_folder;
-use crate::plan::{KnownDeath, RecordTo, Values};
+use crate::plan::{KnownDeath, RecordTo, Recording, Values};
 use crate::story::Story;
 use crate::trace::event::NOWHERE;
 use crate::trace::{Event as TraceEvent, Severity};
-use crate::verdict::{Cause, Failure, Outcome, Phase as PhaseOfRun};
+use crate::verdict::{Cause, Drawn, Failure, Hazards, Outcome, Phase as PhaseOfRun, Swarm};
 use shaketable_cluster::checker::{Bounds, History};
 use shaketable_cluster::cluster::Cluster;
+use shaketable_explain::lint;
 use shaketable_fdbc::{RecordSettings, Recorded};
 use shaketable_kernel::{Kernel, ProcessId};
-use shaketable_record::{Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict};
+use shaketable_record::{
+    Decision, Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many attempts a record holds.
-const ATTEMPTS_MAX: usize = 200_000;
+const ATTEMPTS_MAX: usize = 100_000;
 /// How many operations a record holds.
-const OPERATIONS_MAX: usize = 1_000_000;
+const OPERATIONS_MAX: usize = 400_000;
 /// How many bytes they may take in memory, about.
-const OPERATION_BYTES_MAX: usize = 512 << 20;
+const OPERATION_BYTES_MAX: usize = 192 << 20;
 /// How many transactions that committed a record holds.
-const COMMITTED_MAX: usize = 400_000;
+const COMMITTED_MAX: usize = 200_000;
 /// How many bytes of keys and values these may have.
-const COMMITTED_BYTES_MAX: usize = 256 << 20;
+const COMMITTED_BYTES_MAX: usize = 64 << 20;
 /// How many events a record holds.
 const EVENTS_MAX: usize = 100_000;
+/// How many decisions a record holds.
+const DECISIONS_MAX: usize = 100_000;
 /// How many bytes of a value a record shows, if it is not asked for more.
 const SHORT_VALUE_BYTES: usize = 256;
 /// How many operations of the client that failed a report shows.
@@ -53,7 +59,8 @@ type Roles = BTreeSet<(ProcessId, &'static str)>;
 
 /// What is noted of a run beside its transactions.
 pub(super) struct Notes {
-    to: RecordTo,
+    /// Where the record goes; nowhere if it is only searched for hazards.
+    to: Option<RecordTo>,
     pub(super) history: History,
     phases: RefCell<Vec<Phase>>,
     events: RefCell<VecDeque<Event>>,
@@ -64,9 +71,10 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn new(to: &RecordTo) -> Notes {
-        Notes {
-            to: to.clone(),
+    /// The notes of a run whose transactions are to be recorded.
+    pub(super) fn of(recording: &Recording) -> Option<Notes> {
+        recording.is_of_transactions().then(|| Notes {
+            to: recording.record().cloned(),
             history: History::bounded(Bounds {
                 transactions: COMMITTED_MAX,
                 bytes: COMMITTED_BYTES_MAX,
@@ -76,14 +84,14 @@ impl Notes {
             events_left_out: Cell::new(0),
             roles: RefCell::default(),
             roles_changed: Cell::new(true),
-        }
+        })
     }
 
     /// What the recorder of the C border keeps.
     pub(super) fn settings(&self) -> RecordSettings {
         RecordSettings {
             history: self.history.clone(),
-            value_bytes_max: match self.to.values {
+            value_bytes_max: match self.to.as_ref().map_or(Values::Short, |to| to.values) {
                 Values::None => 0,
                 Values::Short => SHORT_VALUE_BYTES,
                 Values::Full => usize::MAX,
@@ -182,33 +190,29 @@ impl Notes {
         }
     }
 
-    /// Writes the record of a run that is over, and takes from it what a report shows. Opens files,
-    /// so nothing of the code under test may be going on.
-    pub(super) fn write(&self, recorded: Recorded, outcome: &mut Outcome, file: String) {
-        let record = self.finish(recorded, outcome, file);
-        let explanation = shaketable_explain::explain(&record);
-        outcome.cause = explanation.findings.first().map(|finding| Cause {
-            name: finding.name.to_owned(),
-            sentence: finding.sentence.clone(),
-            advice: finding.advice.clone(),
-        });
-        outcome.story = Story::of(&record).of_failure(STORY_OPERATIONS);
-        match failure_folder::write(&record, &explanation, &self.to.path) {
-            Ok(()) => outcome.record = Some(self.to.path.display().to_string()),
-            Err(error) => {
-                let event = TraceEvent::new(
-                    Severity::Error,
-                    outcome.simulated_seconds,
-                    "RecordNotWritten",
-                );
-                outcome.notable.push(event.detail("Error", error));
-            }
+    /// Writes the record of a run that is over, and takes from it what a report shows; or searches
+    /// it for hazards, and writes nothing. Opens files, so nothing of the code under test may be
+    /// going on.
+    pub(super) fn conclude(
+        &self,
+        recorded: Recorded,
+        decisions: Vec<TakenDecision>,
+        outcome: &mut Outcome,
+        file: String,
+    ) {
+        let mut record = self.finish(recorded, outcome, file);
+        let decisions = decisions.into_iter().take(DECISIONS_MAX);
+        record.decisions = decisions.map(Decision::from).collect();
+        outcome.lines_found = call_site::found();
+        match &self.to {
+            Some(to) => write(&record, outcome, to),
+            None => outcome.hazards = Some(hazards(&record)),
         }
     }
 
     /// Just before which moment the run ends, because its process dies there.
     pub(super) fn death(&self) -> Option<&KnownDeath> {
-        self.to.death.as_ref()
+        self.to.as_ref()?.death.as_ref()
     }
 
     fn finish(&self, recorded: Recorded, outcome: &Outcome, file: String) -> Record {
@@ -221,13 +225,15 @@ impl Notes {
         }
         let directories = directories::find(&recorded.committed, &recorded.operations);
         Record {
+            decisions: Vec::new(),
             header: Header {
                 program: concat!("shaketable ", env!("CARGO_PKG_VERSION")).to_owned(),
                 host: "embedded".to_owned(),
                 file,
                 seed: u64::from(outcome.seed),
                 buggify: outcome.drawn.buggify,
-                reproduce: self.to.reproduce.clone(),
+                drawn: drawn(&outcome.drawn),
+                reproduce: self.to.as_ref().and_then(|to| to.reproduce.clone()),
                 clients: outcome.drawn.clients,
                 cluster: outcome.drawn.cluster.clone(),
                 verdict: verdict(failures),
@@ -245,6 +251,37 @@ impl Notes {
             committed: recorded.committed,
             events: self.events.take().into(),
         }
+    }
+}
+
+/// Writes a record to its folder, and takes from it what a report shows.
+fn write(record: &Record, outcome: &mut Outcome, to: &RecordTo) {
+    let explanation = shaketable_explain::explain(record);
+    outcome.cause = explanation.findings.first().map(|finding| Cause {
+        name: finding.name.to_owned(),
+        sentence: finding.sentence.clone(),
+        advice: finding.advice.clone(),
+    });
+    outcome.story = Story::of(record).of_failure(STORY_OPERATIONS);
+    super::deaths::add_places(&mut outcome.deaths, record);
+    match failure_folder::write(record, &explanation, &to.path) {
+        Ok(()) => outcome.record = Some(to.path.display().to_string()),
+        Err(error) => {
+            let event = TraceEvent::new(
+                Severity::Error,
+                outcome.simulated_seconds,
+                "RecordNotWritten",
+            );
+            outcome.notable.push(event.detail("Error", error));
+        }
+    }
+}
+
+/// The hazards in a record.
+fn hazards(record: &Record) -> Hazards {
+    Hazards {
+        found: lint::hazards(record),
+        hot_keys: lint::hot_keys(record),
     }
 }
 
@@ -266,6 +303,15 @@ fn keep_unknown(
     };
     let unknown = before.iter().filter(|(_, role)| !is_known(role));
     now.extend(unknown.filter(|(process, _)| alive(*process)));
+}
+
+/// How the seed chose to be run, in words; empty if it had no choice.
+fn drawn(drawn: &Drawn) -> String {
+    match drawn.swarm {
+        Swarm::Off => String::new(),
+        _ if drawn.faults.is_empty() => drawn.describe(),
+        _ => format!("{}: {}", drawn.describe(), drawn.faults.join(", ")),
+    }
 }
 
 fn verdict(failures: &[Failure]) -> Verdict {

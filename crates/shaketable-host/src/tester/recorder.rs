@@ -34,7 +34,7 @@ const AROUND_MAX: usize = 12;
 
 /// Sets the kernel's recorder as `recording` asks.
 pub(super) fn install(run: &Rc<Run>, recording: &Recording) -> Recorded {
-    if *recording == Recording::Nothing {
+    if matches!(recording, Recording::Nothing | Recording::Hazards) {
         return Recorded::default();
     }
     let recent = Rc::new(Recent::default());
@@ -58,6 +58,7 @@ pub(super) fn fault_counts(run: &Run) -> BTreeMap<String, u64> {
         ("KillProcess", counts.killed_processes),
         ("Partitioned", counts.partitions),
         ("RebootingProcess", counts.rebooted_processes),
+        ("WorkloadCrashed", run.findings.deaths.count()),
     ];
     let happened = by_name.into_iter().filter(|(_, count)| *count > 0);
     happened

@@ -43,6 +43,7 @@ pub(super) struct Findings {
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
     pub(super) sites: super::sites::Sites,
+    pub(super) deaths: super::deaths::Deaths,
     /// The options that the code under test read; only of cases.
     options: RefCell<BTreeMap<String, String>>,
     /// How often each error reached a workload.
@@ -77,7 +78,7 @@ impl Run {
             findings: Findings::default(),
             promises: Promises::default(),
             instances: RefCell::default(),
-            notes: recording.record().map(Notes::new),
+            notes: Notes::of(recording),
             clients: RefCell::default(),
         })
     }
@@ -285,13 +286,13 @@ impl Run {
         (self.kernel.fingerprint() % 100_001) as u32
     }
 
-    fn decisions(&self, all: bool) -> Vec<TakenDecision> {
+    pub(super) fn decisions(&self, all: bool) -> Vec<TakenDecision> {
         let case = self.given.file.case.as_ref();
         let lists = case.is_some_and(|case| case.only.is_some());
         let decisions = self.kernel.decisions().into_iter();
         decisions
-            .filter(|decision| all || lists && decision.happened)
             .map(TakenDecision::from)
+            .filter(|decision| all || lists && decision.is_event())
             .collect()
     }
 
@@ -332,6 +333,7 @@ impl Run {
             faults: super::recorder::fault_counts(self),
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),
+            futures: Vec::new(),
             notable: self.log.notable(),
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),
@@ -339,11 +341,14 @@ impl Run {
             coverage: Vec::new(),
             counts: None,
             waits: Vec::new(),
+            deaths: self.findings.deaths.all(),
             stack: Vec::new(),
             trace: recording.trace_path(),
             record: None,
             cause: None,
             story: Vec::new(),
+            hazards: None,
+            lines_found: Vec::new(),
         }
     }
 }

@@ -39,9 +39,13 @@ pub struct TestFile {
 
 /// What `[configuration]` can force about the cluster and the run. `None` leaves it to the seed.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs, reason = "the names are FoundationDB's keys")]
+#[allow(
+    missing_docs,
+    reason = "the names are FoundationDB's keys, and `swarm`"
+)]
 pub struct Configuration {
     pub buggify: Option<bool>,
+    pub swarm: Option<bool>,
     pub fault_injection: Option<bool>,
     pub simple_config: bool,
     pub generate_fearless: Option<bool>,

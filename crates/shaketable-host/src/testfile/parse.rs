@@ -437,6 +437,7 @@ pub(crate) fn set(configuration: &mut Configuration, name: &str, value: &Value) 
     let c = configuration;
     match name {
         "buggify" => c.buggify = value.as_bool(),
+        "swarm" => c.swarm = value.as_bool(),
         "faultInjection" => c.fault_injection = value.as_bool(),
         "simpleConfig" => c.simple_config = value.as_bool().unwrap_or(false),
         "generateFearless" => c.generate_fearless = value.as_bool(),

@@ -99,6 +99,10 @@ fn fields(event: &Event, mut field: impl FnMut(&str, &str)) {
 }
 
 fn json(out: &mut String, text: &str) {
+    let is_plain = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if text.bytes().all(is_plain) {
+        return out.push_str(text);
+    }
     for character in text.chars() {
         match character {
             '"' => out.push_str("\\\""),

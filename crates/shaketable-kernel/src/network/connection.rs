@@ -134,6 +134,7 @@ impl Kernel {
     }
 
     /// After a message was sent: breaks its connection if chance or an override says so.
+    #[cold]
     pub(super) fn maybe_break_connection(&self, id: LinkId, drawn: bool, number: u32) {
         let drawn = drawn.then(|| self.0.network.borrow().draw_break());
         let broken = if self.is_deciding() {
@@ -166,12 +167,19 @@ impl Kernel {
     }
 
     /// Whether a message is lost with its connection, given what chance says.
+    #[inline]
     pub(super) fn loses(&self, id: LinkId, number: u32, drawn: bool) -> bool {
+        if self.is_deciding() {
+            self.decide_loss(id, number, drawn)
+        } else {
+            drawn
+        }
+    }
+
+    #[cold]
+    fn decide_loss(&self, id: LinkId, number: u32, drawn: bool) -> bool {
         const GROUP: &str = "lost message";
         let number = Some(u64::from(number));
-        if !self.is_deciding() {
-            return drawn;
-        }
         let mut decisions = self.0.decisions.borrow_mut();
         let name = self.name_on_link(GROUP, id, number);
         match decisions.judge(name, drawn.then(String::new), self.now()) {

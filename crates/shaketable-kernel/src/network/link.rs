@@ -65,7 +65,7 @@ pub(crate) struct Link {
     /// The time until which nothing arrives because the connection is silently broken, or being
     /// made.
     pub(super) mute_until: Time,
-    /// How many messages were sent, while decisions have names.
+    /// How many messages were sent.
     pub(super) sent: u32,
     pub(super) pending: Vec<Option<Rc<dyn PendingRequest>>>,
     pub(super) free: Vec<u32>,
@@ -88,7 +88,7 @@ pub(super) enum Connected {
 pub(super) struct InFlight {
     pub(super) due: Time,
     pub(super) connection: u32,
-    /// Which message of its link it is, while decisions have names.
+    /// Which message of its link it is.
     pub(super) number: u32,
     pub(super) parcel: Box<dyn Parcel>,
 }

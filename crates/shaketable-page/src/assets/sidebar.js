@@ -86,7 +86,7 @@ function runCard() {
     ["clients", `${run.clients}`],
     ["time", `${seconds(run.end, 3)} simulated`],
     ["transactions", `${transactions.count.toLocaleString("en")}, in ${plural(attempts.count, "attempt")}`],
-    ["buggify", run.buggify ? "on" : "off"],
+    run.drawn ? ["drawn", run.drawn] : ["buggify", run.buggify ? "on" : "off"],
     ["host", run.host],
     ["written by", run.program],
     ["left out", run.left_out.length === 0 ? null : `${run.left_out.join(", ")}: the run did more than a record holds, and the oldest were dropped`],

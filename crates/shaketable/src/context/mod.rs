@@ -14,6 +14,7 @@ pub(crate) use delay::Delay;
 pub use options::OptionError;
 
 use crate::clock::Clock;
+use crate::crash::{Crashes, OptionMemory};
 use crate::details;
 use crate::draw;
 use crate::executor::HomeThread;
@@ -25,8 +26,8 @@ use crate::stderr::complain;
 use crate::trace_event::compose;
 use shaketable_abi as abi;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A workload's view of the simulation: one client of one workload block of the test file.
 ///
@@ -52,6 +53,11 @@ struct Shared {
     shared_random_number: i64,
     #[cfg(feature = "assertions")]
     is_buggified: bool,
+    options: OptionMemory,
+    /// Set at once, by `new`.
+    crashes: OnceLock<Option<Crashes>>,
+    #[cfg(feature = "assertions")]
+    asks_about_decisions: bool,
 }
 
 // SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used only
@@ -323,8 +329,13 @@ impl WorkloadContext {
             // Read here, because an option that is never read is an error.
             #[cfg(feature = "assertions")]
             is_buggified: host.get_option(c"shaketableBuggify") != "off",
+            options: OptionMemory::default(),
+            crashes: OnceLock::new(),
+            #[cfg(feature = "assertions")]
+            asks_about_decisions: host.get_option(c"shaketableDecisions") == "ask",
             host,
         }));
+        context.0.crashes.get_or_init(|| Crashes::read(&context));
         #[cfg(all(feature = "tokio", not(feature = "embedded")))]
         crate::executor::runtime::machine::enter(&context);
         context
@@ -336,8 +347,37 @@ impl WorkloadContext {
         self.0.is_buggified
     }
 
+    /// Whether this client is to die, and when.
+    pub(crate) fn crashes(&self) -> Option<&Crashes> {
+        self.0.crashes.get()?.as_ref()
+    }
+
+    /// The client died: its next life reads its options again.
+    pub(crate) fn begin_life(&self) {
+        self.0.options.begin_life();
+    }
+
+    /// Whether the host decides when `buggify!` fires: it lists decisions, or a case overrides them.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn asks_about_decisions(&self) -> bool {
+        self.0.asks_about_decisions
+    }
+
+    /// What the host decides about a buggified place, given what chance says.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn decide(&self, place: &str, drawn: bool) -> bool {
+        let words = [c"off", c"on"];
+        let Ok(question) = std::ffi::CString::new(format!("shaketableDecision {place}")) else {
+            return drawn;
+        };
+        let decided = self
+            .0
+            .host
+            .get_option_or(&question, words[usize::from(drawn)]);
+        decided == "on"
+    }
+
     /// The workload's name.
-    #[cfg(all(feature = "record", not(feature = "embedded")))]
     pub(crate) fn workload(&self) -> &str {
         &self.0.workload
     }

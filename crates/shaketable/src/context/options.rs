@@ -118,10 +118,10 @@ impl WorkloadContext {
         }
     }
 
-    fn option_text(&self, name: &str) -> Option<String> {
-        let text = self
-            .host("get_option")?
-            .get_option(&c_string(name.as_bytes()));
+    pub(crate) fn option_text(&self, name: &str) -> Option<String> {
+        let host = self.host("get_option")?;
+        let ask = || host.get_option(&c_string(name.as_bytes()));
+        let text = self.0.options.take(name, ask);
         (!text.is_empty()).then_some(text)
     }
 }

@@ -54,6 +54,7 @@ pub struct Simulation {
     pub(super) test: Option<String>,
     pub(super) name: String,
     pub(super) seeds: Seeds,
+    pub(super) swarm: bool,
     pub(super) clients: Option<u32>,
     pub(super) stalled_after: StalledAfter,
     pub(super) hang_limit: Option<Duration>,
@@ -66,7 +67,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Sixteen seeds, all faults, four to eight clients; named after the test that is running.
+    /// Sixteen seeds, each with its own choice of all faults and its own number of clients; named after the test that is running.
     ///
     /// ```
     /// use shaketable::Simulation;
@@ -88,6 +89,7 @@ impl Simulation {
             test: test.map(str::to_owned),
             name: test.map_or_else(place, str::to_owned),
             seeds: Seeds::default(),
+            swarm: true,
             clients: None,
             stalled_after: StalledAfter::default(),
             hang_limit: Some(explore::HANG_LIMIT),
@@ -132,8 +134,26 @@ impl Simulation {
         self
     }
 
-    /// How many clients run the workload. By default the seed draws four to eight, as fdbserver
-    /// does, and a [`test`](Self::test) has one.
+    /// Whether each seed draws how it is run, as in `shaketable run`: which of the
+    /// [faults](Self::faults) and how strong, whether with buggify and under stress where the faults
+    /// leave that open, how many clients if that is left open. It does by default. Without, every
+    /// seed has all of the faults at full strength, no buggify and no stress, unless they are asked
+    /// for.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// let always_the_same = Simulation::new().seeds(0..3).swarm(false);
+    /// always_the_same.test(async |_db, _context| {
+    ///     assert!(!shaketable::buggify!());
+    /// });
+    /// ```
+    pub fn swarm(mut self, on: bool) -> Self {
+        self.swarm = on;
+        self
+    }
+
+    /// How many clients run the workload. By default the seed draws the number, mostly four to
+    /// eight as fdbserver does, and a [`test`](Self::test) has one.
     ///
     /// ```
     /// # use shaketable::Simulation;

@@ -50,15 +50,22 @@ impl Simulation {
             .map_or(Vec::new(), |file| file.seeds(&self.name));
         let is_sweep = !matches!(replay, Seeds::List(_));
         let asked = replay.or(&self.seeds);
+        assert!(
+            !self.cases.is_empty() || !known.is_empty() || asked.iter().next().is_some(),
+            "`{}` has no seed to try: give `seeds` a range that is not empty, such as 0..100",
+            self.name
+        );
         let prepare = Arc::new(prepare);
         let plan = Arc::new(self.plan(workload, factory));
         let process = self.in_process(plan.clone(), self.settings(), prepare.clone());
-        if let Some(death) = DeathToRecord::find(&self.name, simulation) {
-            self.record(death, &process, regressions.as_ref());
-        }
         let failures = failures_folder();
+        if let Some(death) = DeathToRecord::find(&self.name, simulation) {
+            let replay = report::replay_line(self.test.as_deref(), death.seed());
+            let folder = failures.join(failure_folder::name(&self.name, death.seed()));
+            self.record(death, &process, (&replay, &folder), regressions.as_ref());
+        }
         let mut passed = Passed::new(&self.name);
-        for case in self.read_cases().iter().filter(|_| is_sweep) {
+        for (case, number) in self.read_cases().iter().zip(1..) {
             let plan = Arc::new(plan.with_case(case.clone()));
             // What the simulation says is in the case already.
             let settings = Settings {
@@ -67,11 +74,17 @@ impl Simulation {
             };
             let process = self.in_process(plan, settings, prepare.clone());
             let replay = report::case_line(self.test.as_deref());
-            let name = format!("{} case", self.name);
+            let name = format!("{} case {number}", self.name);
             let folder = failures.join(failure_folder::name(&name, case.seed));
+            if let Some(death) = DeathToRecord::find(&name, simulation) {
+                self.record(death, &process, (&replay, &folder), None);
+            }
+            if !is_sweep {
+                continue;
+            }
             let watched = Seed {
                 seed: case.seed,
-                name: &self.name,
+                name: &name,
                 test: self.test.as_deref(),
                 simulation,
                 passed: passed.seeds(),
@@ -152,23 +165,23 @@ impl Simulation {
             case.clients = case.clients.or(settings.clients);
             case.buggify = case.buggify.or(settings.buggify);
             case.fault_injection = case.fault_injection.or(settings.fault_injection);
-            case.stress |= settings.stress;
+            case.stress = case.stress.or(settings.stress);
+            case.swarm = case.swarm.or(settings.swarm);
             case
         };
         self.cases.iter().map(read).collect()
     }
 
-    /// Makes the record and the report of a seed of which another process of this program dies.
+    /// Makes the record and the report of a seed, or of a case, of which another process of this
+    /// program dies. The folder is for the record, and the line runs it again.
     fn record(
         &self,
         death: DeathToRecord,
         process: &InProcess,
+        (replay, folder): (&str, &Path),
         regressions: Option<&Regressions>,
     ) -> ! {
-        let seed = death.seed();
-        let replay = report::replay_line(self.test.as_deref(), seed);
-        let folder = failures_folder().join(failure_folder::name(&self.name, seed));
-        let recording = self.recording_of_failure(seed, &folder, &replay);
+        let recording = self.recording_of_failure(death.seed(), folder, replay);
         let outcome = death.record(process, &recording);
         let kept = regressions.map(|file| {
             let path = file.path().to_owned();
@@ -179,7 +192,7 @@ impl Simulation {
             }
         });
         let passed = Passed::after(&self.name, death.passed());
-        let failed = Failed::new(&self.name, &outcome, &passed, &replay, kept);
+        let failed = Failed::new(&self.name, &outcome, &passed, replay, kept);
         death.end(&failed.to_string())
     }
 

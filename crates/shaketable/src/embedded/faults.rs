@@ -27,18 +27,23 @@ pub struct Faults {
     rollback: bool,
     configuration_changes: bool,
     drawn: bool,
-    buggify: bool,
-    stress: bool,
+    /// What is not said is drawn.
+    buggify: Option<bool>,
+    stress: Option<bool>,
+    crashes: u32,
     seconds: f64,
 }
 
 impl Default for Faults {
-    /// Clogging, attrition and rollbacks for thirty simulated seconds.
+    /// Clogging, attrition and rollbacks for thirty simulated seconds; each seed draws whether there
+    /// is buggify, and stress.
     fn default() -> Self {
         Faults {
             clogging: true,
             attrition: true,
             rollback: true,
+            buggify: None,
+            stress: None,
             ..Faults::none()
         }
     }
@@ -54,17 +59,20 @@ impl Faults {
             rollback: false,
             configuration_changes: false,
             drawn: false,
-            buggify: false,
-            stress: false,
+            buggify: Some(false),
+            stress: Some(false),
+            crashes: 0,
             seconds: 30.0,
         }
     }
 
     /// The seed decides which faults there are, with the odds of fdbserver: attrition in half of
-    /// the seeds, clogging in a quarter, rollbacks in a tenth.
+    /// the seeds, clogging in a quarter, rollbacks in a tenth. It draws buggify and stress, too.
     pub const fn drawn() -> Self {
         Faults {
             drawn: true,
+            buggify: None,
+            stress: None,
             ..Faults::none()
         }
     }
@@ -97,7 +105,7 @@ impl Faults {
     /// Whether the cluster, and every [`buggify!`](crate::buggify) of the code under test,
     /// misbehaves in rare but legal ways.
     pub const fn buggify(mut self, on: bool) -> Self {
-        self.buggify = on;
+        self.buggify = Some(on);
         self
     }
 
@@ -105,7 +113,40 @@ impl Faults {
     /// not, versions that are too old, short range reads, late watches, storage servers that lag.
     /// Worse than any production system, and legal.
     pub const fn stress(mut self, on: bool) -> Self {
-        self.stress = on;
+        self.stress = Some(on);
+        self
+    }
+
+    /// How often each client may die, at most: `start` is dropped at an await that the seed draws,
+    /// everything the client had in memory is gone, and a fresh instance goes on with
+    /// [`recover`](crate::Workload::recover). Not limited by [`seconds`](Self::seconds).
+    ///
+    /// The option `shaketableCrashAt` lets a client die at an await of your choice instead.
+    ///
+    /// ```
+    /// use shaketable::{Faults, Simulation};
+    ///
+    /// let failed = Simulation::new()
+    ///     .seeds(0..50)
+    ///     .faults(Faults::none().crashes(1))
+    ///     .without_regressions()
+    ///     .try_test(async |db, _context| -> shaketable::PhaseResult {
+    ///         let count = async || db.run(|trx, _| async move {
+    ///             let value = trx.get(b"visits", false).await?;
+    ///             let count = value.map_or(0, |value| value[0]) + 1;
+    ///             trx.set(b"visits", &[count]);
+    ///             Ok(count)
+    ///         }).await;
+    ///         // A client that dies in between visits a second time.
+    ///         assert_eq!(count().await?, 1);
+    ///         shaketable::sleep(std::time::Duration::from_secs(1)).await;
+    ///         Ok(())
+    ///     })
+    ///     .expect_err("some client dies after its visit");
+    /// assert!(failed.to_string().contains("client 0 died"), "{failed}");
+    /// ```
+    pub const fn crashes(mut self, most: u32) -> Self {
+        self.crashes = most;
         self
     }
 
@@ -119,12 +160,16 @@ impl Faults {
         self.drawn
     }
 
-    pub(super) fn is_buggified(&self) -> bool {
+    pub(super) fn is_buggified(&self) -> Option<bool> {
         self.buggify
     }
 
-    pub(super) fn are_stressed(&self) -> bool {
+    pub(super) fn are_stressed(&self) -> Option<bool> {
         self.stress
+    }
+
+    pub(super) fn crashes_max(&self) -> u32 {
+        self.crashes
     }
 
     pub(super) fn are_any(&self) -> bool {
@@ -133,7 +178,7 @@ impl Faults {
             || self.rollback
             || self.configuration_changes
             || self.drawn
-            || self.stress
+            || self.stress == Some(true)
     }
 
     /// The workloads of a test file that make these faults.

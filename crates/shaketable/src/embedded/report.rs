@@ -298,11 +298,17 @@ fn text(
     }
     let drawn = &outcome.drawn;
     let buggified = if drawn.buggify { ", buggified" } else { "" };
+    let stressed = if drawn.stress { ", under stress" } else { "" };
+    let swarm = drawn.swarm.describe();
+    let swarm = swarm.map_or(String::new(), |swarm| format!(", {swarm}"));
     writeln!(
         text,
-        "in {:.1} simulated seconds, {} clients{buggified}; {}",
+        "in {:.1} simulated seconds, {} clients{buggified}{stressed}{swarm}; {}",
         outcome.simulated_seconds, drawn.clients, drawn.cluster
     )?;
+    if !drawn.faults.is_empty() {
+        writeln!(text, "fault workloads: {}", drawn.faults.join(", "))?;
+    }
     if !drawn.buggified.is_empty() {
         writeln!(text, "buggified: {}", drawn.buggified.join(", "))?;
     }
@@ -331,6 +337,9 @@ fn text(
             "  {time:>12.6} s  {kind} {machine} {}",
             details.join(" ")
         )?;
+    }
+    for death in &outcome.deaths {
+        writeln!(text, "{death}")?;
     }
     let errors = outcome.errors.iter().map(|(code, count)| {
         let name = shaketable_host::error_name(*code);

@@ -102,9 +102,19 @@ pub(super) fn from_environment() -> Seeds {
     match variable("SHAKETABLE_SEEDS") {
         Some(text) => Seeds::Count {
             first: 0,
-            count: parse("SHAKETABLE_SEEDS", &text),
+            count: count("SHAKETABLE_SEEDS", &text),
         },
         None => Seeds::Unsaid,
+    }
+}
+
+/// How many seeds: at least one, because a test that tried none must not pass.
+fn count(variable: &str, text: &str) -> u32 {
+    match parse(variable, text) {
+        0 => panic!(
+            "{variable}: expected at least one seed, found `{text}`: unset it to try the test's own seeds"
+        ),
+        count => count,
     }
 }
 
@@ -150,6 +160,12 @@ mod tests {
     fn numbers_may_be_hexadecimal() {
         assert_eq!(parse("SHAKETABLE_SEED", "0x2a"), 42);
         assert_eq!(parse("SHAKETABLE_SEED", "42"), 42);
+    }
+
+    #[test]
+    #[should_panic(expected = "SHAKETABLE_SEEDS: expected at least one seed")]
+    fn no_seed_at_all_is_refused() {
+        count("SHAKETABLE_SEEDS", "0");
     }
 
     #[test]

@@ -29,6 +29,9 @@ impl Simulation {
             );
             external = external.with(name, value.as_str());
         }
+        if self.faults.crashes_max() > 0 {
+            external = external.with("shaketableCrashes", i64::from(self.faults.crashes_max()));
+        }
         let test = TestSpec {
             title: self.name.clone(),
             run_failure_workloads: self.faults.are_drawn(),
@@ -53,7 +56,8 @@ impl Simulation {
 
     pub(super) fn settings(&self) -> Settings {
         Settings {
-            buggify: Some(self.faults.is_buggified()),
+            swarm: Some(self.swarm),
+            buggify: self.faults.is_buggified(),
             fault_injection: Some(self.faults.are_any()),
             stress: self.faults.are_stressed(),
             clients: self.clients,

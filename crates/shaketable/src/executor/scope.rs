@@ -5,11 +5,12 @@
 //! phase ends its left-over tasks end with it: they hold handles that die with the phase.
 
 use super::Failure;
+use super::awaits::Awaits;
 use super::join::JoinError;
 use super::queue::{self, Queue};
 use super::task::{Header, TaskRef};
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -25,8 +26,10 @@ pub(crate) struct Scope {
     /// The newest task; the list is linked through the tasks and holds no references.
     newest: Cell<Option<NonNull<Header>>>,
     observer: Box<dyn Observer>,
+    /// Only of a scope whose owner wants them counted.
+    awaits: OnceCell<Awaits>,
     #[cfg(feature = "tokio")]
-    runtime: std::cell::OnceCell<super::runtime::Runtime>,
+    runtime: OnceCell<super::runtime::Runtime>,
 }
 
 impl Scope {
@@ -34,9 +37,62 @@ impl Scope {
         Rc::new(Scope {
             newest: Cell::new(None),
             observer: Box::new(observer),
+            awaits: OnceCell::new(),
             #[cfg(feature = "tokio")]
-            runtime: std::cell::OnceCell::new(),
+            runtime: OnceCell::new(),
         })
+    }
+
+    /// Counts the awaits of this scope, from now on.
+    pub(crate) fn count_awaits(&self, awaits: Awaits) {
+        let _ = self.awaits.set(awaits);
+    }
+
+    /// The awaits of this scope, if they are counted.
+    #[inline]
+    pub(crate) fn awaits(&self) -> Option<&Awaits> {
+        self.awaits.get()
+    }
+
+    /// Lets the first task of this scope, which is the phase, carry out its end.
+    #[cold]
+    pub(super) fn die(&self, queue: &Queue) {
+        if let Some(oldest) = self.oldest() {
+            // SAFETY: a task in the list is alive.
+            unsafe { TaskRef::borrow(oldest) }.deliver(queue);
+        }
+    }
+
+    /// Whether a task must not be polled, because the scope is dying and the task is not the one
+    /// that carries it out.
+    #[inline]
+    pub(super) fn is_dead(&self, task: NonNull<Header>, queue: &Queue) -> bool {
+        let Some(awaits) = self.awaits() else {
+            return false;
+        };
+        if awaits.end(task) {
+            self.die(queue);
+        }
+        awaits.is_dead() || awaits.is_dying() && self.oldest() != Some(task)
+    }
+
+    /// A task begins to wait.
+    #[inline]
+    pub(super) fn note_await(&self, task: NonNull<Header>, queue: &Queue) {
+        if let Some(awaits) = self.awaits()
+            && awaits.begin(task)
+        {
+            self.die(queue);
+        }
+    }
+
+    fn oldest(&self) -> Option<NonNull<Header>> {
+        let mut task = self.newest.get()?;
+        // SAFETY: a task in the list is alive.
+        while let Some(older) = unsafe { task.as_ref() }.scope_next.get() {
+            task = older;
+        }
+        Some(task)
     }
 
     /// Gives the tasks of this scope a tokio runtime, once.

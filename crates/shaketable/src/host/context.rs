@@ -96,7 +96,11 @@ impl HostContext {
 
     /// The option's text; empty when the test file does not have it, or when it was read before.
     pub(crate) fn get_option(&self, name: &CStr) -> String {
-        let option = call!(self, get_option(name.as_ptr(), c"".as_ptr()));
+        self.get_option_or(name, c"")
+    }
+
+    pub(crate) fn get_option_or(&self, name: &CStr, default: &CStr) -> String {
+        let option = call!(self, get_option(name.as_ptr(), default.as_ptr()));
         // SAFETY: the host's string is NUL-terminated and lives until it is freed below.
         let text = unsafe { text_from_host(option.inner) }.unwrap_or_default();
         // SAFETY: the host's table lives as long as the process.

@@ -70,6 +70,28 @@ fn assertions_are_told_by_any_library_to_any_host() {
 }
 
 #[test]
+fn a_client_dies_and_lives_again_in_any_host() {
+    let run = run(&[
+        "Walk",
+        "--clients",
+        "2",
+        "--option",
+        "shaketableCrashAt=1:1",
+    ]);
+    run.expect_sound()
+        .refuse("left option")
+        .refuse("trace error")
+        .refuse("client 0 trace info WorkloadCrashed")
+        .expect_line_with(&[
+            "client 1 trace info WorkloadCrashed",
+            "Phase=start",
+            "At=1:1",
+        ])
+        .expect_line("client 1 start -> true")
+        .expect_line("client 1 check -> true");
+}
+
+#[test]
 fn the_example_noop_runs_in_any_host() {
     let run = HOST.run(
         &example("noop"),

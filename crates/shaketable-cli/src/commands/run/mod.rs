@@ -9,8 +9,10 @@ pub(super) mod folders;
 mod reports;
 mod watcher;
 
-use super::lint::{Hazards, Records};
-use crate::args::{MessageFormat, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown};
+use super::lint::Hazards;
+use crate::args::{
+    MessageFormat, Minimising, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown,
+};
 use crate::bugs;
 use crate::exit_codes;
 use crate::pool::Addresses;
@@ -23,8 +25,9 @@ use crate::sweep::{Ended, Schedule, sweep};
 use folders::trace_names;
 use shaketable_host::plan::{Recording, Values};
 use std::fs;
+use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use watcher::Watcher;
 
 /// `run`.
@@ -48,11 +51,20 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
         .stop_at_first(args.fail_fast)
         .require_sometimes(args.require_sometimes)
         .require_coverage(args.require_coverage)
-        .make_small(args.minimise || args.remember.is_some())
+        .make_small(minimising(args), args.minimise_budget)
         .remember(args.remember.clone());
-    match args.lint {
-        true => campaign.lint(&Records::new()?).run(),
-        false => campaign.run(),
+    campaign.lint(args.lint).run()
+}
+
+/// Whether failures are made small: what remembers them does so always.
+fn minimising(args: &RunArgs) -> Minimising {
+    let is_watched = args.output.message_format == MessageFormat::Human
+        && std::io::stderr().is_terminal()
+        && std::env::var_os("CI").is_none();
+    match args.minimise {
+        _ if args.remember.is_some() => Minimising::Always,
+        Minimising::Auto if !is_watched => Minimising::Never,
+        asked => asked,
     }
 }
 
@@ -124,12 +136,16 @@ struct Campaign<'a> {
     fail_fast: bool,
     require_sometimes: bool,
     require_coverage: bool,
-    minimise: bool,
+    minimising: Minimising,
+    /// How long all failures together are made small.
+    minimise_budget: Duration,
+    /// How many processes make a failure small.
+    minimise_jobs: usize,
     /// The folder in which bugs are remembered.
     remembered: Option<PathBuf>,
     values: Values,
-    /// Where the records of all runs go that are searched for hazards, if they are.
-    records: Option<&'a Records>,
+    /// Whether all runs are searched for hazards.
+    lint: bool,
 }
 
 impl<'a> Campaign<'a> {
@@ -140,26 +156,27 @@ impl<'a> Campaign<'a> {
         jobs: Option<u16>,
         traces: Traces,
     ) -> Self {
-        let jobs = workers(jobs, schedule.runs());
         Campaign {
             session,
             output,
+            jobs: workers(jobs, schedule.runs()),
+            minimise_jobs: workers(jobs, None),
             schedule,
-            jobs,
             traces,
             trace_names: trace_names(&session.files),
             fail_fast: false,
             require_sometimes: false,
             require_coverage: false,
-            minimise: false,
+            minimising: Minimising::Never,
+            minimise_budget: Duration::ZERO,
             remembered: None,
             values: Values::default(),
-            records: None,
+            lint: false,
         }
     }
 
-    fn lint(mut self, records: &'a Records) -> Self {
-        self.records = Some(records);
+    fn lint(mut self, lint: bool) -> Self {
+        self.lint = lint;
         self
     }
 
@@ -173,8 +190,9 @@ impl<'a> Campaign<'a> {
         self
     }
 
-    fn make_small(mut self, minimise: bool) -> Self {
-        self.minimise = minimise;
+    fn make_small(mut self, minimising: Minimising, budget: Duration) -> Self {
+        self.minimising = minimising;
+        self.minimise_budget = budget;
         self
     }
 
@@ -212,14 +230,14 @@ impl<'a> Campaign<'a> {
             summary: Summary::new(self.session.files.clone()),
             progress: self.progress(),
             cut_short: Vec::new(),
-            hazards: self.records.map(Hazards::new),
+            hazards: self.lint.then(Hazards::default),
         };
         let ended = sweep(
             &mut pool,
             &self.schedule,
-            |file, seed| match (self.traces, self.records) {
-                (_, Some(records)) => records.recording(file, seed),
-                (traces, None) => self.recording(traces, file, seed),
+            |file, seed| match self.lint {
+                true => Recording::Hazards,
+                false => self.recording(self.traces, file, seed),
             },
             &self.session.interrupted,
             &mut watcher,
@@ -227,9 +245,8 @@ impl<'a> Campaign<'a> {
         let elapsed = start.elapsed();
         if matches!(self.traces, Traces::Failing | Traces::All) && ended != Ended::NoWorkers {
             watcher.record_failures(&mut pool);
-            if self.minimise {
-                watcher.minimise_failures(&mut pool);
-            }
+            drop(pool);
+            watcher.minimise_failures();
         }
         watcher.summary.compare();
         watcher.progress.finish();

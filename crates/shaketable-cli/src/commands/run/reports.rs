@@ -50,7 +50,7 @@ impl Campaign<'_> {
     pub(super) fn conclude(
         &self,
         summary: &Summary,
-        hazards: Option<&Hazards<'_>>,
+        hazards: Option<&Hazards>,
         elapsed: std::time::Duration,
         ended: Ended,
     ) -> Result<u8, SessionError> {

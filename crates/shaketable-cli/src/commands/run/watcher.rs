@@ -6,23 +6,23 @@
 
 use super::Campaign;
 use super::folders::{folder_of, move_passed};
+use crate::args::Minimising;
 use crate::bugs;
 use crate::commands::lint::Hazards;
 use crate::minimise::minimise;
-use crate::pool::Pool;
-use crate::progress::Progress;
-use crate::protocol::{Request, Response};
+use crate::pool::{Addresses, Pool};
+use crate::progress::{Minimisation, Progress};
+use crate::protocol::{Job, Request, Response};
 use crate::report::{Group, Small, Summary, json};
 use crate::seed::Seed;
 use crate::sweep::{Flow, Observer, run_one};
 use shaketable_host::failure_folder;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// More distinct failures than this are counted, but not run again.
 const RECORDED_GROUPS_MAX: usize = 10;
-/// How long one failure of a sweep is made small.
-const MINIMISE_BUDGET: Duration = Duration::from_secs(20);
 
 /// Watches the sweep of a campaign.
 pub(super) struct Watcher<'a> {
@@ -32,7 +32,7 @@ pub(super) struct Watcher<'a> {
     /// Runs that the user interrupted after a while.
     pub(super) cut_short: Vec<Response>,
     /// The hazards in all runs, if they are searched for.
-    pub(super) hazards: Option<Hazards<'a>>,
+    pub(super) hazards: Option<Hazards>,
 }
 
 /// A run of a sweep that was interrupted after this long may have been what the user was waiting
@@ -51,8 +51,7 @@ impl Observer for Watcher<'_> {
         let file = &campaign.session.files[response.file];
         if let Some(hazards) = &mut self.hazards {
             hazards.add(&response);
-            response.outcome.trace = None;
-            response.outcome.record = None;
+            response.outcome.hazards = None;
         }
         if response.outcome.passed() {
             let moved = move_passed(&response.outcome);
@@ -82,34 +81,62 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
-    /// Makes the first seed of each group small, and keeps the case in its folder.
-    pub(super) fn minimise_failures(&mut self, pool: &mut Pool) {
+    /// Makes the first seed of each group small, and keeps the case in its folder. What time there
+    /// is, is divided evenly among them. An interrupt ends it; what was found until then counts.
+    pub(super) fn minimise_failures(&mut self) {
         let campaign = self.campaign;
         let session = campaign.session;
-        for group in self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX) {
+        let is_small = |group: &Group| session.case_seeds[group.file].is_some();
+        let groups = self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX);
+        let mut groups: Vec<&mut Group> = match campaign.minimising {
+            Minimising::Never => return,
+            Minimising::Auto => groups.filter(|group| !is_small(group)).collect(),
+            Minimising::Always => groups.collect(),
+        };
+        if groups.is_empty() || session.interrupted.load(Ordering::Relaxed) {
+            return;
+        }
+        // What candidates print is of no interest, and there may be more to do than in the sweep.
+        let job = Job {
+            capture: true,
+            ..session.job.clone()
+        };
+        let pool = Pool::start(&job, campaign.minimise_jobs, Addresses::Fixed);
+        let mut pool = match pool {
+            Ok(pool) => pool,
+            Err(error) => return warn(&error),
+        };
+        let began = Instant::now();
+        let of = groups.len();
+        let progress = Minimisation::new(!campaign.is_json());
+        for (index, group) in groups.iter_mut().enumerate() {
             let run = (group.file, Seed(group.seeds[0]));
-            let minimised = minimise(session, pool, run, MINIMISE_BUDGET, &mut |_| {});
-            let Ok(mut minimised) = minimised else {
+            let left = campaign.minimise_budget.saturating_sub(began.elapsed());
+            let budget = left / (of - index) as u32;
+            let mut show = |runs| progress.show((index + 1, of), runs);
+            let Ok(mut minimised) = minimise(session, &mut pool, run, budget, &mut show) else {
                 continue;
             };
             let folder = folder_of(&campaign.trace_names[group.file], run.1);
             // What is left is worth more than the file.
             if let Err(error) = minimised.write(&folder.join(failure_folder::CASE)) {
-                eprintln!("warning: {}", crate::with_causes(&error));
+                warn(&error);
             }
             if let Some(bugs) = &campaign.remembered {
                 let cause = group.example.cause.as_ref();
                 let finding = cause.map(|cause| cause.name.as_str());
                 if let Err(error) = bugs::remember(bugs, &mut minimised, finding) {
-                    eprintln!("warning: {}", crate::with_causes(&error));
+                    warn(&error);
                 }
             }
             group.small = Some(Small {
                 needs: minimised.needs(),
                 clients: minimised.found.case.clients.unwrap_or_default(),
+                is_minimal: minimised.found.is_minimal,
                 case: minimised.path,
             });
         }
+        progress.finish();
     }
 
     /// Runs the first seed of each group again, to get its record, its trace and what led to the
@@ -158,4 +185,8 @@ impl Watcher<'_> {
             }
         }
     }
+}
+
+fn warn(error: &dyn std::error::Error) {
+    eprintln!("warning: {}", crate::with_causes(error));
 }

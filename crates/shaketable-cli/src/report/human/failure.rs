@@ -100,6 +100,9 @@ fn small(rows: &mut Rows, group: &Group) {
     for (index, need) in small.needs.iter().enumerate() {
         rows.row(if index == 0 { "needs" } else { "" }, need);
     }
+    if !small.is_minimal {
+        rows.row("", "time was up: not all of this may be needed");
+    }
     if let Some(case) = &small.case {
         let clients = plural(u64::from(small.clients), "client");
         rows.paste("case", format!("{} ({clients})", case.display()));
@@ -135,6 +138,7 @@ fn circumstances(rows: &mut Rows, group: &Group) {
         "faults before it",
         &last_until(&outcome.faults_around, end),
     );
+    deaths(rows, outcome, end);
     counted(rows, "faults in all", &outcome.faults);
     for (index, frame) in outcome.stack.iter().enumerate() {
         let title = if index == 0 { "stack" } else { "" };
@@ -156,6 +160,17 @@ fn story(rows: &mut Rows, outcome: &Outcome) {
     }
     for line in &outcome.story {
         rows.aligned(2, line);
+    }
+}
+
+/// The clients that died before the failure, the last of them.
+fn deaths(rows: &mut Rows, outcome: &Outcome, end: f64) {
+    let before = outcome.deaths.iter().filter(|death| death.time <= end);
+    let before: Vec<_> = before.collect();
+    let skipped = before.len().saturating_sub(EVENTS_MAX);
+    for (index, death) in before[skipped..].iter().enumerate() {
+        let title = if index == 0 { "clients died" } else { "" };
+        rows.row(title, &death.to_string());
     }
 }
 

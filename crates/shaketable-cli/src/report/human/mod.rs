@@ -43,15 +43,14 @@ fn waits(rows: &mut Rows, outcome: &Outcome) {
     }
 }
 
-/// What the seed decided: how many clients, and which cluster.
+/// What the seed decided: how many clients, what may go wrong, and which cluster.
 fn drawn(rows: &mut Rows, outcome: &Outcome) {
     let drawn = &outcome.drawn;
     if drawn.clients == 0 {
         return;
     }
     let clients = plural(drawn.clients.into(), "client");
-    let buggify = if drawn.buggify { "on" } else { "off" };
-    let mut words = format!("{clients}, buggify {buggify}");
+    let mut words = format!("{clients}, {}", drawn.describe());
     if !drawn.cluster.is_empty() {
         words = format!("{words}; {}", drawn.cluster);
     }

@@ -1,12 +1,61 @@
 //! What every drawn layout has, whatever the seed, and what a test file can force.
 
 use super::*;
+use std::cell::RefCell;
+
+fn as_drawn(_name: &str, drawn: usize, _smallest: usize) -> usize {
+    drawn
+}
+
+#[test]
+fn each_part_of_the_shape_can_be_chosen_and_leaves_the_draws_of_the_others() {
+    let draw = |seed: u64, decide: &Decide<'_>| {
+        let names = RefCell::new(Vec::new());
+        let noting = |name: &str, drawn: usize, smallest: usize| {
+            names.borrow_mut().push((name.to_owned(), drawn));
+            decide(name, drawn, smallest)
+        };
+        let stream = Stream::new(seed, "layout");
+        let options = LayoutOptions::default();
+        let layout = Layout::draw(&stream, &options, true, &noting).unwrap();
+        (layout, names.into_inner(), stream.next_u64())
+    };
+    for seed in 0..200 {
+        let (natural, drawn, next) = draw(seed, &as_drawn);
+        for (part, number) in &drawn {
+            for wanted in [1, number + 1] {
+                let chosen = |name: &str, drawn: usize, smallest: usize| {
+                    if name == part {
+                        wanted.max(smallest)
+                    } else {
+                        drawn
+                    }
+                };
+                let (layout, others, after) = draw(seed, &chosen);
+                assert_eq!(after, next, "seed {seed}, {part}");
+                // One region has parts of which two know nothing.
+                let same = others.iter().filter(|other| drawn.contains(other)).count();
+                assert!(
+                    part == "regions" || same == drawn.len(),
+                    "{others:?} {drawn:?}"
+                );
+                let replicas = layout.configuration.storage_replicas;
+                assert!(layout.processes.len() >= replicas, "{layout}");
+                assert!(layout.boundaries.is_sorted() && !layout.coordinators.is_empty());
+            }
+        }
+        let smallest = |_: &str, _: usize, smallest: usize| smallest;
+        let (layout, ..) = draw(seed, &smallest);
+        let shape = "1 region, 1 datacenter, 1 machine, 1 process, 1 coordinator, 1 storage server";
+        assert!(layout.to_string().starts_with(shape), "{layout}, {natural}");
+    }
+}
 
 #[test]
 fn a_drawn_layout_can_hold_its_replicas() {
     for seed in 0..200 {
         let stream = Stream::new(seed, "layout");
-        let layout = Layout::draw(&stream, &LayoutOptions::default(), true).unwrap();
+        let layout = Layout::draw(&stream, &LayoutOptions::default(), true, &as_drawn).unwrap();
         let replicas = layout.configuration.storage_replicas;
         let mut zones: Vec<_> = layout
             .storages
@@ -24,7 +73,7 @@ fn system_keys_have_a_shard_of_their_own_except_in_a_single_process() {
     let mut counts = std::collections::BTreeSet::new();
     for seed in 0..50 {
         let stream = Stream::new(seed, "layout");
-        let layout = Layout::draw(&stream, &LayoutOptions::default(), true).unwrap();
+        let layout = Layout::draw(&stream, &LayoutOptions::default(), true, &as_drawn).unwrap();
         assert_eq!(layout.boundaries.last(), Some(&Key::from_static(b"\xff")));
         assert!(layout.boundaries.is_sorted(), "seed {seed}");
         let shards = layout.boundaries.len() + 1;
@@ -41,7 +90,7 @@ fn half_of_the_layouts_have_two_regions_with_all_replicas_in_both() {
     let mut fearless = 0;
     for seed in 0..400 {
         let stream = Stream::new(seed, "layout");
-        let layout = Layout::draw(&stream, &LayoutOptions::default(), true).unwrap();
+        let layout = Layout::draw(&stream, &LayoutOptions::default(), true, &as_drawn).unwrap();
         if layout.regions.is_empty() {
             continue;
         }
@@ -68,7 +117,8 @@ fn a_test_file_decides_whether_there_are_regions() {
                 generate_fearless: wanted,
                 ..LayoutOptions::default()
             };
-            let layout = Layout::draw(&Stream::new(seed, "layout"), &options, false).unwrap();
+            let layout =
+                Layout::draw(&Stream::new(seed, "layout"), &options, false, &as_drawn).unwrap();
             assert_eq!(layout.regions.len(), regions, "seed {seed}");
         }
     }
@@ -83,7 +133,7 @@ fn a_test_file_forces_what_it_names() {
         config: Some("double logs=2 resolvers:=3".replace(":=", "=")),
         ..LayoutOptions::default()
     };
-    let layout = Layout::draw(&Stream::new(1, "layout"), &options, false).unwrap();
+    let layout = Layout::draw(&Stream::new(1, "layout"), &options, false, &as_drawn).unwrap();
     assert_eq!(layout.processes.len(), 8);
     assert_eq!(layout.configuration.storage_replicas, 2);
     assert_eq!(layout.configuration.resolvers, 3);
@@ -91,7 +141,7 @@ fn a_test_file_forces_what_it_names() {
         config: Some("tripple".into()),
         ..options
     };
-    let refused = Layout::draw(&Stream::new(1, "layout"), &unknown, false);
+    let refused = Layout::draw(&Stream::new(1, "layout"), &unknown, false, &as_drawn);
     assert_eq!(refused.unwrap_err(), "tripple");
 }
 

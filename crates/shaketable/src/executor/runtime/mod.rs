@@ -28,6 +28,7 @@ pub(crate) use turn::after_turn;
 pub(super) use turn::{is_ending, is_in_turn};
 
 use super::Failure;
+use super::awaits::Awaits;
 use super::queue::Queue;
 use super::scope::Scope;
 use crate::context::{Delay, WorkloadContext};
@@ -214,6 +215,11 @@ impl Runtime {
         if self.has_rung() {
             self.alarm.take();
         }
+        let awaits = scope.awaits();
+        if awaits.is_some_and(Awaits::end_turn) {
+            scope.die(queue);
+        }
+        let awaits_before = awaits.map(Awaits::count);
         let turn = Turn::new(self.descriptors.epoll, queue.poll_budget(), rounds);
         let outer = queue.enter_scope(Rc::as_ptr(scope));
         let ended = turn.run(running, || queue.run_of(scope));
@@ -224,6 +230,12 @@ impl Runtime {
         drop(tokio);
         // Mostly it was this phase that came to its end, and then there is no next turn.
         self.is_cut_short.set(matches!(ended, Ended::Phase));
+        if let (Ended::Idle(_), Some(awaits)) = (&ended, awaits)
+            && awaits_before == Some(awaits.count())
+            && awaits.begin_turn()
+        {
+            scope.die(queue);
+        }
         match ended {
             Ended::Idle(Some(sleep)) => self.arm(scope, sleep),
             Ended::Idle(None) | Ended::Phase => {}

@@ -190,6 +190,12 @@ impl TaskRef {
         if flags & (POLLING | DONE) != 0 {
             return;
         }
+        // SAFETY: the task holds its scope, unless that is null.
+        if let Some(scope) = unsafe { header.scope.get().as_ref() }
+            && scope.is_dead(self.0, queue)
+        {
+            return;
+        }
         header.flags.set(flags | POLLING);
         // The scope leaves its place only in `retire`, which waits for POLLING to end.
         let outer = queue.enter_scope(header.scope.get());
@@ -204,7 +210,12 @@ impl TaskRef {
             Poll::Pending if header.flags.get() & ABORTED != 0 => {
                 self.stop(queue, JoinError::aborted());
             }
-            Poll::Pending => {}
+            Poll::Pending => {
+                // SAFETY: the task holds its scope, unless that is null.
+                if let Some(scope) = unsafe { header.scope.get().as_ref() } {
+                    scope.note_await(self.0, queue);
+                }
+            }
             Poll::Ready(Ok(())) => drop(self.retire()),
             Poll::Ready(Err(payload)) => self.fail(queue, Failure::panic(payload)),
         }
@@ -267,6 +278,11 @@ impl TaskRef {
         }
         // SAFETY: `new` put it there with `Rc::into_raw`, and it is taken once.
         let scope = unsafe { Rc::from_raw(scope) };
+        if let Some(awaits) = scope.awaits()
+            && awaits.end(self.0)
+        {
+            queue::with(|queue| scope.die(queue));
+        }
         scope.unlink(self.0);
         Some(scope)
     }

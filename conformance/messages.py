@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Are the messages of `--message-format json` as docs/schema/messages.json says?
+
+Runs one command for each kind of message on the examples, and checks every line that it prints.
+The program and the examples must have been built:
+
+    cargo build --release && conformance/messages.py
+
+Installs the package jsonschema below target/conformance/messages if Python has none.
+"""
+
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+VENV = ROOT / "target/conformance/messages/venv"
+BUG = "examples/bugs/double_increment.toml"
+COMMANDS = [
+    f"run {BUG} --seed 1 --seeds 10",
+    f"check-determinism {BUG} --seed 1 --seeds 2",
+    f"minimise {BUG} --seed 1",
+    f"decisions {BUG} --seed 1",
+    "list examples/bugs",
+]
+
+try:
+    import jsonschema
+except ImportError:
+    if sys.prefix == str(VENV):
+        raise
+    subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+    subprocess.run([VENV / "bin/pip", "install", "--quiet", "jsonschema==4.26.0"], check=True)
+    sys.exit(subprocess.run([VENV / "bin/python", *sys.argv]).returncode)
+
+
+def main():
+    schema = json.loads((ROOT / "docs/schema/messages.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    kinds = {each["properties"]["type"]["const"]: each for each in schema["oneOf"]}
+    seen, wrong = collections.Counter(), 0
+    for command in COMMANDS:
+        program = ROOT / "target/release/shaketable"
+        build = [] if command.startswith("list") else ["--no-build"]
+        arguments = [program, *command.split(), *build, "--message-format", "json"]
+        done = subprocess.run(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        if not done.stdout:
+            raise SystemExit(f"messages: `shaketable {command}` printed nothing")
+        for line in done.stdout.splitlines():
+            message = json.loads(line)
+            seen[message["type"]] += 1
+            # Only what is said about its own kind: a better complaint than that none of all fits.
+            kind = kinds.get(message["type"], False)
+            own = {**kind, "$defs": schema["$defs"]} if kind else kind
+            for error in jsonschema.Draft202012Validator(own).iter_errors(message):
+                wrong += 1
+                print(f"`shaketable {command}`, {message['type']}: {error.json_path}: {error.message}")
+    print(f"messages: {dict(seen)}, {wrong} problems")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+//! What the manifest of a workspace needs, added to what it says already.
+
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
+
+/// Adds a member, the stand-in for `foundationdb-sys` and optimised dependencies, each unless it is
+/// there. Returns the manifest and what was added, in words.
+pub(super) fn edit(
+    manifest: &str,
+    member: &str,
+    stand_in: &str,
+) -> Result<(String, Vec<&'static str>), String> {
+    let mut manifest: DocumentMut = manifest
+        .parse()
+        .map_err(|error| format!("the manifest of the workspace is not TOML: {error}"))?;
+    let stand_in: InlineTable = match stand_in.parse::<Value>() {
+        Ok(Value::InlineTable(table)) => table,
+        _ => unreachable!("a dependency is written as an inline table"),
+    };
+    let mut added = Vec::new();
+    let workspace = table(manifest.as_table_mut(), "workspace")?;
+    let members = workspace
+        .entry("members")
+        .or_insert(Item::Value(Array::new().into()))
+        .as_array_mut()
+        .ok_or("`workspace.members` is no list")?;
+    if !members
+        .iter()
+        .filter_map(Value::as_str)
+        .any(|each| covers(each, member))
+    {
+        members.push(member);
+        added.push("a member");
+    }
+    let patches = table(implicit(manifest.as_table_mut(), "patch")?, "crates-io")?;
+    if !patches.contains_key("foundationdb-sys") {
+        patches.insert("foundationdb-sys", Item::Value(stand_in.into()));
+        comment(
+            patches,
+            "foundationdb-sys",
+            "# For tests: the published crate wants libclang and FoundationDB on the machine.\n\
+             # Programs still use the FoundationDB client that is installed.\n",
+        );
+        added.push("a stand-in for foundationdb-sys");
+    }
+    let profiles = implicit(manifest.as_table_mut(), "profile")?;
+    let packages = implicit(implicit(profiles, "dev")?, "package")?;
+    if !packages.contains_key("*") {
+        let all = table(packages, "*")?;
+        all.insert("opt-level", toml_edit::value(2));
+        comment(
+            all,
+            "opt-level",
+            "# The simulator is a dependency: optimised, it runs ten times as many seeds.\n",
+        );
+        added.push("optimised dependencies in `cargo test`");
+    }
+    Ok((manifest.to_string(), added))
+}
+
+/// Whether an entry of `members` means a folder: by its name, or as `crates/*`.
+fn covers(entry: &str, member: &str) -> bool {
+    let parent = member.rsplit_once('/').map_or("", |(parent, _)| parent);
+    entry.trim_start_matches("./").trim_end_matches('/') == member
+        || entry
+            .strip_suffix("/*")
+            .is_some_and(|folder| folder == parent)
+        || (entry == "*" && parent.is_empty())
+}
+
+fn table<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, String> {
+    parent
+        .entry(key)
+        .or_insert(Item::Table(Table::new()))
+        .as_table_mut()
+        .ok_or_else(|| format!("`{key}` in the manifest of the workspace is no table"))
+}
+
+/// A table that needs no heading of its own.
+fn implicit<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, String> {
+    let is_new = !parent.contains_key(key);
+    let table = table(parent, key)?;
+    if is_new {
+        table.set_implicit(true);
+    }
+    Ok(table)
+}
+
+fn comment(table: &mut Table, key: &str, text: &str) {
+    if let Some(mut key) = table.key_mut(key) {
+        key.leaf_decor_mut().set_prefix(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAND_IN: &str = r#"{ path = "../shaketable/sys" }"#;
+
+    #[test]
+    fn a_package_becomes_a_workspace() {
+        let before = "[package]\nname = \"tickets\"\n\n[dependencies]\n# the client\nfoundationdb = \"0.11\"\n";
+        let (after, added) = edit(before, "tickets-simulation", STAND_IN).unwrap();
+        insta::assert_snapshot!(format!("{added:?}\n{after}"));
+    }
+
+    #[test]
+    fn what_is_there_stays() {
+        let before = "[workspace]\nmembers = [\"crates/*\"] # all\n\n[patch.crates-io]\nfoundationdb-sys = { path = \"mine\" }\n\n\
+                      [profile.dev.package.\"*\"]\nopt-level = 1\n";
+        let (after, added) = edit(before, "crates/tickets-simulation", STAND_IN).unwrap();
+        assert_eq!((after.as_str(), added.len()), (before, 0));
+    }
+
+    #[test]
+    fn members_are_named_or_matched() {
+        assert!(covers("*", "a") && covers("crates/*", "crates/a") && covers("./a/", "a"));
+        assert!(!covers("crates/*", "a") && !covers("*", "crates/a") && !covers("b", "a"));
+    }
+}
