@@ -81,6 +81,8 @@ pub enum Recording {
     Places,
     /// What becomes of other futures; see [`Futures`].
     Futures(Futures),
+    /// What becomes of copies that meet other outcomes; see [`Fates`].
+    Fates(Fates),
     /// Every transaction, which is searched for hazards when the run is over; nothing is written.
     Hazards,
     /// Every event, to a file.
@@ -103,6 +105,14 @@ pub struct Futures {
     pub moments: Vec<f64>,
     /// One copy for each, at each moment.
     pub seeds: Vec<u64>,
+}
+
+/// Outcomes of single operations. The run is copied at each of these operations, and the copy meets
+/// the outcome; the run itself ends at the last.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Fates {
+    /// The name of an operation, and its outcome, as a case would list them.
+    pub tries: Vec<(String, String)>,
 }
 
 /// A record that is wanted.
@@ -164,6 +174,7 @@ impl Recording {
             | Recording::Decisions
             | Recording::Places
             | Recording::Futures(_)
+            | Recording::Fates(_)
             | Recording::Hazards => None,
         }
     }
@@ -202,6 +213,7 @@ impl Recording {
             | Recording::Decisions
             | Recording::Places
             | Recording::Futures(_)
+            | Recording::Fates(_)
             | Recording::Hazards => None,
         }
     }

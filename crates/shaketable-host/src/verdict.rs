@@ -73,6 +73,10 @@ pub struct Outcome {
     /// if the process could not be copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub futures: Vec<Vec<Vec<String>>>,
+    /// The failures of the copies that met other outcomes, in the order of the tries. There are none
+    /// if the process could not be copied, or the operation never came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fates: Vec<Option<Vec<Failure>>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.

@@ -45,6 +45,7 @@ use crate::kernel::Kernel;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::rc::Rc;
 
 /// The name of a decision, or of a group of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,7 +178,12 @@ pub(crate) struct Decisions {
     visits: BTreeMap<String, BTreeMap<String, u64>>,
     /// What of the overrides has come up.
     met: BTreeSet<DecisionName>,
+    /// Called where an operation can have its outcome forced.
+    watcher: Option<Rc<Watcher>>,
 }
+
+/// Returns the outcome to force at a place that is being visited.
+type Watcher = dyn Fn(&DecisionName) -> Option<String>;
 
 /// [`Overrides`], for looking up.
 #[derive(Default)]
@@ -206,12 +212,7 @@ impl Compiled {
                 compiled.open.insert(name.group);
                 continue;
             }
-            let numbers = compiled
-                .forced_numbers
-                .entry(name.group.clone())
-                .or_default();
-            numbers.insert(name.number);
-            compiled.forced.insert(name, outcome);
+            compiled.force(name, outcome);
         }
         let dropped = overrides
             .drop
@@ -219,6 +220,12 @@ impl Compiled {
             .map(|text| DecisionName::parse(text).0);
         compiled.dropped = dropped.collect();
         compiled
+    }
+
+    fn force(&mut self, name: DecisionName, outcome: Option<String>) {
+        let numbers = self.forced_numbers.entry(name.group.clone()).or_default();
+        numbers.insert(name.number);
+        self.forced.insert(name, outcome);
     }
 
     fn verdict(&self, name: &DecisionName) -> Verdict {
@@ -445,7 +452,8 @@ impl Kernel {
         let (group, place) = name();
         let mut decisions = self.0.decisions.borrow_mut();
         let number = Some(decisions.visit(&group, &place));
-        if decisions.is_unforced(&group, number) {
+        let watcher = decisions.watcher.clone();
+        if watcher.is_none() && decisions.is_unforced(&group, number) {
             return None;
         }
         let name = DecisionName {
@@ -453,8 +461,21 @@ impl Kernel {
             place: Some(place),
             number,
         };
-        let outcome = decisions.overrides.forced.get(&name)?.clone()?;
+        if let Some(outcome) = decisions.overrides.forced.get(&name) {
+            let outcome = outcome.clone()?;
+            return Some(Forced { name, outcome });
+        }
+        drop(decisions);
+        let outcome = watcher?(&name)?;
+        let overrides = &mut self.0.decisions.borrow_mut().overrides;
+        overrides.force(name.clone(), Some(outcome.clone()));
         Some(Forced { name, outcome })
+    }
+
+    /// Has `watcher` called when a place of that kind is visited; what it returns is forced there
+    /// and then. Decisions must be [listed](Kernel::list_decisions) or overridden for that.
+    pub fn watch_visits(&self, watcher: impl Fn(&DecisionName) -> Option<String> + 'static) {
+        self.0.decisions.borrow_mut().watcher = Some(Rc::new(watcher));
     }
 
     /// A forced outcome happens now.
@@ -638,6 +659,20 @@ mod tests {
         };
         assert!(taken.happened && !taken.by_chance);
         assert_eq!(taken.outcome.as_deref(), Some("lost"));
+    }
+
+    #[test]
+    fn a_watcher_forces_an_outcome_at_the_visit() {
+        let kernel = Kernel::simulation(1);
+        kernel.list_decisions();
+        kernel.watch_visits(|name| (name.number == Some(2)).then(|| "lost".to_owned()));
+        let ask = || kernel.forced(|| ("commit".into(), "a".into()));
+        assert_eq!(ask(), None);
+        let forced = ask().expect("it is the second visit");
+        assert_eq!(kernel.unmet_overrides(), ["commit/a 2"]);
+        kernel.happens(&forced);
+        assert_eq!(kernel.unmet_overrides(), Vec::<String>::new());
+        assert_eq!(ask(), None);
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
     };
     let found = search(&session, &mut pool, seed, args.budget, &mut progress)?;
     bar.finish_and_clear();
+    if found.base.passed() && found.operations.is_empty() {
+        let file = args.file.display();
+        eprintln!("{file} seed {seed}: no workload of a library calls the database");
+        return Ok(exit_codes::NOTHING_RUN);
+    }
     let name = format!("{}-{seed}", trace_names(&session.files)[0]);
     let folder = results_dir().join("explore").join(name);
     let _ = fs::remove_dir_all(&folder);

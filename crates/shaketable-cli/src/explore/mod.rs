@@ -12,6 +12,9 @@
 //! coverage: for each line that calls the database and each outcome, how often it was tried, and
 //! whether the code under test coped with it.
 //!
+//! What lies before an operation is simulated once: the process is copied there, and each copy meets
+//! another outcome.
+//!
 //! Runs are tried in an order in which every line and every outcome gets its turn early, so that a
 //! search that is cut off has still looked everywhere.
 
@@ -27,7 +30,7 @@ use crate::sweep::run_one;
 use operations::{Kind, Operation, Outcome, operations};
 use shaketable_host::case::Case;
 use shaketable_host::failure_folder;
-use shaketable_host::plan::{RecordTo, Recording, Values};
+use shaketable_host::plan::{Fates, RecordTo, Recording, Values};
 use shaketable_host::testfile::TestFile;
 use shaketable_host::trace::Format;
 use shaketable_host::verdict::{Failure, FailureKind, Outcome as RunOutcome};
@@ -80,6 +83,18 @@ impl Try {
     /// What has the same place in the table.
     pub fn cell(&self) -> (Kind, &str, Outcome) {
         (self.kind, &self.line, self.outcome)
+    }
+
+    /// The decisions before the last one.
+    fn before(&self) -> &[String] {
+        &self.decisions[..self.decisions.len() - 1]
+    }
+
+    /// The last decision: its name and its outcome.
+    fn last(&self) -> (String, String) {
+        let last = self.decisions.last().map_or("", String::as_str);
+        let (name, outcome) = last.split_once(": ").unwrap_or((last, ""));
+        (name.to_owned(), outcome.to_owned())
     }
 
     fn of(operation: &Operation, outcome: Outcome, text: &str, before: &[String]) -> Try {
@@ -143,12 +158,11 @@ pub fn explore(
             deadline: began + budget,
             case: exploration.case.clone(),
         };
-        let case_of = |one: &Try| exploration.case_of(one);
         let possible = candidates.len();
-        let tried = search.try_all(candidates, case_of, &mut |tried| progress(tried, possible));
+        let tried = search.try_all(candidates, &mut |tried| progress(tried, possible));
         let pairs = search.second_events(&tried);
         let possible = pairs.len();
-        let pairs = search.try_all(pairs, case_of, &mut |tried| progress(tried, possible));
+        let pairs = search.try_all(pairs, &mut |tried| progress(tried, possible));
         (exploration.tried, exploration.pairs) = (tried, pairs);
     }
     exploration.elapsed = began.elapsed();
@@ -249,38 +263,45 @@ impl Search<'_> {
     }
 
     /// Tries these in their order, until time is up. Returns those that were tried.
-    fn try_all(
-        &mut self,
-        mut waiting: Vec<Try>,
-        case_of: impl Fn(&Try) -> Case,
-        progress: &mut dyn FnMut(usize),
-    ) -> Vec<Try> {
-        for (rank, one) in waiting.iter_mut().enumerate() {
+    ///
+    /// Tries that begin alike share a run up to their operations, which is copied there. Where that
+    /// is not possible each has a run of its own.
+    fn try_all(&mut self, mut all: Vec<Try>, progress: &mut dyn FnMut(usize)) -> Vec<Try> {
+        for (rank, one) in all.iter_mut().enumerate() {
             one.rank = rank;
         }
+        let mut waiting = batches(all);
         waiting.reverse();
-        let mut open: BTreeMap<u64, Try> = BTreeMap::new();
+        let mut open: BTreeMap<u64, Vec<Try>> = BTreeMap::new();
         let mut tried: Vec<Try> = Vec::new();
         while (!waiting.is_empty() || !open.is_empty()) && !self.is_over() {
             for worker in self.pool.idle() {
                 let Some(next) = waiting.pop() else {
                     break;
                 };
-                let request = Request {
-                    file: 0,
-                    seed: self.case.seed,
-                    recording: Recording::Nothing,
-                    case: Some(Box::new(case_of(&next))),
-                };
+                let request = self.request(&next);
                 open.insert(self.pool.ask(worker, request).number(), next);
             }
             match self.pool.wait(Duration::from_millis(100)) {
                 Answer::Response(ticket, response) => {
-                    if let Some(mut one) = open.remove(&ticket.number()) {
-                        one.result = judge(response.outcome);
-                        tried.push(one);
-                        progress(tried.len());
+                    let Some(batch) = open.remove(&ticket.number()) else {
+                        continue;
+                    };
+                    let outcome = response.outcome;
+                    let is_single = batch.len() == 1;
+                    if !is_single && outcome.fates.is_empty() {
+                        waiting.extend(batch.into_iter().rev().map(|one| vec![one]));
+                        continue;
                     }
+                    let failures = match is_single {
+                        true => vec![Some(outcome.failures)],
+                        false => outcome.fates,
+                    };
+                    for (mut one, failures) in batch.into_iter().zip(failures) {
+                        one.result = judge(failures);
+                        tried.push(one);
+                    }
+                    progress(tried.len());
                 }
                 Answer::Lost(lost) => {
                     let lost = lost.iter().map(|asked| asked.ticket.number());
@@ -292,6 +313,30 @@ impl Search<'_> {
         // Workers finish in any order; a report does not depend on it.
         tried.sort_by_key(|one| one.rank);
         tried
+    }
+
+    fn request(&self, batch: &[Try]) -> Request {
+        let mut case = self.case.clone();
+        let only = case.only.get_or_insert_default();
+        let recording = match batch {
+            [one] => {
+                only.extend(one.decisions.iter().cloned());
+                Recording::Nothing
+            }
+            _ => {
+                only.extend(batch.first().into_iter().flat_map(Try::before).cloned());
+                let tries = batch.iter().map(Try::last);
+                Recording::Fates(Fates {
+                    tries: tries.collect(),
+                })
+            }
+        };
+        Request {
+            file: 0,
+            seed: case.seed,
+            recording,
+            case: Some(Box::new(case)),
+        }
     }
 
     /// What can happen during the retry after an event that the code under test copes with: one
@@ -349,8 +394,33 @@ fn after(operations: &[Operation], event: &Try) -> Vec<Try> {
     tries
 }
 
-fn judge(outcome: RunOutcome) -> Coped {
-    match outcome.failures.into_iter().next() {
+/// How many tries share a run up to their operations.
+const BATCH: usize = 48;
+
+/// Puts tries that begin alike together, in their order.
+fn batches(all: Vec<Try>) -> Vec<Vec<Try>> {
+    let mut batches: Vec<Vec<Try>> = Vec::new();
+    // By the decisions before the last: the batch that is being filled.
+    let mut filling: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    for one in all {
+        let before = one.before().to_vec();
+        match filling.get(&before) {
+            Some(index) if batches[*index].len() < BATCH => batches[*index].push(one),
+            _ => {
+                filling.insert(before, batches.len());
+                batches.push(vec![one]);
+            }
+        }
+    }
+    batches
+}
+
+fn judge(failures: Option<Vec<Failure>>) -> Coped {
+    // Without an answer the operation never came.
+    let Some(failures) = failures else {
+        return Coped::NotApplicable;
+    };
+    match failures.into_iter().next() {
         None => Coped::Passed,
         Some(failure) if failure.kind == FailureKind::CaseOutdated => Coped::NotApplicable,
         Some(failure) => Coped::Failed(Box::new(failure)),

@@ -18,6 +18,7 @@
 
 pub(crate) mod beacon;
 mod death;
+mod fates;
 mod fork;
 mod futures;
 mod in_process;
@@ -86,6 +87,9 @@ impl Isolation {
     ) -> Outcome {
         if let Recording::Futures(futures) = recording {
             return self.run_futures(plan, settings, seed, futures);
+        }
+        if let Recording::Fates(fates) = recording {
+            return self.run_fates(plan, settings, seed, fates);
         }
         let mut outcome = self.run_once(plan, settings, seed, recording);
         coverage::settle(&mut outcome);

@@ -334,6 +334,7 @@ impl Run {
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),
             futures: Vec::new(),
+            fates: Vec::new(),
             notable: self.log.notable(),
             faults_around: around,
             uncontrolled: crate::hermetic::take_uncontrolled(),
