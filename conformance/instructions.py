@@ -28,6 +28,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--buggify", choices=["on", "off"], help="as of `shaketable run`")
     parser.add_argument("--stress", action="store_true", help="as of `shaketable run`")
+    parser.add_argument("--coverage", action="store_true", help="count what lines meet, as `run` does")
     parser.add_argument("--record", action="store_true", help="with a record, as `replay` makes it")
     parser.add_argument("--program", default="target/release/shaketable")
     parser.add_argument("--folder", default="target/instructions", help="for the profiles")
@@ -68,6 +69,7 @@ def main():
                 # What a seed costs must not depend on how it chooses to be run.
                 "swarm": False,
                 "stress": args.stress,
+                "coverage": args.coverage,
                 "knobs": [],
                 "clients": None,
             },

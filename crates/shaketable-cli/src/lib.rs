@@ -16,6 +16,7 @@ pub mod bugs;
 pub mod cargo;
 pub mod commands;
 pub mod exit_codes;
+pub mod explore;
 pub mod list;
 pub mod minimise;
 pub mod pool;
@@ -65,6 +66,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Stats(args) => commands::run::stats(args),
         Command::Decisions(args) => commands::decisions::decisions(args),
         Command::Minimise(args) => commands::minimise::minimise(args),
+        Command::Explore(args) => commands::explore::explore(args),
         Command::When(args) => commands::when::when(args),
         Command::Bugs(args) => commands::bugs::bugs(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),

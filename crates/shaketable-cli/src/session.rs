@@ -124,6 +124,7 @@ impl Session {
             stress: simulation.stress.map(crate::args::OnOff::is_on),
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
+            coverage: false,
             stalled_after: simulation.stalled_after,
         };
         let (mut parsed, mut wrong) = (Vec::new(), Vec::new());

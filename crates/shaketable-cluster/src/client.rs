@@ -15,6 +15,7 @@
 //!   what it has read; `overlay` lays one over the other, and `range_read` walks over both.
 //!   `conflicts` works out what a read depends on.
 //! * `watches` wait for changes from the commit on.
+//! * `fate` is what the override of a decision makes of a single operation.
 //! * [`options`] knows every option, its values and its errors.
 //! * `special_keys` serves the keys behind `\xff\xff`.
 //!
@@ -24,6 +25,7 @@
 mod chunks;
 mod conflicts;
 mod database;
+mod fate;
 mod grv;
 mod limits;
 mod load_balance;

@@ -10,6 +10,7 @@
 //!   workloads that do so, and [`saboteur`] is the power they have.
 //! * [`process`] is what all of these see of the simulation: their own process.
 //! * [`time_keeper`] maps time to versions for clients that look there.
+//! * [`truth`] says what really became of a commit.
 //! * [`short`] copies keys and values; [`error`] holds FoundationDB's error codes.
 //!
 //! The crate knows nothing of C, of files, or of the operating system, and contains no `unsafe`
@@ -32,5 +33,6 @@ pub mod server;
 pub mod short;
 mod stress;
 pub mod time_keeper;
+pub mod truth;
 
 pub use cluster::kill;

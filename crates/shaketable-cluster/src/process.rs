@@ -16,8 +16,8 @@
 pub mod exceptions;
 
 use shaketable_kernel::{
-    Disk, Endpoint, Event, Kernel, Priority, ProcessId, ProcessSpec, Request, RequestStream,
-    Requesting, Sleep, Stream, Task, Time,
+    Disk, Endpoint, Event, Forced, Kernel, Priority, ProcessId, ProcessSpec, Request,
+    RequestStream, Requesting, Sleep, Stream, Task, Time,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -138,6 +138,11 @@ impl Process {
         name: impl FnOnce() -> (String, String),
     ) -> Option<f64> {
         self.kernel.decide_seconds(drawn, longest, name)
+    }
+
+    /// A forced outcome happens now.
+    pub(crate) fn happens(&self, forced: &Forced) {
+        self.kernel.happens(forced);
     }
 
     /// Writes an event to the trace; the closure is called only if there is one.

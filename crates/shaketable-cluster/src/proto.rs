@@ -6,6 +6,7 @@
 //! FoundationDB's code; a lost connection is not a reply at all but the kernel's `Disconnected`.
 
 use crate::error::Error;
+use crate::truth::CommitTruth;
 use bytes::Bytes;
 use shaketable_kernel::{Address, Endpoint, ProcessId, Request};
 use std::rc::Rc;
@@ -194,6 +195,24 @@ pub struct CommitTransaction {
     pub lock_aware: bool,
     /// The number under which a recorder finds it again in the history. Nothing else looks at it.
     pub tag: Option<u64>,
+    /// What the override of a decision makes of it.
+    pub fate: Option<CommitFate>,
+    /// Where to note what becomes of it, if it is counted.
+    pub truth: Option<CommitTruth>,
+}
+
+/// What can be made of a commit on its way. By chance each of these happens too, to whichever
+/// commit is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitFate {
+    /// The connection breaks when it arrives.
+    RequestLost,
+    /// The connection breaks when it is durable.
+    ReplyLost,
+    /// The proxy ends before it writes the batch to the logs.
+    ProxyDiesBeforeWriting,
+    /// The proxy ends when the logs have the batch.
+    ProxyDiesBeforeAnswering,
 }
 
 /// Commits a transaction.
@@ -292,6 +311,8 @@ pub struct GetValue {
     pub key: Key,
     /// The version.
     pub version: Version,
+    /// Whether the server has not got this version yet, whatever it has: an override says so.
+    pub is_early: bool,
 }
 impl Request for GetValue {
     type Reply = Result<Option<Value>, StorageError>;
@@ -306,6 +327,8 @@ pub struct GetKey {
     pub selector: KeySelector,
     /// The version.
     pub version: Version,
+    /// Whether the server has not got this version yet, whatever it has: an override says so.
+    pub is_early: bool,
 }
 impl Request for GetKey {
     type Reply = Result<KeySelector, StorageError>;
@@ -326,6 +349,8 @@ pub struct GetKeyValues {
     pub reverse: bool,
     /// The version.
     pub version: Version,
+    /// Whether the server has not got this version yet, whatever it has: an override says so.
+    pub is_early: bool,
 }
 /// Rows, and whether the range holds more of them.
 #[derive(Clone, Debug, Default)]
@@ -378,6 +403,17 @@ pub struct WatchValue {
     pub value: Option<Value>,
     /// The version at which the watcher has seen it.
     pub version: Version,
+    /// What the override of a decision makes of it.
+    pub fate: Option<WatchFate>,
+}
+
+/// What can be made of a watch that waits at a storage server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WatchFate {
+    /// It is answered at once: the value has changed and is what it was again.
+    Spurious,
+    /// Its answer is late by this many seconds.
+    Late(f64),
 }
 impl Request for WatchValue {
     /// The version at which the value was seen to differ.

@@ -74,14 +74,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("process", &[]),
     ("short", &[]),
     ("stress", &["knobs"]),
-    ("proto", &["error"]),
+    ("truth", &[]),
+    ("proto", &["error", "truth"]),
     ("history", &["proto"]),
     ("data", &["error", "proto", "short"]),
-    ("client", &["data", "error", "knobs", "process", "proto"]),
+    (
+        "client",
+        &["data", "error", "knobs", "process", "proto", "truth"],
+    ),
     (
         "server",
         &[
-            "data", "error", "history", "knobs", "process", "proto", "stress",
+            "data", "error", "history", "knobs", "process", "proto", "stress", "truth",
         ],
     ),
     (

@@ -477,6 +477,7 @@ fn a_storage_server_that_was_replaced_while_it_was_away_ends_when_it_comes_back(
         key: key("first"),
         value: Some(key("1")),
         version,
+        fate: None,
     };
     let answer = world.run(old.watch_value.request(world.client, watch));
     assert_eq!(answer, Err(Disconnected::Refused));
@@ -535,6 +536,7 @@ fn a_watch_whose_version_is_late_is_asked_for_elsewhere() {
         key: key("late"),
         value: Some(key("1")),
         version: world.run(version(&world.database)),
+        fate: None,
     };
     let server = &world.storage_servers("late")[0];
     let asked = world.kernel.now();
@@ -555,6 +557,7 @@ fn a_server_holds_a_watch_for_half_a_minute_and_the_client_asks_again() {
         key: key("first"),
         value: Some(key("1")),
         version: world.run(version(&world.database)),
+        fate: None,
     };
     let server = &world.storage_servers("first")[0];
     let asked = world.kernel.now();

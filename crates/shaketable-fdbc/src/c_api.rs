@@ -10,6 +10,7 @@
 //! destroyed but do nothing any more, pending futures stay pending, and the lent databases are
 //! gone.
 
+use crate::coverage::{Reached, SiteProbe};
 use crate::database::{FDBDatabase, LeaseBreach};
 use crate::future::FDBFuture;
 use crate::operation::{self, Operation};
@@ -99,7 +100,7 @@ impl CApi {
             since: self.kernel.now(),
             place: self.universe.place(),
         };
-        operation::keep(&handle, outstanding, None, Operation::Task(task));
+        operation::keep(&handle, outstanding, (None, None), Operation::Task(task));
         handle.into_raw()
     }
 
@@ -138,6 +139,18 @@ impl CApi {
     pub fn note_places(&self, probe: PlaceProbe) {
         // A second one would be the same.
         let _ = self.universe.place_probe.set(Box::new(probe));
+    }
+
+    /// From now on it is counted what becomes of calls, by the place that `probe` returns for each.
+    pub fn count_outcomes(&self, probe: SiteProbe) {
+        // A second one would be the same.
+        let _ = self.universe.site_probe.set(Box::new(probe));
+    }
+
+    /// What was counted.
+    pub fn take_coverage(&self) -> Vec<Reached> {
+        let reached = self.universe.objects(|objects| objects.coverage.finish());
+        reached.unwrap_or_default()
     }
 
     /// From now on every call of a transaction is recorded.

@@ -18,8 +18,10 @@
 mod abi;
 mod admin;
 mod c_api;
+mod coverage;
 mod database;
 mod exports;
+mod fate;
 mod future;
 mod legacy;
 mod network;
@@ -40,6 +42,7 @@ pub use abi::{
     transaction::*,
 };
 pub use c_api::CApi;
+pub use coverage::{CountedCall, Met, Reached, SiteProbe};
 pub use database::{FDBDatabase, LeaseBreach};
 pub use exports::{EXPORTS, Export, keep_symbols};
 pub use future::FDBFuture;

@@ -5,6 +5,7 @@
 //! dropping it is how an operation is given up: it is one of the universe's objects, under the
 //! number that the future knows.
 
+use crate::coverage::Counted;
 use crate::future::FDBFuture;
 use crate::outstanding::{Kept, Outstanding};
 use crate::recorder::Asked;
@@ -27,26 +28,31 @@ pub(crate) enum Operation {
 pub(crate) fn follow<T: 'static>(
     future: Arc<FDBFuture>,
     outstanding: Outstanding,
-    asked: Option<Asked>,
+    (asked, counted): (Option<Asked>, Option<Counted>),
     pending: Pending<T>,
     wrap: impl FnOnce(T) -> Value + 'static,
 ) {
     let (promise, answered) = (future.clone(), asked.clone());
+    let ended = counted.clone();
     let subscription = pending.then(move |result| {
         let outcome = result.map(wrap);
         if let Some(asked) = answered {
             asked.answer(&outcome, promise.universe.as_deref());
         }
+        if let (Some(counted), Some(universe)) = (ended, &promise.universe) {
+            universe.objects(|objects| objects.coverage.end(counted, &outcome));
+        }
         finish(&promise, outcome);
     });
-    keep(&future, outstanding, asked, Operation::Client(subscription));
+    let seen = (asked, counted);
+    keep(&future, outstanding, seen, Operation::Client(subscription));
 }
 
 /// Remembers what works for `future`, unless it is ready already. Runs on the kernel's thread.
 pub(crate) fn keep(
     future: &FDBFuture,
     outstanding: Outstanding,
-    asked: Option<Asked>,
+    (asked, counted): (Option<Asked>, Option<Counted>),
     operation: Operation,
 ) {
     if future.is_ready() {
@@ -57,6 +63,7 @@ pub(crate) fn keep(
             outstanding,
             operation,
             asked,
+            counted,
         };
         universe.objects(|objects| future.operation.set(objects.operations.insert(kept)));
     }
@@ -89,6 +96,11 @@ pub(crate) fn cancel(future: &Arc<FDBFuture>) {
     let given_up = take(future);
     if let Some(asked) = given_up.as_ref().and_then(|kept| kept.asked.as_ref()) {
         asked.drop_future();
+    }
+    let counted = given_up.as_ref().and_then(|kept| kept.counted.clone());
+    if let (Some(counted), Some(universe)) = (counted, &future.universe) {
+        let outcome = Err(Error::OPERATION_CANCELLED);
+        universe.objects(|objects| objects.coverage.end(counted, &outcome));
     }
     drop(given_up);
     future.complete(Err(Error::OPERATION_CANCELLED));

@@ -5,6 +5,7 @@
 //! looks at the stack for it ([`crate::CApi::note_places`]), because that costs more than most
 //! calls.
 
+use crate::coverage::Counted;
 use crate::operation::Operation;
 use crate::recorder::Asked;
 use shaketable_cluster::proto::Key;
@@ -64,6 +65,8 @@ pub(crate) struct Kept {
     pub(crate) operation: Operation,
     /// Its place in the record, if there is one.
     pub(crate) asked: Option<Asked>,
+    /// What is counted when it has ended.
+    pub(crate) counted: Option<Counted>,
 }
 
 /// Looks at the stack and returns a number for the place from which a call is made.

@@ -5,6 +5,8 @@
 //! the calls of all threads are carried out in the order in which they were made. Errors of calls
 //! that return nothing stay with the client's transaction.
 
+use crate::coverage::Counted;
+use crate::fate;
 use crate::future::FDBFuture;
 use crate::operation;
 use crate::outstanding::{Ask, Outstanding};
@@ -86,8 +88,10 @@ impl FDBTransaction {
             Some(noted) => noted.place,
             None => self.universe.place(),
         };
+        let site = self.universe.site();
         self.universe.post(move |kernel| {
             if let Some(object) = handle.object() {
+                let counted = site.and_then(|site| Counted::new(site, &ask, &object));
                 let outstanding = Outstanding {
                     ask,
                     process: object.process(),
@@ -95,7 +99,12 @@ impl FDBTransaction {
                     place,
                 };
                 let asked = noted.and_then(|noted| handle.record(&object, *noted));
-                operation::follow(promise, outstanding, asked, call(&object), wrap);
+                let pending = if kernel.is_deciding() {
+                    fate::under(kernel, &object, &outstanding.ask, call)
+                } else {
+                    call(&object)
+                };
+                operation::follow(promise, outstanding, (asked, counted), pending, wrap);
             }
         });
         future

@@ -12,6 +12,7 @@
 //! kernel ends, [`Universe::close`] drops all objects on its thread; from then on calls are
 //! forgotten, futures stay as they are, and handles can be destroyed on any thread.
 
+use crate::coverage::{Coverage, SiteProbe};
 use crate::network::ClusterName;
 use crate::outstanding::{Kept, PlaceProbe, Progress};
 use crate::program_clusters::ProgramCluster;
@@ -34,6 +35,8 @@ pub struct Universe {
     objects: OnceBox<ThreadBound<Objects>>,
     /// How to find the place of a call, if it is wanted.
     pub(crate) place_probe: OnceBox<PlaceProbe>,
+    /// How to find the place of a call, if outcomes are counted.
+    pub(crate) site_probe: OnceBox<SiteProbe>,
     /// Set while calls are recorded.
     pub(crate) keep: OnceBox<Keep>,
 }
@@ -52,6 +55,8 @@ pub(crate) struct Objects {
     pub(crate) errors: BTreeMap<i32, u64>,
     /// Called for each of them.
     pub(crate) error_observer: Option<Rc<dyn Fn(Error)>>,
+    /// What became of operations, by place.
+    pub(crate) coverage: Coverage,
     /// Records calls, if a host wants that.
     pub(crate) recorder: Option<Rc<RefCell<Recorder>>>,
 }
@@ -89,6 +94,7 @@ impl Universe {
             inbox,
             objects: OnceBox::new(),
             place_probe: OnceBox::new(),
+            site_probe: OnceBox::new(),
             keep: OnceBox::new(),
         }
     }
@@ -111,6 +117,11 @@ impl Universe {
     /// The place of the caller, if it is wanted.
     pub(crate) fn place(&self) -> Option<usize> {
         self.place_probe.get().and_then(|probe| probe())
+    }
+
+    /// The number of the caller's place, if outcomes are counted.
+    pub(crate) fn site(&self) -> Option<u32> {
+        self.site_probe.get().map(|probe| probe())
     }
 
     /// What is recorded of a call, if calls are recorded.

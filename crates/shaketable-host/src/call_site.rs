@@ -141,7 +141,7 @@ const LINES_MAX: usize = 12;
 
 /// The author's line and function at an address. Of calls that were inlined there, the innermost of
 /// the author's counts.
-fn place_at(address: usize) -> Option<Place> {
+pub(crate) fn place_at(address: usize) -> Option<Place> {
     // The program is large, and so is its debug information: reading it takes longer than a seed.
     if isolation::is_hosts_own(address) {
         return None;

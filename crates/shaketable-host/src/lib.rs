@@ -7,14 +7,16 @@
 //!
 //! Three modules keep code under test from harming more than its own seed: [`isolation`] gives each
 //! seed a process, [`hermetic`] replaces the operating system's time and randomness, [`heap`] is
-//! where the program's own objects live. Together with [`library`] they hold all unsafe code of the
-//! host.
+//! where the program's own objects live. Together with [`library`] and [`coverage`], which looks at
+//! the stack, they hold all unsafe code of the host.
 
 #![deny(unsafe_code)]
 
 mod call_site;
 pub mod case;
 mod clock;
+#[allow(unsafe_code, reason = "reads return addresses off the stack")]
+pub mod coverage;
 pub mod failure_folder;
 #[allow(unsafe_code, reason = "an allocator; see the module")]
 pub mod heap;

@@ -38,6 +38,9 @@ pub struct Settings {
     pub knobs: Vec<(String, String)>,
     /// The number of clients.
     pub clients: Option<u32>,
+    /// Whether it is counted what becomes of the calls of each line.
+    #[serde(default)]
+    pub coverage: bool,
     /// After how many simulated seconds without progress a client has stalled.
     #[serde(default)]
     pub stalled_after: StalledAfter,
@@ -78,6 +81,8 @@ pub enum Recording {
     Places,
     /// What becomes of other futures; see [`Futures`].
     Futures(Futures),
+    /// What becomes of copies that meet other outcomes; see [`Fates`].
+    Fates(Fates),
     /// Every transaction, which is searched for hazards when the run is over; nothing is written.
     Hazards,
     /// Every event, to a file.
@@ -100,6 +105,14 @@ pub struct Futures {
     pub moments: Vec<f64>,
     /// One copy for each, at each moment.
     pub seeds: Vec<u64>,
+}
+
+/// Outcomes of single operations. The run is copied at each of these operations, and the copy meets
+/// the outcome; the run itself ends at the last.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Fates {
+    /// The name of an operation, and its outcome, as a case would list them.
+    pub tries: Vec<(String, String)>,
 }
 
 /// A record that is wanted.
@@ -161,6 +174,7 @@ impl Recording {
             | Recording::Decisions
             | Recording::Places
             | Recording::Futures(_)
+            | Recording::Fates(_)
             | Recording::Hazards => None,
         }
     }
@@ -199,6 +213,7 @@ impl Recording {
             | Recording::Decisions
             | Recording::Places
             | Recording::Futures(_)
+            | Recording::Fates(_)
             | Recording::Hazards => None,
         }
     }

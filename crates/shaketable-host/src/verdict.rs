@@ -16,6 +16,7 @@ mod failure;
 pub use failure::{Failure, FailureKind, Phase};
 
 use crate::case::TakenDecision;
+use crate::coverage::{Counts, Covered};
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use shaketable_explain::lint::{Hazard, HotKey};
@@ -62,10 +63,20 @@ pub struct Outcome {
     /// those that happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<TakenDecision>,
+    /// Which lines called the database and what became of it, if that was counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<Covered>,
+    /// The same, from the process that simulated the seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Box<Counts>>,
     /// The signatures of the failures of other futures: of each moment, of each seed. There are none
     /// if the process could not be copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub futures: Vec<Vec<Vec<String>>>,
+    /// The failures of the copies that met other outcomes, in the order of the tries. There are none
+    /// if the process could not be copied, or the operation never came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fates: Vec<Option<Vec<Failure>>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.

@@ -11,6 +11,7 @@
 //! Attrition/kill 3                                     the third kill of that fault workload
 //! connection/tester 2→server 0.1 412: closes           at the 412th message from one to the other
 //! lost message/server 0.1→tester 2 398                 the 398th message, lost with its connection
+//! commit/tester 2 41: its reply is lost                the 41st commit of that client
 //! buggify client shortens a range read/tester 2 12     the twelfth visit of the place there
 //! knob/default_backoff: 0.42
 //! cluster/machines: 5
@@ -35,11 +36,16 @@
 //! The kernel neither knows what a group means nor how to make its outcome happen. The code that
 //! draws asks [`Kernel::decide`], and an outcome arises where it would arise by chance. While there
 //! are no overrides and no list is wanted, that question costs one comparison.
+//!
+//! What becomes of one operation of a client is not for chance to decide by name, because many
+//! chances have a part in it. But it can be [forced](Kernel::forced): the operation is visited when
+//! it is asked for, and what carries it out says when the outcome [happens](Kernel::happens).
 
 use crate::kernel::Kernel;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::rc::Rc;
 
 /// The name of a decision, or of a group of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,6 +149,15 @@ pub struct Decision {
     pub by_chance: bool,
 }
 
+/// An outcome that an override wants. It has come up when it [happens](Kernel::happens).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forced {
+    /// The decision.
+    pub name: DecisionName,
+    /// What should happen.
+    pub outcome: String,
+}
+
 /// What an override says about one decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -163,7 +178,12 @@ pub(crate) struct Decisions {
     visits: BTreeMap<String, BTreeMap<String, u64>>,
     /// What of the overrides has come up.
     met: BTreeSet<DecisionName>,
+    /// Called where an operation can have its outcome forced.
+    watcher: Option<Rc<Watcher>>,
 }
+
+/// Returns the outcome to force at a place that is being visited.
+type Watcher = dyn Fn(&DecisionName) -> Option<String>;
 
 /// [`Overrides`], for looking up.
 #[derive(Default)]
@@ -192,12 +212,7 @@ impl Compiled {
                 compiled.open.insert(name.group);
                 continue;
             }
-            let numbers = compiled
-                .forced_numbers
-                .entry(name.group.clone())
-                .or_default();
-            numbers.insert(name.number);
-            compiled.forced.insert(name, outcome);
+            compiled.force(name, outcome);
         }
         let dropped = overrides
             .drop
@@ -205,6 +220,12 @@ impl Compiled {
             .map(|text| DecisionName::parse(text).0);
         compiled.dropped = dropped.collect();
         compiled
+    }
+
+    fn force(&mut self, name: DecisionName, outcome: Option<String>) {
+        let numbers = self.forced_numbers.entry(name.group.clone()).or_default();
+        numbers.insert(name.number);
+        self.forced.insert(name, outcome);
     }
 
     fn verdict(&self, name: &DecisionName) -> Verdict {
@@ -422,6 +443,47 @@ impl Kernel {
         }
     }
 
+    /// Visits a place where chance takes no decision by name, and returns the outcome that an
+    /// override wants there.
+    pub fn forced(&self, name: impl FnOnce() -> (String, String)) -> Option<Forced> {
+        if !self.is_deciding() {
+            return None;
+        }
+        let (group, place) = name();
+        let mut decisions = self.0.decisions.borrow_mut();
+        let number = Some(decisions.visit(&group, &place));
+        let watcher = decisions.watcher.clone();
+        if watcher.is_none() && decisions.is_unforced(&group, number) {
+            return None;
+        }
+        let name = DecisionName {
+            group,
+            place: Some(place),
+            number,
+        };
+        if let Some(outcome) = decisions.overrides.forced.get(&name) {
+            let outcome = outcome.clone()?;
+            return Some(Forced { name, outcome });
+        }
+        drop(decisions);
+        let outcome = watcher?(&name)?;
+        let overrides = &mut self.0.decisions.borrow_mut().overrides;
+        overrides.force(name.clone(), Some(outcome.clone()));
+        Some(Forced { name, outcome })
+    }
+
+    /// Has `watcher` called when a place of that kind is visited; what it returns is forced there
+    /// and then. Decisions must be [listed](Kernel::list_decisions) or overridden for that.
+    pub fn watch_visits(&self, watcher: impl Fn(&DecisionName) -> Option<String> + 'static) {
+        self.0.decisions.borrow_mut().watcher = Some(Rc::new(watcher));
+    }
+
+    /// A forced outcome happens now.
+    pub fn happens(&self, forced: &Forced) {
+        let mut decisions = self.0.decisions.borrow_mut();
+        decisions.judge(forced.name.clone(), None, self.now());
+    }
+
     /// What becomes of a number that chance has chosen for something that must have one: the number,
     /// another, or the smallest if it is dropped. A list of all that happens says nothing about it:
     /// a run needs a cluster of some shape.
@@ -579,6 +641,38 @@ mod tests {
         visit(&kernel);
         let unmet = ["other", "site/a 7", "site/c 1", "site/a 3"];
         assert_eq!(kernel.unmet_overrides(), unmet);
+    }
+
+    #[test]
+    fn an_outcome_is_forced_by_its_number_and_has_come_up_when_it_happens() {
+        let kernel = Kernel::simulation(1);
+        kernel.set_overrides(&overrides(Some(&["commit/a 2: lost"]), &[], &[]));
+        let ask = |place: &str| kernel.forced(|| ("commit".into(), place.into()));
+        assert_eq!([ask("a"), ask("b"), ask("b")], [None, None, None]);
+        let forced = ask("a").expect("it is the second visit");
+        assert_eq!(forced.outcome, "lost");
+        assert_eq!(kernel.unmet_overrides(), ["commit/a 2"]);
+        kernel.happens(&forced);
+        assert_eq!(kernel.unmet_overrides(), Vec::<String>::new());
+        let [taken] = &kernel.decisions()[..] else {
+            panic!("one decision was taken");
+        };
+        assert!(taken.happened && !taken.by_chance);
+        assert_eq!(taken.outcome.as_deref(), Some("lost"));
+    }
+
+    #[test]
+    fn a_watcher_forces_an_outcome_at_the_visit() {
+        let kernel = Kernel::simulation(1);
+        kernel.list_decisions();
+        kernel.watch_visits(|name| (name.number == Some(2)).then(|| "lost".to_owned()));
+        let ask = || kernel.forced(|| ("commit".into(), "a".into()));
+        assert_eq!(ask(), None);
+        let forced = ask().expect("it is the second visit");
+        assert_eq!(kernel.unmet_overrides(), ["commit/a 2"]);
+        kernel.happens(&forced);
+        assert_eq!(kernel.unmet_overrides(), Vec::<String>::new());
+        assert_eq!(ask(), None);
     }
 
     #[test]

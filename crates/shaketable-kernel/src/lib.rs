@@ -86,7 +86,7 @@ mod wakeup;
 mod wheel;
 
 pub use clog::ClogMode;
-pub use decision::{Decision, DecisionName, Overrides, Reseed};
+pub use decision::{Decision, DecisionName, Forced, Overrides, Reseed};
 pub use disk::Disk;
 pub use inbox::{Inbox, spin_until};
 pub use kernel::{Deadlock, Kernel, Spinning};

@@ -6,12 +6,14 @@
 //! compares all of the help with what was reviewed.
 
 mod cases;
+mod explore;
 mod groups;
 mod output;
 mod subcommands;
 mod values;
 
 pub use cases::{BugsArgs, DecisionsArgs, MinimiseArgs, WhenArgs};
+pub use explore::ExploreArgs;
 pub use groups::{BuildArgs, OnOff, SimulationArgs, SweepArgs};
 pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, ValuesShown};
 pub(crate) use output::{results_dir, workspace_root};
@@ -82,6 +84,13 @@ Examples:
   shaketable minimise tests/atomic.toml --seed 42
   shaketable minimise tests/atomic.toml --seed 42 -o tests/cases/lost-reply.toml")]
     Minimise(MinimiseArgs),
+    /// Try every outcome of every operation of a run: unknown results, conflicts, old versions,
+    /// short ranges, and so on.
+    #[command(after_help = "\
+Examples:
+  shaketable explore tests/atomic.toml
+  shaketable explore tests/atomic.toml --seed 42 --clients 2 --budget 2m")]
+    Explore(ExploreArgs),
     /// Find the moment at which a failure became inevitable.
     #[command(after_help = "\
 Examples:

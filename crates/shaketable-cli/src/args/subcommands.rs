@@ -25,6 +25,9 @@ pub struct RunArgs {
     /// Fail if a `sometimes!` or `reachable!` in the code under test never held, in any seed.
     #[arg(long)]
     pub require_sometimes: bool,
+    /// Fail if a line that calls the database has never met an outcome that its calls can have.
+    #[arg(long)]
+    pub require_coverage: bool,
     /// Make the first failure of each kind small: say what it needs, and keep a case of it. `auto`
     /// does so on a terminal.
     #[arg(

@@ -4,6 +4,7 @@ pub mod bugs;
 pub mod check_determinism;
 pub mod decisions;
 pub mod explain;
+pub mod explore;
 pub mod init;
 pub mod lint;
 pub mod log;

@@ -133,7 +133,7 @@ impl Start {
 }
 
 /// The case that is made smaller: what the file, a case, and the arguments say.
-fn start_of(session: &Session, file: &TestFile, seed: Seed) -> Case {
+pub(crate) fn start_of(session: &Session, file: &TestFile, seed: Seed) -> Case {
     let settings = &session.job.settings;
     let mut case = file.case.as_deref().cloned().unwrap_or_default();
     case.seed = seed.0;
@@ -210,7 +210,7 @@ impl Minimised {
 }
 
 /// The path of a file from a folder; both are from the current folder.
-fn relative(folder: &Path, file: &Path) -> PathBuf {
+pub(crate) fn relative(folder: &Path, file: &Path) -> PathBuf {
     let (Ok(folder), Ok(file)) = (std::path::absolute(folder), fs::canonicalize(file)) else {
         return file.to_owned();
     };

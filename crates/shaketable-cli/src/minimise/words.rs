@@ -30,6 +30,9 @@ pub fn clause(text: &str) -> String {
             let (from, to) = ends(name.place.as_deref().unwrap_or_default());
             format!("message {number} from {from} to {to} is lost with its connection")
         }
+        kind @ ("commit" | "read" | "range read" | "watch") => {
+            format!("{kind} {number} of {place}: {outcome}")
+        }
         "knob" => format!("the knob {place} is {outcome}"),
         "cluster" => format!("the cluster has {outcome} {place}"),
         group => {
@@ -92,6 +95,7 @@ mod tests {
             "buggify client shortens a range read/tester 2 12",
             "stress watch is told late/server 1.0 2: for 2.5 s",
             "knob/default_backoff: 0.42",
+            "range read/tester 2 12: it is cut after 3 rows",
             "Attrition/kill 3",
             "RandomClogging #2/clog a pair 21",
             "Attrition",

@@ -5,6 +5,7 @@ use super::{Group, Small, Summary};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use serde::Serialize;
+use shaketable_host::coverage::Covered;
 use shaketable_host::verdict::{Outcome, Wait};
 use std::path::Path;
 use std::time::Duration;
@@ -103,9 +104,21 @@ pub enum Message<'a> {
         /// The assertions in the code under test, over all runs; left out if there are none.
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         assertions: &'a [shaketable_host::verdict::Assertion],
+        /// The lines that called the database, what became of it over all runs, and what never
+        /// did; left out if it was not counted.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        coverage: Vec<Line<'a>>,
         /// The exit status of the program.
         exit_code: u8,
     },
+}
+
+/// A line that called the database.
+#[derive(Debug, Serialize)]
+pub struct Line<'a> {
+    #[serde(flatten)]
+    covered: &'a Covered,
+    never: Vec<&'static str>,
 }
 
 impl Message<'_> {
@@ -164,8 +177,20 @@ pub fn summary(summary: &Summary, elapsed: Duration, exit_code: u8) -> Message<'
         errors: &summary.errors,
         faults: &summary.faults,
         assertions: &summary.assertions,
+        coverage: lines(summary),
         exit_code,
     }
+}
+
+/// In the order of lines.
+fn lines(summary: &Summary) -> Vec<Line<'_>> {
+    let lines = summary.coverage.iter().map(|covered| Line {
+        covered,
+        never: covered.never(),
+    });
+    let mut lines: Vec<Line<'_>> = lines.collect();
+    lines.sort_by_key(|line| (&line.covered.line, &line.covered.call));
+    lines
 }
 
 #[cfg(test)]

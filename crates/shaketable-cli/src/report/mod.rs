@@ -13,6 +13,7 @@ pub mod repro;
 use crate::protocol::Response;
 use common::{Common, Features};
 use serde::Serialize;
+use shaketable_host::coverage::Covered;
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub struct Summary {
     pub faults: BTreeMap<String, u64>,
     /// The assertions in the code under test, over all runs.
     pub assertions: Vec<Assertion>,
+    /// The lines that called the database, and what became of it over all runs, if it was counted.
+    pub coverage: Vec<Covered>,
     /// What passing runs were like, for each file.
     pub passing: Vec<Features>,
 }
@@ -115,6 +118,7 @@ impl Summary {
             errors: BTreeMap::new(),
             faults: BTreeMap::new(),
             assertions: Vec::new(),
+            coverage: Vec::new(),
         }
     }
 
@@ -133,6 +137,7 @@ impl Summary {
             *self.faults.entry(name.clone()).or_default() += count;
         }
         Assertion::merge(&mut self.assertions, &outcome.assertions);
+        Covered::merge(&mut self.coverage, &outcome.coverage);
         let Some(failure) = outcome.failures.first() else {
             self.passed[response.file] += 1;
             self.passing[response.file].add(outcome);
@@ -175,6 +180,14 @@ impl Summary {
     /// Assertions that should have held once, and never did.
     pub fn missed(&self) -> impl Iterator<Item = &Assertion> {
         self.assertions.iter().filter(|one| one.is_missed())
+    }
+
+    /// Lines with something that can become of their calls and never has, in the order of lines.
+    pub fn gaps(&self) -> Vec<&Covered> {
+        let gaps = self.coverage.iter().filter(|one| !one.never().is_empty());
+        let mut gaps: Vec<&Covered> = gaps.collect();
+        gaps.sort_by(|one, other| (&one.line, &one.call).cmp(&(&other.line, &other.call)));
+        gaps
     }
 
     /// Runs that have ended.

@@ -129,6 +129,7 @@ mod tests {
                 stress: Some(true),
                 knobs: vec![("default_backoff".into(), "0.5".into())],
                 clients: Some(3),
+                coverage: false,
                 stalled_after: StalledAfter::Never,
             },
             build: BuildArgs {

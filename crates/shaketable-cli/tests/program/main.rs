@@ -6,6 +6,7 @@
 mod bench;
 mod cases;
 mod explanations;
+mod explore;
 mod hermetic;
 mod libraries;
 mod records;

@@ -6,6 +6,7 @@
 //! defaults of its transactions. An option with a bad value poisons the handle: every operation of
 //! every transaction fails with that error.
 
+use super::fate::Fated;
 use super::grv::GrvBatchers;
 use super::load_balance::{LoadBalance, Question};
 use super::locations::LocationCache;
@@ -74,6 +75,8 @@ pub(crate) struct Context {
     pub(crate) balance: LoadBalance,
     pub(crate) grv: GrvBatchers,
     pub(crate) watches: WatchRegistry,
+    /// The fate of the operation that is being worked for.
+    pub(super) fated: RefCell<Option<Rc<Fated>>>,
     /// The lowest version this handle has ever been given; nothing below it is requested.
     pub(crate) min_acceptable_read_version: Cell<Version>,
     pub(crate) deferred_error: Cell<Option<Error>>,
@@ -120,6 +123,7 @@ impl Database {
             balance: LoadBalance::default(),
             grv: GrvBatchers::default(),
             watches: WatchRegistry::default(),
+            fated: RefCell::default(),
             min_acceptable_read_version: Cell::new(Version::MAX),
             deferred_error: Cell::new(None),
             defaults: RefCell::default(),

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::proto::{
     GetKey, GetKeyValues, GetMappedKeyValues, GetSplitPoints, GetStorageMetrics, GetValue, Key,
     KeyRange, KeySelector, ShardLocation, StorageError, StorageInterface, Value, Version,
-    WatchValue,
+    WatchFate, WatchValue,
 };
 use bytes::Bytes;
 use shaketable_kernel::{Disconnected, Endpoint, First, Request, Requesting, first_of};
@@ -41,6 +41,7 @@ impl Context {
             let question = || GetValue {
                 key: key.clone(),
                 version,
+                is_early: self.is_early(),
             };
             match self.ask(&shard, |server| &server.get_value, question).await {
                 Ok(value) => return Ok(value),
@@ -68,6 +69,7 @@ impl Context {
             let question = || GetKey {
                 selector: selector.clone(),
                 version,
+                is_early: self.is_early(),
             };
             match self.ask(&shard, |server| &server.get_key, question).await {
                 Ok(KeySelector {
@@ -163,12 +165,14 @@ impl Context {
         key: &Key,
         value: &Option<Value>,
         version: Version,
+        fate: Option<WatchFate>,
     ) -> Result<Option<Version>, Error> {
         let shard = self.locate(key, false).await?;
         let question = || WatchValue {
             key: key.clone(),
             value: value.clone(),
             version,
+            fate,
         };
         // A watch is silent while nothing changes, which is no reason to ask another server.
         let order = Order {

@@ -38,7 +38,7 @@ impl Context {
             self.ask(
                 shard,
                 |server| &server.get_key_values,
-                || question.to_request(),
+                || question.to_request(self.is_early()),
             )
             .await
             .map(|reply| (reply.rows, reply.more))
@@ -52,13 +52,12 @@ impl Context {
             read_through: result.read_through,
         };
         let min_rows = limits.min_rows.max(1) as usize;
+        let rows = result.rows.len();
         if limits.bytes.is_some()
-            && result.rows.len() > min_rows
-            && self.buggify("client shortens a range read")
+            && rows > min_rows
+            && let Some(left) = self.shorten(min_rows, rows)
         {
-            result
-                .rows
-                .truncate(self.random.range(min_rows, result.rows.len()));
+            result.rows.truncate(left);
             result.more = true;
             result.read_through = None;
             // What was not read is not known: neither the end nor, for a reverse read, the
@@ -67,6 +66,15 @@ impl Context {
             result.read_to_begin &= !reverse;
         }
         Ok(result)
+    }
+
+    /// How many rows of a range read are returned, if not all that were read.
+    fn shorten(&self, min_rows: usize, rows: usize) -> Option<usize> {
+        if let Some(left) = self.rows_left(rows, min_rows) {
+            return Some(left);
+        }
+        self.buggify("client shortens a range read")
+            .then(|| self.random.range(min_rows, rows))
     }
 
     /// Returns the rows between two selectors, each with the range that `mapper` makes of it.
@@ -88,7 +96,7 @@ impl Context {
         };
         let ask = async |shard: &ShardLocation, question: &Question| {
             let request = || GetMappedKeyValues {
-                primary: question.to_request(),
+                primary: question.to_request(self.is_early()),
                 mapper: mapper.clone(),
             };
             self.ask(shard, |server| &server.get_mapped_key_values, request)
@@ -328,7 +336,7 @@ impl Question {
         }
     }
 
-    fn to_request(&self) -> GetKeyValues {
+    fn to_request(&self, is_early: bool) -> GetKeyValues {
         GetKeyValues {
             begin: self.begin.clone(),
             end: self.end.clone(),
@@ -336,6 +344,7 @@ impl Question {
             limit_bytes: self.limit_bytes as usize,
             reverse: self.reverse,
             version: self.version,
+            is_early,
         }
     }
 }

@@ -240,7 +240,7 @@ impl Inner {
 
     /// Starts the part of an operation that takes time. It ends early if the attempt does. Takes a
     /// closure, because a future that is handed over and then awaited is stored twice.
-    fn start<T: 'static, F>(&self, work: impl FnOnce() -> F + 'static) -> Pending<T>
+    pub(super) fn start<T: 'static, F>(&self, work: impl FnOnce() -> F + 'static) -> Pending<T>
     where
         F: Future<Output = Result<T, Error>> + 'static,
     {
@@ -265,6 +265,10 @@ impl Inner {
     where
         F: Future<Output = Result<T, Error>> + 'static,
     {
+        let fated = self.state_mut().fated.take();
+        if let Some(fated) = fated {
+            return self.start_fated_read(fated, work);
+        }
         // The read version is requested at the moment of the call, so that calls made together
         // share a request.
         self.request_read_version(false);

@@ -13,6 +13,7 @@ mod waiting;
 
 use super::Pending;
 use super::database::Context;
+use super::fate::Fated;
 use super::transaction::{Attempt, Inner, State, Transaction};
 use crate::client::pending::Shared;
 use crate::data::key::{ALL_END, METADATA_VERSION, max_write_key_bytes};
@@ -48,6 +49,8 @@ pub(crate) struct Watch {
     armed: Shared<Version>,
     /// Whether the database was asked for the value.
     is_asked: Cell<bool>,
+    /// What becomes of it, if that is decided.
+    fated: RefCell<Option<Fated>>,
 }
 
 /// FoundationDB's default for the number of watches of a handle.
@@ -79,6 +82,7 @@ impl Transaction {
             let watch = Rc::new(Watch::new(key.clone()));
             let attempt = {
                 let mut state = inner.state_mut();
+                watch.fated.replace(state.fated.take());
                 state
                     .watches
                     .entry(key.clone())
@@ -171,8 +175,9 @@ impl Inner {
                 First::Left(result) => result,
                 First::Right(version) => {
                     let value = watch.value.borrow().clone().flatten();
+                    let fated = watch.fated.take();
                     context
-                        .wait_for_change(watch.key.clone(), value, version?)
+                        .wait_for_change(watch.key.clone(), value, version?, fated)
                         .await
                 }
             }
@@ -196,6 +201,7 @@ impl Watch {
             trigger: Shared::new(),
             armed: Shared::new(),
             is_asked: Cell::new(false),
+            fated: RefCell::default(),
         }
     }
 

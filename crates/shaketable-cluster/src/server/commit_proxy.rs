@@ -21,8 +21,8 @@ use crate::data::key::KeyBound;
 use crate::data::versionstamp;
 use crate::error::Error;
 use crate::proto::{
-    Commit, CommitOutcome, CommitProxyInterface, CommitTransaction, GetKeyLocations, Key, KeyRange,
-    MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,
+    Commit, CommitFate, CommitOutcome, CommitProxyInterface, CommitTransaction, GetKeyLocations,
+    Key, KeyRange, MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,
 };
 use crate::server::messages::{
     CommitEmptyBatch, GetCommitVersion, LogBatch, LogInterface, PushBatch, ReportCommitted, Tag,
@@ -159,6 +159,10 @@ impl CommitProxy {
     }
 
     fn receive(self: &Rc<Self>, commit: Commit, reply: CommitReply) {
+        if commit.transaction.fate == Some(CommitFate::RequestLost) {
+            self.close_connection(&reply);
+            return;
+        }
         if self.loses_connection("a commit", stress::LOSE_COMMIT, &reply) {
             return;
         }
@@ -188,9 +192,13 @@ impl CommitProxy {
         let env = self.role.env();
         let lost = env.stresses_towards(site, chance, reply.from());
         if lost {
-            env.process().close_connection(reply.from());
+            self.close_connection(reply);
         }
         lost
+    }
+
+    fn close_connection(&self, reply: &CommitReply) {
+        self.role.env().process().close_connection(reply.from());
     }
 
     fn ask_for_batch(&self) {
@@ -286,6 +294,11 @@ impl CommitProxy {
             replies,
             ..
         } = batch;
+        let fates: Vec<Option<CommitFate>> = if here.is_deciding() {
+            commits.iter().map(|one| one.transaction.fate).collect()
+        } else {
+            Vec::new()
+        };
         let rejected = if env.is_stressed() {
             stress::BATCH_TOO_OLD
         } else {
@@ -326,7 +339,9 @@ impl CommitProxy {
         self.metadata_turn.set(number + 1);
 
         let log_batch = Rc::new(LogBatch::new(place.previous, place.version, entries));
-        if env.stresses("commit proxy dies before it writes", stress::KILL_PROXY) {
+        if fates.contains(&Some(CommitFate::ProxyDiesBeforeWriting))
+            || env.stresses("commit proxy dies before it writes", stress::KILL_PROXY)
+        {
             return Err(Disconnected::MaybeDelivered);
         }
         let known_committed = self.known_committed.get();
@@ -346,7 +361,9 @@ impl CommitProxy {
         for push in pushes {
             push.await?;
         }
-        if env.stresses("commit proxy dies before it tells", stress::KILL_PROXY) {
+        if fates.contains(&Some(CommitFate::ProxyDiesBeforeAnswering))
+            || env.stresses("commit proxy dies before it tells", stress::KILL_PROXY)
+        {
             return Err(Disconnected::MaybeDelivered);
         }
         self.known_committed
@@ -366,6 +383,10 @@ impl CommitProxy {
         } else {
             assert_eq!(outcomes.len(), replies.len(), "each client has an answer");
             for (index, (outcome, reply)) in outcomes.into_iter().zip(replies).enumerate() {
+                if fates.get(index) == Some(&Some(CommitFate::ReplyLost)) {
+                    self.close_connection(&reply);
+                    continue;
+                }
                 if self.loses_connection("a reply", stress::LOSE_COMMIT_REPLY, &reply) {
                     continue;
                 }

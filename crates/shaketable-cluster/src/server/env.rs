@@ -10,6 +10,7 @@ use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
 use crate::process::Process;
 use crate::process::exceptions::Quiet;
 use crate::server::config::ClusterConfig;
+use crate::truth::Recoveries;
 use shaketable_kernel::{ProcessId, Stream, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub struct Instruments {
     rejections: Stream,
     history: Option<History>,
     quiet: Quiet,
+    recoveries: Recoveries,
     /// Until when each disk is stalled.
     stalls: RefCell<BTreeMap<ProcessId, Time>>,
 }
@@ -72,6 +74,7 @@ impl Instruments {
             faults_enabled: Cell::new(false),
             rejections,
             quiet: Quiet::new(),
+            recoveries: Recoveries::default(),
             stalls: RefCell::default(),
             history: config.history.clone(),
         })
@@ -171,6 +174,11 @@ impl Env {
     /// Where to record what commits, if a checker is attached.
     pub fn history(&self) -> Option<&History> {
         self.instruments.history.as_ref()
+    }
+
+    /// The recoveries, for those who ask what became of a commit.
+    pub(crate) fn recoveries(&self) -> &Recoveries {
+        &self.instruments.recoveries
     }
 
     /// Whether artificial waits are left out.

@@ -125,11 +125,12 @@ pub async fn recover(around: &Surroundings, ballot: &mut u64) -> Result<Generati
     let core = Rc::new(core);
     generation.core = core.clone();
     around.coordinators.write(epoch, core.clone()).await?;
-    if let Some(history) = env.history() {
-        // Report all of them: earlier recoveries may have ended without knowing that they had
-        // succeeded.
-        for beginning in &core.beginnings {
-            history.recover(beginning.version, beginning.recovery_version);
+    // Report all of them: earlier recoveries may have ended without knowing that they had succeeded.
+    for beginning in &core.beginnings {
+        let (version, recovery_version) = (beginning.version, beginning.recovery_version);
+        env.recoveries().note(version, recovery_version);
+        if let Some(history) = env.history() {
+            history.recover(version, recovery_version);
         }
     }
 

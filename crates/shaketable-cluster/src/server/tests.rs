@@ -153,6 +153,7 @@ impl RawClient {
                 GetValue {
                     key: key(name),
                     version,
+                    is_early: false,
                 },
             )
             .await
@@ -183,6 +184,7 @@ fn a_commit_is_visible_to_every_later_read_version_and_on_every_replica() {
                         let request = GetValue {
                             key: key(name),
                             version,
+                            is_early: false,
                         };
                         server.get_value.request(client.process, request)
                     };
@@ -291,6 +293,7 @@ fn stamped_keys_carry_the_version_and_count_as_written() {
         let request = GetValue {
             key: name.clone(),
             version,
+            is_early: false,
         };
         let value = server
             .get_value
@@ -366,6 +369,7 @@ fn a_watch_fires_when_its_value_changes_and_not_before() {
                 key: key("k"),
                 value: Some(key(value)),
                 version,
+                fate: None,
             };
             server.watch_value.request(client.process, request)
         };

@@ -146,7 +146,7 @@ impl Trunk {
 }
 
 /// What a fork has become.
-enum Copied {
+pub(super) enum Copied {
     /// This process is the copy.
     Itself(Report),
     /// The copy has ended.
@@ -154,7 +154,7 @@ enum Copied {
 }
 
 /// Copies this process, if it has no threads that a copy would lack, and waits for the copy's end.
-fn fork_alone(limit: Duration) -> Option<Copied> {
+pub(super) fn fork_alone(limit: Duration) -> Option<Copied> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
     if threads != 1 {
         return None;

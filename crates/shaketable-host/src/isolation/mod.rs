@@ -18,6 +18,7 @@
 
 pub(crate) mod beacon;
 mod death;
+mod fates;
 mod fork;
 mod futures;
 mod in_process;
@@ -32,6 +33,7 @@ pub(crate) fn is_asked_to_end() -> bool {
 }
 
 use crate::call_site;
+use crate::coverage;
 use crate::heap;
 use crate::plan::{Plan, Recording, Settings};
 use crate::verdict::Outcome;
@@ -86,7 +88,11 @@ impl Isolation {
         if let Recording::Futures(futures) = recording {
             return self.run_futures(plan, settings, seed, futures);
         }
+        if let Recording::Fates(fates) = recording {
+            return self.run_fates(plan, settings, seed, fates);
+        }
         let mut outcome = self.run_once(plan, settings, seed, recording);
+        coverage::settle(&mut outcome);
         if outcome.record.is_none()
             && !outcome.passed()
             && let Some(again) = recording.until_death(Beacon::current().time(), &outcome.failures)

@@ -81,7 +81,7 @@ pub(crate) fn play(
     }
     run::set_current(Some(&run));
 
-    let mut recorded = None;
+    let (mut recorded, mut counts) = (None, None);
     match testbed::Testbed::boot(&run) {
         Ok(testbed) => {
             if matches!(recording, Recording::Trace { .. }) {
@@ -94,6 +94,9 @@ pub(crate) fn play(
                 }
                 None => {}
             }
+            if settings.coverage {
+                testbed.count_outcomes();
+            }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
             drive(&run, &testbed, &tests);
@@ -102,6 +105,7 @@ pub(crate) fn play(
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
             recorded = testbed.take_record();
+            counts = settings.coverage.then(|| testbed.take_counts());
             // The order matters: the code under test may still be called while tasks and futures
             // are dropped.
             drop(tests);
@@ -115,6 +119,7 @@ pub(crate) fn play(
         run.fail_host(format!("cannot write the trace: {error}"));
     }
     let mut outcome = run.outcome(&recorder, recording);
+    outcome.counts = counts.map(Box::new);
     // Looking up lines opens files, which must not count as done by the code under test.
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();

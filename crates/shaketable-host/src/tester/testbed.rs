@@ -5,6 +5,7 @@ use super::record::Notes;
 use super::recorder::Recorded as RecordedFaults;
 use super::run::Run;
 use crate::call_site;
+use crate::coverage::{self, Counts};
 use crate::library::instance::LentDatabase;
 use crate::testfile::{Configuration, Knob};
 use crate::verdict::{FailureKind, Phase};
@@ -364,6 +365,20 @@ impl Testbed {
             .borrow()
             .as_ref()?
             .take_record(client_of, phase_of)
+    }
+
+    /// Counts what becomes of the calls of each line.
+    pub(super) fn count_outcomes(&self) {
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.count_outcomes(coverage::site);
+        }
+    }
+
+    /// What was counted.
+    pub(super) fn take_counts(&self) -> Counts {
+        let c_api = self.c_api.borrow();
+        let reached = c_api.as_ref().map(CApi::take_coverage);
+        Counts::new(reached.unwrap_or_default())
     }
 
     /// Traces each error that reaches a workload.

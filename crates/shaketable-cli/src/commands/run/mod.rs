@@ -35,7 +35,8 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let single = args.sweep.seeds.unwrap_or(1) == 1 && args.sweep.duration.is_none();
     // What a workload prints would mix with the messages.
     let capture = !single || args.output.message_format == MessageFormat::Json;
-    let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
+    let mut session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
+    session.job.settings.coverage = true;
     let schedule = Schedule::new(&args.sweep, 1, session.files.len());
     let schedule = schedule.with_cases(&session.case_seeds);
     if schedule.runs() == Some(0) {
@@ -49,6 +50,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let campaign = Campaign::new(&session, &args.output, schedule, args.sweep.jobs, recording)
         .stop_at_first(args.fail_fast)
         .require_sometimes(args.require_sometimes)
+        .require_coverage(args.require_coverage)
         .make_small(minimising(args), args.minimise_budget)
         .remember(args.remember.clone());
     campaign.lint(args.lint).run()
@@ -133,6 +135,7 @@ struct Campaign<'a> {
     trace_names: Vec<String>,
     fail_fast: bool,
     require_sometimes: bool,
+    require_coverage: bool,
     minimising: Minimising,
     /// How long all failures together are made small.
     minimise_budget: Duration,
@@ -163,6 +166,7 @@ impl<'a> Campaign<'a> {
             trace_names: trace_names(&session.files),
             fail_fast: false,
             require_sometimes: false,
+            require_coverage: false,
             minimising: Minimising::Never,
             minimise_budget: Duration::ZERO,
             remembered: None,
@@ -200,6 +204,11 @@ impl<'a> Campaign<'a> {
 
     fn require_sometimes(mut self, require: bool) -> Self {
         self.require_sometimes = require;
+        self
+    }
+
+    fn require_coverage(mut self, require: bool) -> Self {
+        self.require_coverage = require;
         self
     }
 

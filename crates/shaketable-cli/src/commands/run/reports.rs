@@ -66,6 +66,7 @@ impl Campaign<'_> {
             () if self.require_sometimes && summary.missed().next().is_some() => {
                 exit_codes::TESTS_FAILED
             }
+            () if self.require_coverage && !summary.gaps().is_empty() => exit_codes::TESTS_FAILED,
             () if hazards.is_some_and(|hazards| !hazards.is_empty()) => exit_codes::TESTS_FAILED,
             () => exit_codes::PASSED,
         };
@@ -113,6 +114,13 @@ impl Campaign<'_> {
             anstream::println!(
                 "--require-sometimes: {} never held",
                 human::plural(missed, "assertion")
+            );
+        }
+        let gaps = summary.gaps().len() as u64;
+        if self.require_coverage && gaps > 0 {
+            anstream::println!(
+                "--require-coverage: {} with outcomes that were never met",
+                human::plural(gaps, "line")
             );
         }
         if let Some(hazards) = hazards {

@@ -3,6 +3,7 @@
 use super::rows::Rows;
 use super::{BAD, Detail, FAINT, GOOD, STRONG, WARN, plural, real, shortened, simulated};
 use crate::report::Summary;
+use shaketable_host::coverage::Covered;
 use shaketable_host::verdict::Assertion;
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ pub fn summary(
         );
     }
     assertions(&mut rows, &summary.assertions);
+    coverage(&mut rows, summary);
     if summary.groups.len() > 1 {
         let distinct = summary.groups.len() as u64;
         rows.line(format_args!("  {}:", plural(distinct, "distinct failure")));
@@ -102,6 +104,43 @@ fn assertions(rows: &mut Rows, assertions: &[Assertion]) {
                 one.held, one.broken, one.kind, one.message, one.site
             ),
         );
+    }
+}
+
+/// More lines than these are left to the JSON.
+const GAPS_SHOWN: usize = 6;
+
+/// What could have become of calls of the database and never has.
+fn coverage(rows: &mut Rows, summary: &Summary) {
+    let possible = |one: &Covered| one.possible().len();
+    let all: usize = summary.coverage.iter().map(possible).sum();
+    if all == 0 {
+        return;
+    }
+    let gaps = summary.gaps();
+    let never: usize = gaps.iter().map(|one| one.never().len()).sum();
+    let (met, lines) = (all - never, summary.coverage.len() as u64);
+    let calls = plural(lines, "line");
+    if never == 0 {
+        rows.row("coverage", &format!("{calls}: all {all} outcomes were met"));
+        return;
+    }
+    let share = 100 * met / all;
+    rows.row(
+        "coverage",
+        &format!("{calls}: {met} of {all} outcomes were met ({share} %); never:"),
+    );
+    for one in gaps.iter().take(GAPS_SHOWN) {
+        let never = one.never().join(", ");
+        let line = match one.line.as_str() {
+            "" => "an unknown line",
+            line => line,
+        };
+        rows.row("", &format!("{line} {}: {WARN}{never}{WARN:#}", one.call));
+    }
+    if gaps.len() > GAPS_SHOWN {
+        let more = plural((gaps.len() - GAPS_SHOWN) as u64, "more line");
+        rows.row("", &format!("and {more}; --message-format json has all"));
     }
 }
 

@@ -20,6 +20,7 @@ use super::writes::MUTATION_BYTES;
 use super::{Inner, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
 use crate::client::database::Context;
+use crate::client::fate::{Fate, Fated};
 use crate::client::pending::Shared;
 use crate::client::range_set::RangeSet;
 use crate::client::{Pending, special_keys, watches};
@@ -28,6 +29,7 @@ use crate::error::Error;
 use crate::proto::{
     Commit, CommitOutcome, CommitTransaction, Key, ReadVersion, Version, Versionstamp,
 };
+use crate::truth::CommitTruth;
 use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
 
@@ -60,6 +62,7 @@ impl Transaction {
             let (ready, special) = {
                 let mut state = inner.state_mut();
                 state.commit_started = true;
+                state.native.fated = state.fated.take();
                 (state.attempt.reads(), state.options.special_writes)
             };
             if let (Some(reads), false) = (ready, special) {
@@ -89,6 +92,15 @@ impl Transaction {
     pub fn note_commit(&self, tag: u64, note: impl FnOnce(&CommitTransaction) + 'static) {
         let note = Box::new(note);
         self.inner().state_mut().native.note = Some(CommitNote { tag, note });
+    }
+}
+
+impl Transaction {
+    /// Has what becomes of the next commit of this attempt noted. Changes nothing else.
+    pub fn follow_commit(&self) -> CommitTruth {
+        let truth = CommitTruth::default();
+        self.inner().state_mut().native.truth = Some(truth.clone());
+        truth
     }
 }
 
@@ -235,6 +247,11 @@ impl Inner {
 
     /// Sends the transaction and finds out what became of it.
     async fn send_commit(&self, read_snapshot: Version) -> Result<Versionstamp, Error> {
+        let fated = self.state_mut().native.fated.take();
+        let fate = match fated {
+            Some(fated) => Box::pin(self.begin_fate(&fated)).await,
+            None => None,
+        };
         let (commit, common) = {
             let mut state = self.state_mut();
             let risky = state.options.causal_write_risky;
@@ -247,6 +264,11 @@ impl Inner {
                 .read_conflict_ranges
                 .append(&mut native.late_read_ranges);
             transaction.read_snapshot = read_snapshot;
+            transaction.fate = fate.and_then(Fate::of_commit);
+            transaction.truth = native.truth.take();
+            if let Some(truth) = &transaction.truth {
+                truth.note_sent(!transaction.read_conflict_ranges.is_empty());
+            }
             transaction.lock_aware = options.lock_aware;
             transaction.report_conflicting_keys = options.report_conflicting_keys;
             let idempotency_id = native.idempotency_id.clone();
@@ -285,7 +307,11 @@ impl Inner {
             .transaction
             .report_conflicting_keys
             .then(|| commit.transaction.read_conflict_ranges.clone());
-        match self.context.send_to_proxy(commit).await {
+        let reply = self.context.send_to_proxy(commit).await;
+        if let Some(Fate::ReplyLate(seconds)) = fate {
+            self.context.process.sleep(seconds).await;
+        }
+        match reply {
             Ok(Ok(CommitOutcome::Committed {
                 stamp,
                 metadata_version,
@@ -316,6 +342,44 @@ impl Inner {
             Some(id) => Box::pin(self.context.find_idempotency_id(read_snapshot, &id))
                 .await?
                 .ok_or(Error::TRANSACTION_TOO_OLD),
+        }
+    }
+}
+
+impl Inner {
+    /// Does what must happen before a commit with this fate is sent. Returns what is left of it.
+    async fn begin_fate(&self, fated: &Fated) -> Option<Fate> {
+        let context = &self.context;
+        match fated.fate {
+            Fate::Conflict => {
+                let read = {
+                    let native = &self.state().native;
+                    let first = native.commit.read_conflict_ranges.first();
+                    let first = first.or(native.late_read_ranges.first());
+                    first.map(|range| range.begin.clone())
+                };
+                if let Some(key) = read {
+                    context.meet(fated);
+                    context.commit_dummy(key).await;
+                }
+                None
+            }
+            Fate::TooOld => {
+                context.meet(fated);
+                let life = context.knobs().max_write_transaction_life_versions;
+                context.outlive(life).await;
+                None
+            }
+            Fate::RequestLate(seconds) => {
+                context.meet(fated);
+                context.process.sleep(seconds).await;
+                None
+            }
+            Fate::ReplyLate(_) | Fate::Commit(_) => {
+                context.meet(fated);
+                Some(fated.fate)
+            }
+            Fate::Early | Fate::Cut(_) | Fate::Watch(_) => None,
         }
     }
 }

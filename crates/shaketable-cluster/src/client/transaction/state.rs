@@ -9,6 +9,7 @@ use super::attempt::Attempt;
 use super::stamp::Stamp;
 use crate::client::conflicts::ReadConflicts;
 use crate::client::database::Context;
+use crate::client::fate::Fated;
 use crate::client::options::OptionValue;
 use crate::client::pending::Shared;
 use crate::client::range_set::RangeSet;
@@ -18,6 +19,7 @@ use crate::client::write_map::WriteMap;
 use crate::data::key::{ALL_END, NORMAL_END};
 use crate::error::Error;
 use crate::proto::{CommitTransaction, Key, KeyRange, ReadVersion, TransactionPriority, Version};
+use crate::truth::CommitTruth;
 use bytes::Bytes;
 use shaketable_kernel::{Task, Time};
 use std::collections::BTreeMap;
@@ -44,6 +46,8 @@ pub(crate) struct State {
     /// Conflict ranges of a commit without read-your-writes, kept to be read afterwards.
     pub(crate) committed_ranges: (Vec<KeyRange>, Vec<KeyRange>),
     pub(crate) native: Native,
+    /// What becomes of the next operation, if that is decided.
+    pub(crate) fated: Option<Fated>,
 
     // Kept by a retry, recreated by `reset`.
     pub(crate) retries: i32,
@@ -73,6 +77,10 @@ pub(crate) struct Native {
     pub(crate) committing: Option<Task<()>>,
     pub(crate) total_cost: i64,
     pub(crate) note: Option<CommitNote>,
+    /// What becomes of the commit, if that is decided.
+    pub(crate) fated: Option<Fated>,
+    /// Where to note what becomes of the commit.
+    pub(crate) truth: Option<CommitTruth>,
 }
 
 /// What a recorder wants to know of a commit: called with what is sent, which gets the tag.
@@ -128,6 +136,7 @@ impl State {
             deferred_error: None,
             options: Options::new(context),
             timeout: None,
+            fated: None,
             watches: BTreeMap::new(),
             stamped_keys: Vec::new(),
             committed_ranges: Default::default(),
@@ -177,6 +186,8 @@ impl Native {
             committing: None,
             total_cost: 0,
             note: None,
+            fated: None,
+            truth: None,
         }
     }
 }

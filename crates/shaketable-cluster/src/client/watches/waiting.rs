@@ -6,10 +6,11 @@
 //! recovery undoes.
 
 use crate::client::database::Context;
+use crate::client::fate::{Fate, Fated};
 use crate::client::grv::GrvKind;
 use crate::client::pending::Shared;
 use crate::error::Error;
-use crate::proto::{Key, TransactionPriority, Value, Version};
+use crate::proto::{Key, TransactionPriority, Value, Version, WatchFate};
 use shaketable_kernel::{Priority, Task};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,17 +44,18 @@ impl Context {
         key: Key,
         value: Option<Value>,
         version: Version,
+        fated: Option<Fated>,
     ) -> Result<(), Error> {
         let known = self.watches.waiting.borrow().get(&key).cloned();
         let waiting = match known {
-            None => self.ask_and_wait(&key, value, version),
+            None => self.ask_and_wait(&key, value, version, fated),
             Some(waiting) if waiting.value == value => {
                 waiting.version.set(waiting.version.get().max(version));
                 waiting
             }
             Some(older) if version > older.version.get() => {
                 self.finish_waiting(&key, &older, Ok(()));
-                self.ask_and_wait(&key, value, version)
+                self.ask_and_wait(&key, value, version, fated)
             }
             Some(other) if version == other.version.get() => {
                 let current = self.current_value(&key).await;
@@ -63,7 +65,7 @@ impl Context {
                 if current != value {
                     return Ok(());
                 }
-                self.ask_and_wait(&key, value, version)
+                self.ask_and_wait(&key, value, version, fated)
             }
             // The key has been seen with another value at a later version.
             Some(_) => return Ok(()),
@@ -96,7 +98,15 @@ impl Context {
         key: &Key,
         value: Option<Value>,
         version: Version,
+        fated: Option<Fated>,
     ) -> Rc<Waiting> {
+        let fate = match fated.as_ref().map(|fated| fated.fate) {
+            Some(Fate::Watch(fate)) => Some(fate),
+            _ => None,
+        };
+        if let Some(fated) = &fated {
+            self.meet(fated);
+        }
         let waiting = Rc::new(Waiting {
             value,
             version: Cell::new(version),
@@ -115,7 +125,7 @@ impl Context {
                 while let Some(waiting) = weak.upgrade() {
                     let (value, version) = (waiting.value.clone(), waiting.version.get());
                     drop(waiting);
-                    let result = context.watch_value(&key, value, version).await;
+                    let result = context.watch_value(&key, value, version, fate).await;
                     let Some(waiting) = weak.upgrade() else {
                         return;
                     };
@@ -150,6 +160,7 @@ impl Context {
         key: &Key,
         value: Option<Value>,
         mut version: Version,
+        fate: Option<WatchFate>,
     ) -> Result<Version, Error> {
         self.validate_version(version)?;
         let kind = GrvKind {
@@ -157,7 +168,7 @@ impl Context {
             causal_read_risky: false,
         };
         loop {
-            match self.watch_once(key, &value, version).await {
+            match self.watch_once(key, &value, version, fate).await {
                 Ok(Some(changed)) => {
                     let committed = loop {
                         if let Ok(read) = self.request_read_version(kind, &[]).wait().await

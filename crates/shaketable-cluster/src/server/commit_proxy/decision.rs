@@ -81,6 +81,7 @@ impl CommitProxy {
             let CommitTransaction {
                 mutations,
                 lock_aware,
+                truth,
                 ..
             } = commit.transaction;
             let outcome = match verdict {
@@ -89,6 +90,10 @@ impl CommitProxy {
                 Verdict::Commit => admits(&metadata, locked, lock_aware, &mutations),
             };
             if outcome == Ok(None) {
+                if let Some(truth) = truth {
+                    let recoveries = self.role.env().recoveries();
+                    truth.note_accepted(self.spec.version, version, recoveries);
+                }
                 for mutation in mutations {
                     assign_tags(&mut metadata, mutation, &mut entries);
                 }

@@ -130,6 +130,7 @@ impl Storage {
                 limit_bytes: FETCH_BYTES,
                 reverse: false,
                 version,
+                is_early: false,
             };
             let reply = self
                 .role

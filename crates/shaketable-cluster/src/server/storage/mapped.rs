@@ -102,6 +102,7 @@ impl Storage {
                 limit_bytes: SECONDARY_BYTES_MAX,
                 reverse: false,
                 version,
+                is_early: false,
             };
             match self.get_key_values(&request) {
                 Ok(part) => rows.extend(part.rows),

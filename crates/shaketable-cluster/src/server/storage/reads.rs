@@ -225,6 +225,7 @@ mod tests {
             limit_bytes: 0,
             reverse: false,
             version: 1,
+            is_early: false,
         };
         let read = |request: &GetKeyValues, bytes| {
             let result = read(&rows, b"a", b"z", request, bytes);

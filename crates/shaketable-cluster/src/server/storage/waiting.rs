@@ -16,6 +16,9 @@ use std::rc::Rc;
 /// How long a server must be far behind before it reports it: two checks, two seconds apart.
 const BEHIND_CHECKS_SECONDS: f64 = 4.0;
 
+/// The version that does not arrive.
+const NEVER: Version = Version::MAX;
+
 /// A request whose version has not arrived yet.
 pub(super) enum Waiting {
     Value(GetValue, Answer<Option<Value>>),
@@ -27,12 +30,13 @@ pub(super) enum Waiting {
 
 impl Storage {
     pub(super) fn at_version(self: &Rc<Self>, version: Version, request: Waiting) {
+        let version = if request.is_early() { NEVER } else { version };
         let disk = self.disk.borrow();
         if version <= disk.version {
             drop(disk);
             return self.answer(request);
         }
-        if self.is_behind(version - disk.version) {
+        if version != NEVER && self.is_behind(version - disk.version) {
             return request.fail(StorageError::Code(Error::PROCESS_BEHIND));
         }
         let number = self.next_wait.get();
@@ -114,6 +118,17 @@ impl Storage {
 }
 
 impl Waiting {
+    /// Whether the version has not arrived, whatever has.
+    fn is_early(&self) -> bool {
+        match self {
+            Waiting::Value(request, _) => request.is_early,
+            Waiting::Key(request, _) => request.is_early,
+            Waiting::Range(request, _) => request.is_early,
+            Waiting::Mapped(request, _) => request.primary.is_early,
+            Waiting::Watch(..) => false,
+        }
+    }
+
     fn fail(self, error: StorageError) {
         match self {
             Waiting::Value(_, reply) => reply.send(Err(error)),

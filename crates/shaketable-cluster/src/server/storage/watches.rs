@@ -7,7 +7,7 @@
 
 use super::{Answer, Storage};
 use crate::error::Error;
-use crate::proto::{Key, StorageError, Value, Version, WatchValue};
+use crate::proto::{Key, StorageError, Value, Version, WatchFate, WatchValue};
 use crate::stress;
 use shaketable_kernel::{Reply, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +26,8 @@ pub struct Watch {
     pub reply: Reply<Result<Version, StorageError>>,
     /// When its time is up.
     pub deadline: Time,
+    /// By how many seconds its answer is late, if an override says so.
+    pub late_seconds: Option<f64>,
 }
 
 /// The watches of a storage server.
@@ -155,12 +157,14 @@ impl Watches {
 
 impl Storage {
     pub(super) fn arm(&self, request: WatchValue, reply: Answer<Version>) {
-        let WatchValue { key, value, .. } = request;
+        let WatchValue {
+            key, value, fate, ..
+        } = request;
         let disk = self.disk.borrow();
         if disk.served_around(&key).is_none() {
             return reply.send(Err(StorageError::WrongShardServer));
         }
-        if disk.rows.latest(&key) != value.as_deref() {
+        if disk.rows.latest(&key) != value.as_deref() || fate == Some(WatchFate::Spurious) {
             return reply.send(Ok(disk.version));
         }
         let mut watches = self.watches.borrow_mut();
@@ -177,6 +181,10 @@ impl Storage {
                 value,
                 reply,
                 deadline,
+                late_seconds: match fate {
+                    Some(WatchFate::Late(seconds)) => Some(seconds),
+                    _ => None,
+                },
             },
         );
         if first {
@@ -199,7 +207,8 @@ impl Storage {
 
     pub(super) fn tell_change(&self, watch: Watch, version: Version) {
         let env = self.role.env();
-        match env.stresses_for("watch is told late", stress::WATCH_LATE) {
+        let late = watch.late_seconds;
+        match late.or_else(|| env.stresses_for("watch is told late", stress::WATCH_LATE)) {
             None => watch.reply.send(Ok(version)),
             Some(seconds) => {
                 let tell = move || watch.reply.send(Ok(version));

@@ -1,0 +1,252 @@
+//! `explore`: every fate of every operation.
+
+use super::run::folders::trace_names;
+use crate::args::{ExploreArgs, MessageFormat, results_dir};
+use crate::exit_codes;
+use crate::explore::table::{Row, Table};
+use crate::explore::{Coped, Exploration, Try, explore as search};
+use crate::minimise::relative;
+use crate::minimise::words::clause;
+use crate::pool::Addresses;
+use crate::report::human::plural;
+use crate::session::{Session, SessionError, workers};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use shaketable_host::case::Case;
+use shaketable_host::verdict::Failure;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// `explore`.
+pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
+    let file = std::slice::from_ref(&args.file);
+    let session = Session::prepare(file, &args.simulation, &args.build, true)?;
+    let seed = session.only_seed(Some(args.seed))?;
+    let mut pool = session.pool(workers(args.jobs, None), Addresses::Fixed)?;
+    let bar = match args.message_format {
+        MessageFormat::Human => ProgressBar::new_spinner(),
+        MessageFormat::Json => ProgressBar::hidden(),
+    };
+    let mut progress = |tried: usize, of: usize| {
+        bar.set_message(format!("{tried} of {}", plural(of as u64, "outcome")));
+        bar.tick();
+    };
+    let found = search(&session, &mut pool, seed, args.budget, &mut progress)?;
+    bar.finish_and_clear();
+    if found.base.passed() && found.operations.is_empty() {
+        let file = args.file.display();
+        eprintln!("{file} seed {seed}: no workload of a library calls the database");
+        return Ok(exit_codes::NOTHING_RUN);
+    }
+    let name = format!("{}-{seed}", trace_names(&session.files)[0]);
+    let folder = results_dir().join("explore").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    let cases = write_cases(&found, &folder)?;
+    let base_case = match found.base.passed() {
+        true => None,
+        false => {
+            let path = folder.join("nothing-forced.toml");
+            write_case(&found, found.case.clone(), &path)?;
+            Some(path)
+        }
+    };
+    let report = Report {
+        file: &args.file,
+        base_case,
+        table: Table::new(&found, &cases),
+        found: &found,
+        cases: &cases,
+        program: &session.repro.program,
+    };
+    match args.message_format {
+        MessageFormat::Human => anstream::print!("{}", report.text()),
+        MessageFormat::Json => println!("{}", report.json()),
+    }
+    if session.interrupted.load(Ordering::Relaxed) {
+        return Ok(exit_codes::INTERRUPTED);
+    }
+    Ok(
+        match found.failures().next().is_some() || !found.base.passed() {
+            true => exit_codes::TESTS_FAILED,
+            false => exit_codes::PASSED,
+        },
+    )
+}
+
+/// Writes one case for each line and outcome that failed.
+fn write_cases<'a>(
+    found: &'a Exploration,
+    folder: &Path,
+) -> Result<Vec<(&'a Try, PathBuf)>, SessionError> {
+    let mut written: Vec<(&Try, PathBuf)> = Vec::new();
+    for one in found.failures() {
+        if written.iter().any(|(other, _)| other.cell() == one.cell()) {
+            continue;
+        }
+        let path = folder.join(format!("{}.toml", written.len() + 1));
+        write_case(found, found.case_of(one), &path)?;
+        written.push((one, path));
+    }
+    Ok(written)
+}
+
+fn write_case(found: &Exploration, case: Case, path: &Path) -> Result<(), SessionError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let refuse = |error| SessionError::Write(path.to_owned(), error);
+    // The folder is there before the way from it to the test file is looked for.
+    fs::create_dir_all(folder).map_err(refuse)?;
+    let case = Case {
+        test: relative(folder, &found.test),
+        ..case
+    };
+    fs::write(path, case.to_toml()).map_err(refuse)
+}
+
+struct Report<'a> {
+    file: &'a Path,
+    found: &'a Exploration,
+    table: Table,
+    cases: &'a [(&'a Try, PathBuf)],
+    /// The case of the run as it is, if that fails.
+    base_case: Option<PathBuf>,
+    program: &'a str,
+}
+
+/// More failures than these are left to the table.
+const FAILURES_SHOWN: usize = 8;
+
+impl Report<'_> {
+    fn text(&self) -> String {
+        let Exploration {
+            base, operations, ..
+        } = self.found;
+        let mut text = format!(
+            "{} seed {}, {}: {}\n",
+            self.file.display(),
+            base.seed,
+            plural(base.drawn.clients.into(), "client"),
+            plural(operations.len() as u64, "operation")
+        );
+        if let Some(failure) = base.failures.first() {
+            let _ = writeln!(
+                text,
+                "\nthe run fails as it is, with nothing forced:\n  {failure}"
+            );
+            if let Some(path) = &self.base_case {
+                let _ = writeln!(text, "  {}", self.reproduce(path));
+            }
+            return text;
+        }
+        text.push_str(&self.table.text());
+        let _ = writeln!(
+            text,
+            "\n✓ passed, ✗ failed of those tried, ? never tried, – cannot happen there"
+        );
+        for (one, path) in self.cases.iter().take(FAILURES_SHOWN) {
+            let Coped::Failed(failure) = &one.result else {
+                continue;
+            };
+            let words: Vec<String> = one.decisions.iter().map(|name| clause(name)).collect();
+            let _ = writeln!(text, "\n{}: {}", one.line, words.join("; then "));
+            let _ = writeln!(text, "  {failure}\n  {}", self.reproduce(path));
+        }
+        if self.cases.len() > FAILURES_SHOWN {
+            let more = plural((self.cases.len() - FAILURES_SHOWN) as u64, "case");
+            let folder = self.cases[0].1.parent().unwrap_or(Path::new(""));
+            let _ = writeln!(text, "\n{more} more in {}", folder.display());
+        }
+        let _ = writeln!(text, "\n{}", self.summary());
+        text
+    }
+
+    fn reproduce(&self, path: &Path) -> String {
+        format!("reproduce  {} replay {}", self.program, path.display())
+    }
+
+    /// How much was tried, and with what result.
+    fn summary(&self) -> String {
+        let (tried, possible) = (self.found.tried.len(), self.found.possible);
+        let seconds = self.found.elapsed.as_secs_f64();
+        let failed = self.found.failures().count();
+        let failed = match failed {
+            0 => "none failed".to_owned(),
+            failed => format!("{failed} failed"),
+        };
+        if tried == possible {
+            let pairs = match self.found.pairs.len() {
+                0 => String::new(),
+                pairs => format!(", and {pairs} with a second event during the retry"),
+            };
+            return format!("all {possible} outcomes tried in {seconds:.1} s{pairs}: {failed}");
+        }
+        let (gaps, cells) = self.table.gaps();
+        let gaps = match gaps {
+            0 => format!("each of the {cells} pairs of line and outcome at least once"),
+            gaps => format!("{gaps} of the {cells} pairs of line and outcome never"),
+        };
+        format!(
+            "{tried} of {possible} outcomes tried in {seconds:.1} s, {gaps}: {failed}\n\
+             time was up: --budget gives more, --clients 2 makes the run smaller"
+        )
+    }
+
+    fn json(&self) -> String {
+        #[derive(Serialize)]
+        struct Failed<'a> {
+            line: &'a str,
+            decisions: &'a [String],
+            failure: &'a Failure,
+            case: &'a Path,
+        }
+        #[derive(Serialize)]
+        struct Line<'a> {
+            #[serde(rename = "type")]
+            kind: &'static str,
+            file: &'a Path,
+            seed: u32,
+            clients: u32,
+            operations: usize,
+            possible: usize,
+            tried: usize,
+            pairs_tried: usize,
+            failed: usize,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            fails_as_it_is: Option<&'a Failure>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            case: Option<&'a Path>,
+            lines: &'a [Row],
+            failures: Vec<Failed<'a>>,
+            seconds: f64,
+        }
+        let failures = self.cases.iter().filter_map(|(one, path)| {
+            let Coped::Failed(failure) = &one.result else {
+                return None;
+            };
+            Some(Failed {
+                line: &one.line,
+                decisions: &one.decisions,
+                failure,
+                case: path,
+            })
+        });
+        let line = Line {
+            kind: "explored",
+            file: self.file,
+            seed: self.found.base.seed,
+            clients: self.found.base.drawn.clients,
+            operations: self.found.operations.len(),
+            possible: self.found.possible,
+            tried: self.found.tried.len(),
+            pairs_tried: self.found.pairs.len(),
+            failed: self.found.failures().count(),
+            fails_as_it_is: self.found.base.failures.first(),
+            case: self.base_case.as_deref(),
+            lines: &self.table.rows,
+            failures: failures.collect(),
+            seconds: self.found.elapsed.as_secs_f64(),
+        };
+        serde_json::to_string(&line).expect("a report can be written")
+    }
+}
