@@ -5,7 +5,7 @@
 
 use shaketable_explain::{Explanation, explain, lint, text};
 use shaketable_record::{
-    Answer, Attempt, AttemptId, Bytes, Call, Commit, Committed, End, Fate, Header, Mutation,
+    Answer, Attempt, AttemptId, Bytes, Call, Commit, Committed, End, Event, Fate, Header, Mutation,
     Operation, Phase, Place, Range, RangeCall, Record, Retry, Selector, Verdict,
 };
 
@@ -428,6 +428,84 @@ fn a_commit_that_failed_and_was_forgotten_is_found() {
     run.commit(next, Ok(()), true);
     let explanation = run.fails("an entry is missing", &[("entry", None)]);
     assert_eq!(names(&explanation), ["error-swallowed"]);
+}
+
+impl Run {
+    /// Everything of a client is gone.
+    fn dies(&mut self, client: u32) {
+        self.record.events.push(Event {
+            time: self.now(),
+            name: "WorkloadCrashed".into(),
+            machine: String::new(),
+            fault: false,
+            details: vec![("Client".into(), client.to_string())],
+        });
+    }
+
+    /// Writes a key in a transaction of its own.
+    fn writes(&mut self, client: u32, line: u32, name: &str) {
+        let step = self.begin(client);
+        self.set(step, line, name, name);
+        self.commit(step, Ok(()), true);
+    }
+}
+
+/// Records, each followed by its entry in an index, except for the last of a life.
+fn died_after_a_record() -> Run {
+    let mut run = Run::new();
+    for number in 0..3 {
+        run.writes(1, 1, &format!("record {number}"));
+        run.writes(1, 2, &format!("entry {number}"));
+    }
+    run.writes(1, 1, "record 3");
+    run.dies(1);
+    run
+}
+
+#[test]
+fn a_death_between_two_transactions_that_belong_together_is_found() {
+    let mut run = died_after_a_record();
+    run.writes(1, 1, "record 4");
+    run.writes(1, 2, "entry 4");
+    let reads = [("record 3", Some("record 3")), ("entry 3", None)];
+    let explanation = run.fails("record 3 has no entry", &reads);
+    assert_eq!(names(&explanation)[0], "died-half-way");
+    let sentence = &explanation.findings[0].sentence;
+    assert!(sentence.contains("record 3") && sentence.contains("src/lib.rs:2"));
+}
+
+#[test]
+fn a_client_that_never_comes_back_has_left_it_half_done_as_well() {
+    let run = died_after_a_record();
+    let reads = [("record 3", Some("record 3")), ("entry 3", None)];
+    let explanation = run.fails("record 3 has no entry", &reads);
+    assert_eq!(names(&explanation)[0], "died-half-way");
+}
+
+#[test]
+fn what_the_next_life_makes_up_for_is_not_half_done() {
+    let mut run = died_after_a_record();
+    run.writes(1, 3, "life 2");
+    run.writes(1, 2, "entry 3");
+    run.writes(1, 1, "record 4");
+    let reads = [("record 3", Some("record 3")), ("entry 4", None)];
+    let explanation = run.fails("something else is wrong", &reads);
+    assert!(!names(&explanation).contains(&"died-half-way"));
+}
+
+#[test]
+fn what_is_not_done_every_time_does_not_belong_together() {
+    let mut run = Run::new();
+    for number in 0..3 {
+        run.writes(1, 1, &format!("record {number}"));
+        run.writes(1, 2, &format!("entry {number}"));
+        run.writes(1, 1, &format!("record without an entry {number}"));
+        run.writes(1, 1, &format!("another one {number}"));
+    }
+    run.dies(1);
+    run.writes(1, 3, "life 2");
+    let explanation = run.fails("wrong", &[("another one 2", Some("another one 2"))]);
+    assert!(!names(&explanation).contains(&"died-half-way"));
 }
 
 #[test]
