@@ -3,7 +3,8 @@
 use super::run::folders::trace_names;
 use crate::args::{ExploreArgs, MessageFormat, results_dir};
 use crate::exit_codes;
-use crate::explore::table::{Row, Table};
+use crate::explore::deaths::Death;
+use crate::explore::table::{DeathRow, Row, Table};
 use crate::explore::{Coped, Exploration, Try, explore as search};
 use crate::minimise::relative;
 use crate::minimise::words::clause;
@@ -44,6 +45,7 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
     let folder = results_dir().join("explore").join(name);
     let _ = fs::remove_dir_all(&folder);
     let cases = write_cases(&found, &folder)?;
+    let fatal_cases = write_fatal_cases(&found, &folder)?;
     let base_case = match found.base.passed() {
         true => None,
         false => {
@@ -58,6 +60,7 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
         table: Table::new(&found, &cases),
         found: &found,
         cases: &cases,
+        fatal_cases: &fatal_cases,
         program: &session.repro.program,
     };
     match args.message_format {
@@ -67,12 +70,11 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
     if session.interrupted.load(Ordering::Relaxed) {
         return Ok(exit_codes::INTERRUPTED);
     }
-    Ok(
-        match found.failures().next().is_some() || !found.base.passed() {
-            true => exit_codes::TESTS_FAILED,
-            false => exit_codes::PASSED,
-        },
-    )
+    let failed = found.failures().next().is_some() || found.fatal().next().is_some();
+    Ok(match failed || !found.base.passed() {
+        true => exit_codes::TESTS_FAILED,
+        false => exit_codes::PASSED,
+    })
 }
 
 /// Writes one case for each line and outcome that failed.
@@ -88,6 +90,27 @@ fn write_cases<'a>(
         let path = folder.join(format!("{}.toml", written.len() + 1));
         write_case(found, found.case_of(one), &path)?;
         written.push((one, path));
+    }
+    Ok(written)
+}
+
+/// Writes one case for each line in which a death was one too many.
+fn write_fatal_cases<'a>(
+    found: &'a Exploration,
+    folder: &Path,
+) -> Result<Vec<(&'a Death, PathBuf)>, SessionError> {
+    let mut written: Vec<(&Death, PathBuf)> = Vec::new();
+    for death in found.fatal() {
+        if written.iter().any(|(other, _)| other.line == death.line) {
+            continue;
+        }
+        let path = folder.join(format!("death-{}.toml", written.len() + 1));
+        let case = Case {
+            note: death.result.note(),
+            ..death.case(&found.case)
+        };
+        write_case(found, case, &path)?;
+        written.push((death, path));
     }
     Ok(written)
 }
@@ -109,6 +132,8 @@ struct Report<'a> {
     found: &'a Exploration,
     table: Table,
     cases: &'a [(&'a Try, PathBuf)],
+    /// The first death that was one too many, for each line.
+    fatal_cases: &'a [(&'a Death, PathBuf)],
     /// The case of the run as it is, if that fails.
     base_case: Option<PathBuf>,
     program: &'a str,
@@ -152,6 +177,13 @@ impl Report<'_> {
             let _ = writeln!(text, "\n{}: {}", one.line, words.join("; then "));
             let _ = writeln!(text, "  {failure}\n  {}", self.reproduce(path));
         }
+        for (death, path) in self.fatal_cases.iter().take(FAILURES_SHOWN) {
+            let Coped::Failed(failure) = &death.result else {
+                continue;
+            };
+            let _ = writeln!(text, "\n{}: {}", death.line, death.words());
+            let _ = writeln!(text, "  {failure}\n  {}", self.reproduce(path));
+        }
         if self.cases.len() > FAILURES_SHOWN {
             let more = plural((self.cases.len() - FAILURES_SHOWN) as u64, "case");
             let folder = self.cases[0].1.parent().unwrap_or(Path::new(""));
@@ -169,16 +201,21 @@ impl Report<'_> {
     fn summary(&self) -> String {
         let (tried, possible) = (self.found.tried.len(), self.found.possible);
         let seconds = self.found.elapsed.as_secs_f64();
-        let failed = self.found.failures().count();
+        let failed = self.found.failures().count() + self.found.fatal().count();
         let failed = match failed {
             0 => "none failed".to_owned(),
             failed => format!("{failed} failed"),
         };
         if tried == possible {
-            let pairs = match self.found.pairs.len() {
+            let mut pairs = match self.found.deaths.len() {
                 0 => String::new(),
-                pairs => format!(", and {pairs} with a second event during the retry"),
+                deaths if self.found.all_died => format!(", all {deaths} deaths"),
+                deaths => format!(", the first {deaths} deaths"),
             };
+            if !self.found.pairs.is_empty() {
+                let count = self.found.pairs.len();
+                let _ = write!(pairs, ", and {count} with a second event during the retry");
+            }
             return format!("all {possible} outcomes tried in {seconds:.1} s{pairs}: {failed}");
         }
         let (gaps, cells) = self.table.gaps();
@@ -201,6 +238,13 @@ impl Report<'_> {
             case: &'a Path,
         }
         #[derive(Serialize)]
+        struct Fatal<'a> {
+            line: &'a str,
+            moment: String,
+            failure: &'a Failure,
+            case: &'a Path,
+        }
+        #[derive(Serialize)]
         struct Line<'a> {
             #[serde(rename = "type")]
             kind: &'static str,
@@ -212,12 +256,16 @@ impl Report<'_> {
             tried: usize,
             pairs_tried: usize,
             failed: usize,
+            deaths_tried: usize,
+            deaths_failed: usize,
             #[serde(skip_serializing_if = "Option::is_none")]
             fails_as_it_is: Option<&'a Failure>,
             #[serde(skip_serializing_if = "Option::is_none")]
             case: Option<&'a Path>,
             lines: &'a [Row],
+            deaths: &'a [DeathRow],
             failures: Vec<Failed<'a>>,
+            fatal: Vec<Fatal<'a>>,
             seconds: f64,
         }
         let failures = self.cases.iter().filter_map(|(one, path)| {
@@ -227,6 +275,17 @@ impl Report<'_> {
             Some(Failed {
                 line: &one.line,
                 decisions: &one.decisions,
+                failure,
+                case: path,
+            })
+        });
+        let fatal = self.fatal_cases.iter().filter_map(|(death, path)| {
+            let Coped::Failed(failure) = &death.result else {
+                return None;
+            };
+            Some(Fatal {
+                line: &death.line,
+                moment: death.moment(),
                 failure,
                 case: path,
             })
@@ -241,10 +300,14 @@ impl Report<'_> {
             tried: self.found.tried.len(),
             pairs_tried: self.found.pairs.len(),
             failed: self.found.failures().count(),
+            deaths_tried: self.found.deaths.len(),
+            deaths_failed: self.found.fatal().count(),
             fails_as_it_is: self.found.base.failures.first(),
             case: self.base_case.as_deref(),
             lines: &self.table.rows,
+            deaths: &self.table.deaths,
             failures: failures.collect(),
+            fatal: fatal.collect(),
             seconds: self.found.elapsed.as_secs_f64(),
         };
         serde_json::to_string(&line).expect("a report can be written")

@@ -18,6 +18,7 @@
 //! Runs are tried in an order in which every line and every outcome gets its turn early, so that a
 //! search that is cut off has still looked everywhere.
 
+pub mod deaths;
 pub mod operations;
 pub mod table;
 
@@ -27,6 +28,7 @@ use crate::protocol::Request;
 use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
+use deaths::Death;
 use operations::{Kind, Operation, Outcome, operations};
 use shaketable_host::case::Case;
 use shaketable_host::failure_folder;
@@ -58,6 +60,10 @@ pub struct Exploration {
     pub possible: usize,
     /// What was tried with two events: the first, and one during the retry.
     pub pairs: Vec<Try>,
+    /// The deaths of clients that were tried, if clients may die.
+    pub deaths: Vec<Death>,
+    /// Whether these are all there are.
+    pub all_died: bool,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -122,6 +128,19 @@ pub enum Coped {
     NotApplicable,
 }
 
+impl Coped {
+    /// What a case that fails says about it.
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Coped::Failed(failure) => {
+                let kind = failure.kind.describe();
+                Some(format!("{kind}: {}", failure.message))
+            }
+            Coped::Passed | Coped::NotApplicable => None,
+        }
+    }
+}
+
 /// Explores a file from a seed on.
 pub fn explore(
     session: &Session,
@@ -137,6 +156,10 @@ pub fn explore(
     case.only.get_or_insert_default();
     case.buggify = Some(case.buggify.unwrap_or(false));
     case.swarm = Some(case.swarm.unwrap_or(false));
+    let may_die = deaths::are_allowed(&read);
+    if may_die {
+        deaths::prevent(&mut case);
+    }
     let (base, record) = run_recorded(session, pool, &case)?;
     case.clients = Some(base.drawn.clients);
     let mut exploration = Exploration {
@@ -147,6 +170,8 @@ pub fn explore(
         tried: Vec::new(),
         possible: 0,
         pairs: Vec::new(),
+        deaths: Vec::new(),
+        all_died: true,
         elapsed: Duration::ZERO,
     };
     if exploration.base.passed() {
@@ -160,6 +185,12 @@ pub fn explore(
         };
         let possible = candidates.len();
         let tried = search.try_all(candidates, &mut |tried| progress(tried, possible));
+        if may_die {
+            let clients = exploration.base.drawn.clients;
+            let operations = &exploration.operations;
+            (exploration.deaths, exploration.all_died) =
+                search.try_deaths(clients, operations, &mut |tried| progress(tried, tried));
+        }
         let pairs = search.second_events(&tried);
         let possible = pairs.len();
         let pairs = search.try_all(pairs, &mut |tried| progress(tried, possible));
@@ -205,15 +236,18 @@ impl Exploration {
         self.tried.iter().chain(&self.pairs).filter(failed)
     }
 
+    /// The deaths that the next life did not cope with.
+    pub fn fatal(&self) -> impl Iterator<Item = &Death> {
+        let failed = |one: &&Death| matches!(one.result, Coped::Failed(_));
+        self.deaths.iter().filter(failed)
+    }
+
     /// The case of a try.
     pub fn case_of(&self, one: &Try) -> Case {
         let mut case = self.case.clone();
         let only = case.only.get_or_insert_default();
         only.extend(one.decisions.iter().cloned());
-        if let Coped::Failed(failure) = &one.result {
-            let note = format!("{}: {}", failure.kind.describe(), failure.message);
-            case.note = Some(note);
-        }
+        case.note = one.result.note();
         case
     }
 

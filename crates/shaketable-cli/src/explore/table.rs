@@ -4,6 +4,7 @@
 //! tried, and how the code under test coped. It is empty where no operation of the line can have
 //! the outcome: a commit of a transaction that read nothing meets no conflict.
 
+use super::deaths::Death;
 use super::operations::{Kind, Outcome};
 use super::{Coped, Exploration, Try};
 use anstyle::{AnsiColor, Style};
@@ -22,6 +23,19 @@ const STRONG: Style = Style::new().bold();
 pub struct Table {
     /// In the order of kinds and lines.
     pub rows: Vec<Row>,
+    /// Deaths of clients, in the order of lines.
+    pub deaths: Vec<DeathRow>,
+}
+
+/// A line in or after which clients died.
+#[derive(Debug, Default, Serialize)]
+pub struct DeathRow {
+    /// The line.
+    pub line: String,
+    /// As the client began to wait.
+    pub waiting: Cell,
+    /// When it would have gone on.
+    pub going_on: Cell,
 }
 
 /// A line that makes operations of a kind.
@@ -70,6 +84,7 @@ impl Cell {
             return (BAD, format!("✗ {}/{tried}", self.failed));
         }
         match self.passed {
+            _ if possible == 0 => (FAINT, "–".to_owned()),
             _ if tried == 0 => (STRONG, format!("? 0 of {possible}")),
             0 if tried == possible => (FAINT, "–".to_owned()),
             passed => (GOOD, format!("✓ {}", of(passed))),
@@ -112,6 +127,7 @@ impl Table {
         }
         Table {
             rows: rows.into_values().collect(),
+            deaths: deaths(&found.deaths),
         }
     }
 
@@ -182,7 +198,48 @@ impl Table {
                 let _ = writeln!(text, "{}", line.trim_end());
             }
         }
+        self.write_deaths(&folder, &mut text);
         text
+    }
+
+    fn write_deaths(&self, folder: &str, text: &mut String) {
+        if self.deaths.is_empty() {
+            return;
+        }
+        let title = format!("clients die in {folder}");
+        let name = |line: &str| match line.strip_prefix(folder) {
+            _ if line.is_empty() => "before the first call".to_owned(),
+            Some(line) => line.to_owned(),
+            None => line.to_owned(),
+        };
+        let names = self
+            .deaths
+            .iter()
+            .map(|row| name(&row.line).chars().count() + 2);
+        let first = names.chain([title.chars().count()]).max().unwrap_or(0);
+        let cells = self
+            .deaths
+            .iter()
+            .map(|row| row.waiting.text().1.chars().count());
+        let width = cells.chain(["waits".len()]).max().unwrap_or(0);
+        let _ = writeln!(text, "\n{:first$}   {:<width$}   when it", "", "as it");
+        let _ = writeln!(
+            text,
+            "{STRONG}{title:first$}{STRONG:#}   {:<width$}   would go on",
+            "waits"
+        );
+        for row in &self.deaths {
+            let (style, words) = row.waiting.text();
+            let pad = width - words.chars().count();
+            let (late, late_words) = row.going_on.text();
+            let _ = writeln!(
+                text,
+                "  {:<names$}   {style}{words}{style:#}{:pad$}   {late}{late_words}{late:#}",
+                name(&row.line),
+                "",
+                names = first - 2,
+            );
+        }
     }
 
     /// The folder that all lines are in, with a slash at its end.
@@ -201,6 +258,28 @@ impl Table {
         }
         folder.to_owned()
     }
+}
+
+/// The deaths by line.
+fn deaths(all: &[Death]) -> Vec<DeathRow> {
+    let mut rows: BTreeMap<&str, DeathRow> = BTreeMap::new();
+    for death in all {
+        let row = rows.entry(&death.line).or_insert_with(|| DeathRow {
+            line: death.line.clone(),
+            ..DeathRow::default()
+        });
+        let cell = match death.is_late {
+            true => &mut row.going_on,
+            false => &mut row.waiting,
+        };
+        cell.possible += 1;
+        match &death.result {
+            Coped::Passed => cell.passed += 1,
+            Coped::Failed(_) => cell.failed += 1,
+            Coped::NotApplicable => cell.not_applicable += 1,
+        }
+    }
+    rows.into_values().collect()
 }
 
 #[cfg(test)]
@@ -251,6 +330,20 @@ mod tests {
                 ),
                 row(Kind::RangeRead, "", &[(Outcome::Cut, [1, 1, 0, 0])]),
             ],
+            deaths: vec![DeathRow {
+                line: "layer/src/queue.rs:88".to_owned(),
+                waiting: Cell {
+                    possible: 12,
+                    passed: 12,
+                    ..Cell::default()
+                },
+                going_on: Cell {
+                    possible: 12,
+                    passed: 10,
+                    failed: 2,
+                    ..Cell::default()
+                },
+            }],
         };
         assert_eq!(table.gaps(), (1, 8));
         let text = anstream::adapter::strip_str(&table.text()).to_string();
