@@ -2,6 +2,8 @@
 //!
 //! What matters most comes first: on a narrow terminal the last facts are left out, each as a whole.
 
+mod terminal;
+
 use crate::report::Summary;
 use crate::report::human::{plural, simulated};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,8 +21,8 @@ impl Progress {
     /// A bar for a number of runs, or for a duration.
     pub fn new(runs: Option<u64>, duration: Option<Duration>) -> Progress {
         let bar = match runs {
-            Some(runs) => ProgressBar::new(runs).with_style(style("{bar:20} {msg}")),
-            None => ProgressBar::no_length().with_style(style("{spinner} {msg}")),
+            Some(runs) => bar(Some(runs), "{bar:20} {msg}"),
+            None => bar(None, "{spinner} {msg}"),
         };
         Progress {
             bar,
@@ -49,14 +51,12 @@ impl Progress {
             elapsed: self.start.elapsed(),
         };
         self.bar.set_position(state.runs);
-        let columns = terminal_size::terminal_size_of(std::io::stderr())
-            .map_or(COLUMNS_USUAL, |(width, _)| usize::from(width.0));
         let before = match self.runs {
             Some(_) => 21,
             None => 2,
         };
         let text = state.text(self.runs, self.duration);
-        let room = columns.saturating_sub(before + MARGIN);
+        let room = usize::from(terminal::columns()).saturating_sub(before);
         self.bar.set_message(fitting(&text, room).to_owned());
         self.bar.tick();
     }
@@ -72,11 +72,15 @@ impl Progress {
     }
 }
 
-/// The columns of a terminal that does not say how many it has.
-const COLUMNS_USUAL: usize = 80;
+/// A line that moves, for a number of steps if it is known.
+fn bar(length: Option<u64>, template: &str) -> ProgressBar {
+    ProgressBar::with_draw_target(length, terminal::target()).with_style(style(template))
+}
 
-/// The columns at the end of the line that stay empty.
-const MARGIN: usize = 1;
+/// A line with what a command is doing.
+pub fn spinner() -> ProgressBar {
+    bar(None, "{spinner} {wide_msg}")
+}
 
 /// The facts of a list that have room, or what has room of the first.
 fn fitting(text: &str, columns: usize) -> &str {
@@ -97,7 +101,7 @@ impl Minimisation {
     /// A line, if it is to be seen at all.
     pub fn new(is_shown: bool) -> Minimisation {
         Minimisation(match is_shown {
-            true => ProgressBar::no_length().with_style(style("{spinner} {wide_msg}")),
+            true => spinner(),
             false => ProgressBar::hidden(),
         })
     }

@@ -22,8 +22,10 @@ mod doubts;
 mod verdict;
 
 use commits::{Asked, settle};
-use shaketable_record::seen::{AttemptName, Line, Seen};
-use shaketable_record::{Attempt, Call, End, Header, Operation, Phase, Record, Retry};
+use shaketable_record::seen::{AttemptName, Line, Seen, Stack};
+use shaketable_record::{
+    Attempt, Call, End, Header, Operation, Phase, Place, PlaceId, Record, Retry,
+};
 use std::collections::BTreeMap;
 use verdict::{seconds, verdict};
 
@@ -41,8 +43,13 @@ pub struct ErrorEvent {
 }
 
 /// Puts together what clients have seen. Also returns how much of the doubt about their commits was
-/// cleared up.
-pub fn record(header: Header, lines: Vec<Line>, errors: &[ErrorEvent]) -> (Record, Doubts) {
+/// cleared up. The line of a stack is looked up by `line_of`.
+pub fn record(
+    header: Header,
+    lines: Vec<Line>,
+    errors: &[ErrorEvent],
+    line_of: impl FnMut(&Stack) -> Option<Place>,
+) -> (Record, Doubts) {
     let mut record = Record {
         header,
         ..Record::default()
@@ -50,8 +57,9 @@ pub fn record(header: Header, lines: Vec<Line>, errors: &[ErrorEvent]) -> (Recor
     record.header.clients = lines.iter().map(|line| line.client + 1).max().unwrap_or(0);
     let mut owners: BTreeMap<Owner, Gathered> = BTreeMap::new();
     let mut ended = Vec::new();
+    let stacks = places(&mut record, &lines, line_of);
     for line in lines {
-        gather(&mut record, &mut owners, &mut ended, line);
+        gather(&mut record, &mut owners, &mut ended, &stacks, line);
     }
     record
         .phases
@@ -73,6 +81,31 @@ pub fn record(header: Header, lines: Vec<Line>, errors: &[ErrorEvent]) -> (Recor
     let commits = lay_out(&mut record, owners);
     let doubts = settle(&mut record, commits);
     (record, doubts)
+}
+
+/// The places of stacks, by the workload that told of them and their number.
+type Places = BTreeMap<(String, u32), PlaceId>;
+
+/// Looks up where calls were made.
+fn places(
+    record: &mut Record,
+    lines: &[Line],
+    mut line_of: impl FnMut(&Stack) -> Option<Place>,
+) -> Places {
+    let mut places = Places::new();
+    for line in lines {
+        if let Seen::Stack { number, stack } = &line.seen
+            && let Some(place) = line_of(stack)
+        {
+            let known = record.places.iter().position(|known| *known == place);
+            let id = known.unwrap_or_else(|| {
+                record.places.push(place);
+                record.places.len() - 1
+            });
+            places.insert((line.workload.clone(), *number), id as PlaceId);
+        }
+    }
+    places
 }
 
 /// The client, the workload, the attempt.
@@ -97,6 +130,7 @@ fn gather(
     record: &mut Record,
     owners: &mut BTreeMap<Owner, Gathered>,
     ended_phases: &mut Vec<PhaseEnd>,
+    stacks: &Places,
     line: Line,
 ) {
     let Line {
@@ -132,6 +166,7 @@ fn gather(
             sequence,
             asked,
             answered,
+            stack,
             call,
             answer,
         } => owners.entry(owner(of)).or_default().operations.push((
@@ -140,11 +175,12 @@ fn gather(
                 attempt: 0,
                 asked,
                 answered,
-                place: None,
+                place: stack.and_then(|stack| stacks.get(&(workload.clone(), stack)).copied()),
                 call,
                 answer,
             },
         )),
+        Seen::Stack { .. } => {}
         Seen::ReadVersion { of, version } => {
             let gathered = owners.entry(owner(of)).or_default();
             gathered.read_version.get_or_insert(version);

@@ -3,9 +3,9 @@
 //! The corpus in `examples/bugs` proves findings on whole runs; here each history has only the
 //! transactions that matter, so that a finding that comes or goes says why.
 
-use shaketable_explain::{Explanation, explain, lint, text};
+use shaketable_explain::{Evidence, Explanation, explain, lint, text};
 use shaketable_record::{
-    Answer, Attempt, AttemptId, Bytes, Call, Commit, Committed, End, Fate, Header, Mutation,
+    Answer, Attempt, AttemptId, Bytes, Call, Commit, Committed, End, Event, Fate, Header, Mutation,
     Operation, Phase, Place, Range, RangeCall, Record, Retry, Selector, Verdict,
 };
 
@@ -428,6 +428,193 @@ fn a_commit_that_failed_and_was_forgotten_is_found() {
     run.commit(next, Ok(()), true);
     let explanation = run.fails("an entry is missing", &[("entry", None)]);
     assert_eq!(names(&explanation), ["error-swallowed"]);
+}
+
+/// Two attempts that read the same and count on, each with its own version, asked for before or
+/// after the first read.
+fn counted_outside(asks_first: bool) -> Explanation {
+    let mut run = Run::new();
+    let mut attempt = run.begin(0);
+    for (number, answer) in [("1", Err(1020)), ("2", Ok(()))] {
+        let version = Answer::Version(run.version);
+        if asks_first {
+            run.call(attempt, 1, Call::GetReadVersion, version.clone());
+        }
+        run.get(attempt, 2, "setting", false, None);
+        if !asks_first {
+            run.call(attempt, 1, Call::GetReadVersion, version);
+        }
+        run.set(attempt, 3, "count", number);
+        run.commit(attempt, answer, answer.is_ok());
+        if let Err(error) = answer {
+            attempt = run.retry(attempt, error);
+        }
+    }
+    run.fails("counted once, found 2", &[("count", Some("2"))])
+}
+
+#[test]
+fn a_version_that_the_recorder_itself_asked_for_does_not_hide_kept_state() {
+    let explanation = counted_outside(false);
+    assert_eq!(names(&explanation), ["state-kept-across-attempts"]);
+}
+
+#[test]
+fn a_version_that_the_author_asked_for_is_something_else_that_was_read() {
+    let explanation = counted_outside(true);
+    assert!(!names(&explanation).contains(&"state-kept-across-attempts"));
+}
+
+/// A reader of all entries looks twice, and entry 1 comes after entry 2 was seen.
+fn came_behind_the_reader(message: &str) -> Explanation {
+    let mut run = Run::new();
+    let late = run.begin(1);
+    run.writes(1, 1, "entry 2");
+    let first = run.begin(0);
+    run.entries(first, &["entry 2"]);
+    run.set(late, 1, "entry 1", "entry 1");
+    run.commit(late, Ok(()), true);
+    run.fails_after(message, |run| {
+        let again = run.begin(0);
+        run.record.attempts[again as usize].phase = Some(2);
+        run.entries(again, &["entry 1", "entry 2"]);
+    })
+}
+
+#[test]
+fn a_row_behind_a_reader_that_remembers_is_found_if_the_failure_speaks_of_it() {
+    let explanation = came_behind_the_reader("entry 1 is missing");
+    assert_eq!(names(&explanation)[0], "order-before-commit");
+    let explanation = came_behind_the_reader("it is wrong");
+    assert!(!names(&explanation).contains(&"order-before-commit"));
+}
+
+#[test]
+fn the_story_of_a_key_does_not_run_backwards() {
+    let mut run = Run::new();
+    let doubtful = run.begin(1);
+    run.set(doubtful, 1, "row", "one");
+    run.commit(doubtful, Err(1021), true);
+    let other = run.begin(0);
+    run.set(other, 2, "row", "two");
+    run.commit(other, Ok(()), true);
+    // It landed at once, and its client was told long after.
+    let asked = run.record.attempts[doubtful as usize].commit.clone();
+    let asked = asked.expect("it committed").operation;
+    run.record.operations[asked as usize].answered = Some(50.0);
+    let record = run.record.clone();
+    let explanation = run.fails("row is two", &[("row", Some("two"))]);
+    let chapters = &explanation.stories[0].chapters;
+    let times: Vec<f64> = chapters
+        .iter()
+        .filter_map(|chapter| match chapter.at {
+            Evidence::Committed(_) => chapter.at.time(&record),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(times.len(), 2);
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+impl Run {
+    /// Reads all entries.
+    fn entries(&mut self, attempt: AttemptId, rows: &[&str]) {
+        let at = |name: &str| Selector {
+            key: key(name),
+            or_equal: false,
+            offset: 1,
+        };
+        let call = Call::GetRange(RangeCall {
+            begin: at("entry "),
+            end: at("entry~"),
+            limit: 0,
+            target_bytes: 0,
+            mode: -1,
+            iteration: 0,
+            snapshot: false,
+            reverse: false,
+        });
+        let rows: Vec<(Bytes, Bytes)> = rows.iter().map(|row| (key(row), key(row))).collect();
+        let count = rows.len() as u32;
+        let more = false;
+        self.call(attempt, 4, call, Answer::Rows { rows, count, more });
+    }
+
+    /// Everything of a client is gone.
+    fn dies(&mut self, client: u32) {
+        self.record.events.push(Event {
+            time: self.now(),
+            name: "WorkloadCrashed".into(),
+            machine: String::new(),
+            fault: false,
+            details: vec![("Client".into(), client.to_string())],
+        });
+    }
+
+    /// Writes a key in a transaction of its own.
+    fn writes(&mut self, client: u32, line: u32, name: &str) {
+        let step = self.begin(client);
+        self.set(step, line, name, name);
+        self.commit(step, Ok(()), true);
+    }
+}
+
+/// Records, each followed by its entry in an index, except for the last of a life.
+fn died_after_a_record() -> Run {
+    let mut run = Run::new();
+    for number in 0..3 {
+        run.writes(1, 1, &format!("record {number}"));
+        run.writes(1, 2, &format!("entry {number}"));
+    }
+    run.writes(1, 1, "record 3");
+    run.dies(1);
+    run
+}
+
+#[test]
+fn a_death_between_two_transactions_that_belong_together_is_found() {
+    let mut run = died_after_a_record();
+    run.writes(1, 1, "record 4");
+    run.writes(1, 2, "entry 4");
+    let reads = [("record 3", Some("record 3")), ("entry 3", None)];
+    let explanation = run.fails("record 3 has no entry", &reads);
+    assert_eq!(names(&explanation)[0], "died-half-way");
+    let sentence = &explanation.findings[0].sentence;
+    assert!(sentence.contains("record 3") && sentence.contains("src/lib.rs:2"));
+}
+
+#[test]
+fn a_client_that_never_comes_back_has_left_it_half_done_as_well() {
+    let run = died_after_a_record();
+    let reads = [("record 3", Some("record 3")), ("entry 3", None)];
+    let explanation = run.fails("record 3 has no entry", &reads);
+    assert_eq!(names(&explanation)[0], "died-half-way");
+}
+
+#[test]
+fn what_the_next_life_makes_up_for_is_not_half_done() {
+    let mut run = died_after_a_record();
+    run.writes(1, 3, "life 2");
+    run.writes(1, 2, "entry 3");
+    run.writes(1, 1, "record 4");
+    let reads = [("record 3", Some("record 3")), ("entry 4", None)];
+    let explanation = run.fails("something else is wrong", &reads);
+    assert!(!names(&explanation).contains(&"died-half-way"));
+}
+
+#[test]
+fn what_is_not_done_every_time_does_not_belong_together() {
+    let mut run = Run::new();
+    for number in 0..3 {
+        run.writes(1, 1, &format!("record {number}"));
+        run.writes(1, 2, &format!("entry {number}"));
+        run.writes(1, 1, &format!("record without an entry {number}"));
+        run.writes(1, 1, &format!("another one {number}"));
+    }
+    run.dies(1);
+    run.writes(1, 3, "life 2");
+    let explanation = run.fails("wrong", &[("another one 2", Some("another one 2"))]);
+    assert!(!names(&explanation).contains(&"died-half-way"));
 }
 
 #[test]

@@ -129,6 +129,11 @@ pub(crate) fn learn(found: Vec<(usize, Option<Place>)>) {
     Calls::table().places.extend(found);
 }
 
+/// The innermost of the author's lines among these addresses.
+pub(crate) fn first_place(mut addresses: impl Iterator<Item = usize>) -> Option<Place> {
+    addresses.find_map(place_at)
+}
+
 /// The author's lines among these addresses, as `queue::claim at src/queue.rs:88`.
 pub(crate) fn author_lines(addresses: &[usize]) -> Vec<String> {
     let places = addresses.iter().filter_map(|address| place_at(*address));

@@ -41,6 +41,12 @@ pub mod verdict;
 
 pub use tester::simulate;
 
+/// The name of a transaction option, by its code.
+pub fn transaction_option_name(code: i32) -> Option<&'static str> {
+    use shaketable_cluster::client::options::{Scope, find};
+    Some(find(Scope::Transaction, code).ok()?.name)
+}
+
 /// The name of one of FoundationDB's error codes.
 pub fn error_name(code: i32) -> &'static str {
     shaketable_cluster::error::Error(code).name()

@@ -65,6 +65,14 @@ pub enum Seen {
         /// What it failed with.
         error: Option<String>,
     },
+    /// A stack from which calls are made, when it is met first.
+    Stack {
+        /// Its number, counted over the library.
+        number: u32,
+        /// The stack.
+        #[serde(flatten)]
+        stack: Stack,
+    },
     /// A call, when its answer was heard.
     Operation {
         /// The attempt that it belongs to.
@@ -75,6 +83,9 @@ pub enum Seen {
         asked: f64,
         /// When its answer was heard, if it has one.
         answered: Option<f64>,
+        /// The number of the stack from which it was asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stack: Option<u32>,
         /// What was asked.
         call: Call,
         /// What was answered.
@@ -104,6 +115,17 @@ pub enum Seen {
         /// The version of its commit, if it was told one. Negative if it wrote nothing.
         committed: Option<i64>,
     },
+}
+
+/// Where a call comes from, for a reader that has the library's file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stack {
+    /// The file of the library, as its host named it.
+    pub library: String,
+    /// What the linker has made of the file's content, in hexadecimal digits; may be empty.
+    pub build_id: String,
+    /// The return addresses in the file, the innermost first.
+    pub addresses: Vec<u64>,
 }
 
 /// An attempt of a transaction, as its library counts.
@@ -180,6 +202,7 @@ mod tests {
                 sequence: 9,
                 asked: 1.25,
                 answered: None,
+                stack: Some(2),
                 call: Call::Set {
                     key: Bytes::whole(b"\x15\x00\\\"%"),
                     value: Bytes::whole(value),

@@ -200,6 +200,92 @@ mod faults {
     }
 }
 
+mod deaths {
+    use foundationdb::FdbBindingError;
+    use shaketable::{
+        Faults, PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
+    };
+    use std::time::Duration;
+
+    const ORDERS: u8 = 10;
+
+    /// A shop whose orders are paid in one transaction and shipped in another one.
+    struct Shop {
+        paid: Vec<u8>,
+        shipped: Vec<u8>,
+    }
+
+    impl SingleRustWorkload for Shop {
+        fn new(_name: String, context: WorkloadContext) -> Self {
+            let client = context.client_id();
+            Shop {
+                paid: format!("paid/{client}").into_bytes(),
+                shipped: format!("shipped/{client}").into_bytes(),
+            }
+        }
+    }
+
+    impl Shop {
+        /// Takes the money for the next order, if there is one.
+        async fn pay(&self, db: &SimDatabase) -> Result<bool, FdbBindingError> {
+            db.run(|trx, _| async move {
+                let paid = trx.get(&self.paid, false).await?.map_or(0, |paid| paid[0]);
+                if paid < ORDERS {
+                    trx.set(&self.paid, &[paid + 1]);
+                }
+                Ok(paid < ORDERS)
+            })
+            .await
+        }
+
+        /// Ships what is paid.
+        async fn ship(&self, db: &SimDatabase) -> Result<(), FdbBindingError> {
+            db.run(|trx, _| async move {
+                if let Some(paid) = trx.get(&self.paid, false).await? {
+                    trx.set(&self.shipped, &paid);
+                }
+                Ok(())
+            })
+            .await
+        }
+    }
+
+    impl Workload for Shop {
+        async fn start(&mut self, db: SimDatabase) -> PhaseResult {
+            while self.pay(&db).await? {
+                shaketable::sleep(Duration::from_secs(1)).await;
+                self.ship(&db).await?;
+            }
+            Ok(())
+        }
+
+        async fn recover(&mut self, db: SimDatabase) -> PhaseResult {
+            shaketable::reachable!("a shop opened again");
+            self.start(db.clone()).await?;
+            self.ship(&db).await?;
+            Ok(())
+        }
+
+        async fn check(&mut self, db: SimDatabase) -> PhaseResult {
+            let key = &self.shipped;
+            let shipped = db
+                .run(|trx, _| async move { Ok(trx.get(key, false).await?) })
+                .await?;
+            assert_eq!(shipped.as_deref(), Some(&[ORDERS][..]));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_paid_is_shipped_after_a_death() {
+        Simulation::new()
+            .seeds(0..20)
+            .faults(Faults::default().crashes(2))
+            .require("a shop opened again")
+            .run::<Shop>();
+    }
+}
+
 mod determinism {
     use rand::RngExt;
     use shaketable::{Clock, Faults, SimDatabase, WorkloadContext};

@@ -90,6 +90,7 @@ fn record_of(test: &str, seed: u32) -> Record {
     let failed = Simulation::new()
         .named(test)
         .clients(4)
+        .swarm(false)
         .seeds(seed)
         .faults(Faults::default().stress(true).seconds(25.0))
         .without_regressions()

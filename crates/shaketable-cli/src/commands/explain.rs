@@ -23,8 +23,9 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, SessionError> {
     let (record, note) = match &args.file {
         Some(file) => (find(args, file)?, String::new()),
         None => {
-            let (record, doubts) = trace::read(&args.trace)?;
-            (record, told_by_clients(doubts))
+            let read = trace::read(&args.trace)?;
+            let note = told_by_clients(read.doubts, &read.without_lines, &read.record);
+            (read.record, note)
         }
     };
     let explanation = explain_record(&record);
@@ -56,14 +57,20 @@ fn find(args: &ExplainArgs, file: &Path) -> Result<Record, SessionError> {
 }
 
 /// What a reader of an explanation from a trace must know.
-fn told_by_clients(doubts: Doubts) -> String {
+fn told_by_clients(doubts: Doubts, without_lines: &[String], record: &Record) -> String {
     let Doubts {
         landed,
         alike,
         lost,
         unknown,
     } = doubts;
-    let mut note = "This is what the clients saw, without the lines of their code.\n".to_owned();
+    let mut note = match record.places.is_empty() {
+        true => "This is what the clients saw, without the lines of their code.\n".to_owned(),
+        false => "This is what the clients saw.\n".to_owned(),
+    };
+    for reason in without_lines {
+        note += &format!("There are no lines: {reason}\n");
+    }
     let parts = [
         (landed, "had landed"),
         (lost, "had not"),

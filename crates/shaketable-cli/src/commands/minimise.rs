@@ -6,6 +6,7 @@ use crate::exit_codes;
 use crate::minimise::words::clause;
 use crate::minimise::{CannotMinimise, Minimised, minimise as make_small};
 use crate::pool::Addresses;
+use crate::progress;
 use crate::report::human::plural;
 use crate::session::{Session, SessionError, workers};
 use indicatif::ProgressBar;
@@ -22,7 +23,7 @@ pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
     let seed = session.only_seed(args.seed)?;
     let mut pool = session.pool(workers(args.jobs, None), Addresses::Fixed)?;
     let bar = match args.message_format {
-        MessageFormat::Human => ProgressBar::new_spinner(),
+        MessageFormat::Human => progress::spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
     let mut progress = |runs: u64| {

@@ -9,8 +9,10 @@ use crate::session::SessionError;
 use quick_xml::events::{BytesStart, Event as XmlEvent};
 use quick_xml::{Reader, XmlVersion};
 use shaketable_explain::seen::{Doubts, ErrorEvent, record};
-use shaketable_record::seen::{EVENT, Line, NUMBER, PART, TEXT, WORKLOAD, from_text};
-use shaketable_record::{Header, Record};
+use shaketable_host::library::{Lines, LinesError};
+use shaketable_host::transaction_option_name;
+use shaketable_record::seen::{EVENT, Line, NUMBER, PART, Stack, TEXT, WORKLOAD, from_text};
+use shaketable_record::{Call, Header, Place, Record};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -19,8 +21,16 @@ use std::path::{Path, PathBuf};
 /// The fields of an event, by their names.
 type Fields = BTreeMap<String, String>;
 
+/// A record from traces.
+pub(super) struct FromTrace {
+    pub(super) record: Record,
+    pub(super) doubts: Doubts,
+    /// Why lines of code are missing.
+    pub(super) without_lines: Vec<String>,
+}
+
 /// Reads the record out of trace files, or folders of them.
-pub(super) fn read(paths: &[PathBuf]) -> Result<(Record, Doubts), SessionError> {
+pub(super) fn read(paths: &[PathBuf]) -> Result<FromTrace, SessionError> {
     let mut found = Found::default();
     for path in paths {
         for file in files(path)? {
@@ -42,7 +52,37 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<(Record, Doubts), SessionError> 
     found
         .errors
         .sort_by(|one, two| one.time.total_cmp(&two.time));
-    Ok(record(header, lines, &found.errors))
+    let mut libraries = Libraries::default();
+    let (mut record, doubts) = record(header, lines, &found.errors, |stack| libraries.place(stack));
+    for operation in &mut record.operations {
+        if let Call::SetOption { name, .. } = &mut operation.call
+            && let Some(known) = name.parse().ok().and_then(transaction_option_name)
+        {
+            *name = known.to_owned();
+        }
+    }
+    Ok(FromTrace {
+        record,
+        doubts,
+        without_lines: libraries.errors(),
+    })
+}
+
+/// The libraries that were run, each loaded when its first line is looked up.
+#[derive(Default)]
+struct Libraries(BTreeMap<(String, String), Result<Lines, LinesError>>);
+
+impl Libraries {
+    fn place(&mut self, stack: &Stack) -> Option<Place> {
+        let key = (stack.library.clone(), stack.build_id.clone());
+        let known = self.0.entry(key).or_insert_with(|| Lines::load(stack));
+        known.as_ref().ok()?.place(stack)
+    }
+
+    fn errors(self) -> Vec<String> {
+        let errors = self.0.into_values().filter_map(Result::err);
+        errors.map(|error| error.to_string()).collect()
+    }
 }
 
 /// The trace files that a path stands for.

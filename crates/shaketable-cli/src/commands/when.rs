@@ -7,6 +7,7 @@ use crate::exit_codes;
 use crate::minimise::Start;
 use crate::minimise::oracle::Oracle;
 use crate::pool::Addresses;
+use crate::progress;
 use crate::report::human::plural;
 use crate::session::{Session, SessionError, workers};
 use crate::when::{Moment, When, run_futures, when as search};
@@ -53,7 +54,7 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
     let happenings = happenings(&record, &decisions);
     let times: Vec<f64> = happenings.iter().map(|happening| happening.time).collect();
     let bar = match args.message_format {
-        MessageFormat::Human => ProgressBar::new_spinner(),
+        MessageFormat::Human => progress::spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
     let mut progress = |runs: u64| {

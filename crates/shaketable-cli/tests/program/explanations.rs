@@ -36,6 +36,7 @@ fn lines() -> Vec<Line> {
             sequence,
             asked,
             answered,
+            stack: None,
             call,
             answer,
         }
@@ -129,7 +130,7 @@ fn bench(name: &str) -> Bench {
         seed: 7,
         ..Header::default()
     };
-    let (record, _) = seen::record(header, lines(), &[]);
+    let (record, _) = seen::record(header, lines(), &[], |_| None);
     let to = File::create(bench.folder.join("run.jsonl.gz")).unwrap();
     file::write(&record, to).unwrap();
     let (mut json, mut xml) = (

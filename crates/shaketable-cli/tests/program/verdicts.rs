@@ -325,7 +325,8 @@ fn a_test_that_takes_too_long_has_failed_and_the_next_one_runs() {
     let bench = Bench::misbehaving("timed-out-first", "late", "start");
     let file = bench.folder.join("bench.toml");
     let first = fs::read_to_string(&file).unwrap();
-    let second = first.replace("late", "log").replace("Bench", "Second");
+    let second = first.replace(PLAIN, "");
+    let second = second.replace("late", "log").replace("Bench", "Second");
     fs::write(&file, format!("{first}\n{second}")).unwrap();
     let arguments = "replay bench.toml --seed 1 --no-build --clients 3 --trace-dir . -v";
     let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());

@@ -17,6 +17,7 @@
 
 mod attempts;
 mod clear;
+mod died;
 mod doubt;
 mod nested;
 mod scan;
@@ -49,7 +50,7 @@ pub struct Candidate {
 
 /// All findings, the most likely cause first.
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
-    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 10] = [
+    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 11] = [
         scan::find,
         version::find,
         snapshot::find,
@@ -59,6 +60,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         nested::find,
         split::find,
         clear::find,
+        died::find,
         swallowed::find,
     ];
     let candidates = families.iter().flat_map(|find| find(history, focus));

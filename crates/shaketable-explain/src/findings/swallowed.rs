@@ -7,6 +7,7 @@
 //! not what was swallowed, and the finding says so.
 
 use super::Candidate;
+use super::died::{self, died};
 use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
@@ -104,7 +105,7 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
     if has_died {
         return Some(Candidate {
             finding: Finding {
-                name: "died-half-way",
+                name: died::NAME,
                 sentence: format!(
                     "{} died before its write of {text}{} had happened, and its next life went on \
                      without it.",
@@ -112,9 +113,7 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
                     history.at_place(Some(*operation)),
                 ),
                 proof,
-                advice: "Write what belongs together in one transaction, or let `recover` look \
-                         for what an earlier life has left half done."
-                    .to_owned(),
+                advice: died::ADVICE.to_owned(),
                 times: 1,
             },
             weight: 76,
@@ -141,17 +140,6 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
         weight: 76,
         keys: keys.into_iter().map(|(key, ..)| key).collect(),
         commits: Vec::new(),
-    })
-}
-
-/// Whether the client died at this moment, because the test file asked for it.
-fn died(history: &History<'_>, client: Option<u32>, time: f64) -> bool {
-    let client = client.map(|client| client.to_string());
-    history.record.events.iter().any(|event| {
-        let mut details = event.details.iter();
-        event.name == "WorkloadCrashed"
-            && event.time == time
-            && details.any(|(key, value)| key == "Client" && Some(value) == client.as_ref())
     })
 }
 

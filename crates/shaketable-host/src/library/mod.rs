@@ -16,8 +16,11 @@
 
 pub(crate) mod context;
 pub(crate) mod instance;
+mod lines;
 pub(crate) mod promise;
 mod stand_in;
+
+pub use lines::{Lines, LinesError};
 
 use crate::hermetic;
 use shaketable_abi::v1::Factory;

@@ -18,9 +18,13 @@
 //! * What a client cannot know is left open: the fate of a commit after 1021, with whom a commit
 //!   conflicted, what others committed. The reader infers what later reads reveal.
 //!
-//! Not recorded: mapped ranges, options, versionstamps, lines of code.
+//! * A call is noted with the addresses of its frames; its line is looked up by the reader (see
+//!   `stack`).
+//!
+//! Not recorded: versionstamps, and the second reads of mapped ranges.
 
 mod functions;
 mod recorder;
+mod stack;
 
 pub(crate) use recorder::{phase_begins, phase_ended};

@@ -6,12 +6,13 @@
 //! transaction.
 
 use super::functions;
+use super::stack::Library;
 use crate::context::{Severity, WorkloadContext};
 use crate::executor::scope::Scope;
 use crate::phase::{Phase, PhaseObserver};
 use foundationdb_sys::{FDBFuture, FDBTransaction};
 use shaketable_record::seen::{
-    AttemptName, EVENT, Line, NUMBER, PART, Seen, TEXT, WORKLOAD, pieces, to_text,
+    AttemptName, EVENT, Line, NUMBER, PART, Seen, Stack, TEXT, WORKLOAD, pieces, to_text,
 };
 use shaketable_record::{Answer, Call, End};
 use std::cell::RefCell;
@@ -21,6 +22,10 @@ thread_local! {
     static RECORDER: RefCell<Recorder> = RefCell::default();
 }
 
+/// How many stacks are told. A program has a few hundred lines that call the database; one that
+/// calls it at every depth of a recursion has no end of them.
+const STACKS_MAX: usize = 4096;
+
 /// A call that was noted.
 #[derive(Clone)]
 pub(super) struct Ticket {
@@ -29,6 +34,8 @@ pub(super) struct Ticket {
     of: AttemptName,
     sequence: u64,
     asked: f64,
+    /// Where it was asked for, as the number of a stack that was told.
+    stack: Option<u32>,
     pub(super) call: Call,
 }
 
@@ -41,6 +48,8 @@ struct Recorder {
     transactions: u32,
     operations: u64,
     lines: u64,
+    /// The stacks that were told, for each workload, with their numbers.
+    stacks: BTreeMap<(String, Vec<u64>), u32>,
     /// What is to be traced when the recorder is not borrowed.
     out: Vec<(WorkloadContext, Seen)>,
 }
@@ -101,7 +110,8 @@ pub(super) fn note(
         let observer = scope.observer::<PhaseObserver>()?;
         Some((observer.context()?.clone(), observer.phase()))
     });
-    with(|recorder| recorder.note(transaction.expose_provenance(), current, call()))?
+    let stack = Library::own().map(Library::stack).unwrap_or_default();
+    with(|recorder| recorder.note(transaction.expose_provenance(), current, call(), stack))?
 }
 
 /// The answer of a call will be in this future.
@@ -204,6 +214,7 @@ impl Recorder {
         handle: usize,
         current: Option<(WorkloadContext, Phase)>,
         call: Call,
+        stack: Vec<u64>,
     ) -> Option<Ticket> {
         let ends = match call {
             Call::Reset => Some(End::Reset),
@@ -244,18 +255,21 @@ impl Recorder {
             });
         }
         let attempt = live.attempt.as_mut()?;
+        let context = live.context.clone();
+        let of = AttemptName {
+            transaction: live.transaction,
+            number: live.number,
+        };
         match call {
             Call::Commit => attempt.is_committing = true,
             Call::GetReadVersion | Call::SetReadVersion(_) => attempt.is_version_asked = true,
             _ => {}
         }
         let ticket = Ticket {
-            context: live.context.clone(),
+            stack: self.stack(&context, stack),
+            context,
             handle,
-            of: AttemptName {
-                transaction: live.transaction,
-                number: live.number,
-            },
+            of,
             sequence: self.operations,
             asked: now,
             call,
@@ -277,6 +291,27 @@ impl Recorder {
             None => {}
         }
         Some(ticket)
+    }
+
+    /// The number of a stack, which is told when it is met first.
+    fn stack(&mut self, context: &WorkloadContext, addresses: Vec<u64>) -> Option<u32> {
+        let library = Library::own()?;
+        let number = u32::try_from(self.stacks.len()).ok()?;
+        let key = (context.workload().to_owned(), addresses);
+        if let Some(known) = self.stacks.get(&key) {
+            return Some(*known);
+        }
+        if key.1.is_empty() || self.stacks.len() == STACKS_MAX {
+            return None;
+        }
+        let stack = Stack {
+            library: library.path.clone(),
+            build_id: library.build_id.clone(),
+            addresses: key.1.clone(),
+        };
+        self.stacks.insert(key, number);
+        self.tell(context, Seen::Stack { number, stack });
+        Some(number)
     }
 
     fn answer(&mut self, ticket: &Ticket, answer: Answer, committed: Option<i64>, now: f64) {
@@ -349,6 +384,7 @@ impl Recorder {
                 sequence: ticket.sequence,
                 asked: ticket.asked,
                 answered,
+                stack: ticket.stack,
                 call: ticket.call.clone(),
                 answer,
             },
@@ -381,6 +417,7 @@ fn has_answer(call: &Call) -> bool {
             | Call::Get { .. }
             | Call::GetKey { .. }
             | Call::GetRange(_)
+            | Call::GetMappedRange(_)
             | Call::Watch { .. }
             | Call::Commit
             | Call::OnError(_)

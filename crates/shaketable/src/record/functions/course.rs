@@ -5,6 +5,7 @@
 
 use super::futures::awaited;
 use super::real;
+use super::values::value_of;
 use crate::record::recorder;
 use foundationdb_sys::{FDBFuture, FDBTransaction};
 use shaketable_record::Call;
@@ -32,6 +33,25 @@ pub(super) unsafe extern "C" fn fdb_transaction_set_read_version(
     recorder::note(transaction, || Call::SetReadVersion(version));
     // SAFETY: the caller's promise.
     unsafe { real::fdb_transaction_set_read_version(transaction, version) }
+}
+
+/// # Safety
+///
+/// As the C function.
+pub(super) unsafe extern "C" fn fdb_transaction_set_option(
+    transaction: *mut FDBTransaction,
+    option: c_int,
+    value: *const u8,
+    value_length: c_int,
+) -> c_int {
+    recorder::note(transaction, || Call::SetOption {
+        // The reader knows its name.
+        name: option.to_string(),
+        // SAFETY: the caller's promise.
+        value: (!value.is_null()).then(|| unsafe { value_of(value, value_length) }),
+    });
+    // SAFETY: the caller's promise.
+    unsafe { real::fdb_transaction_set_option(transaction, option, value, value_length) }
 }
 
 /// # Safety

@@ -5,7 +5,7 @@
 //! before that was dropped unheard.
 
 use super::real;
-use super::values::{ROWS_MAX, key_of, length_of, row_of, value_of};
+use super::values::{ROWS_MAX, key_of, length_of, mapped_row_of, row_of, value_of};
 use crate::record::recorder::{self, Ticket};
 use foundationdb_sys::{FDBFuture, FDBTransaction};
 use shaketable_record::{Answer, Call};
@@ -141,6 +141,24 @@ unsafe fn content(call: &Call, future: *mut FDBFuture) -> Answer {
             Answer::Rows {
                 // SAFETY: rows of a ready future.
                 rows: kept.map(|row| unsafe { row_of(row) }).collect(),
+                count: count as u32,
+                more: more != 0,
+            }
+        }
+        Call::GetMappedRange(_) => {
+            let (mut rows, mut count, mut more) = (null(), 0, 0);
+            // SAFETY: as above.
+            let rows = unsafe {
+                real::fdb_future_get_mappedkeyvalue_array(future, &mut rows, &mut count, &mut more);
+                match rows.is_null() {
+                    true => &[],
+                    false => slice::from_raw_parts(rows, length_of(count)),
+                }
+            };
+            let kept = rows.iter().take(ROWS_MAX);
+            Answer::Rows {
+                // SAFETY: rows of a ready future.
+                rows: kept.map(|row| unsafe { mapped_row_of(row) }).collect(),
                 count: count as u32,
                 more: more != 0,
             }

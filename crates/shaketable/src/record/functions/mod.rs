@@ -19,11 +19,12 @@ use crate::hidden::hidden;
 use course::{
     fdb_transaction_cancel, fdb_transaction_commit, fdb_transaction_destroy,
     fdb_transaction_get_read_version, fdb_transaction_on_error, fdb_transaction_reset,
-    fdb_transaction_set_read_version,
+    fdb_transaction_set_option, fdb_transaction_set_read_version,
 };
 use futures::{fdb_future_destroy, fdb_future_get_error};
 use reads::{
-    fdb_transaction_get, fdb_transaction_get_key, fdb_transaction_get_range, fdb_transaction_watch,
+    fdb_transaction_get, fdb_transaction_get_key, fdb_transaction_get_mapped_range,
+    fdb_transaction_get_range, fdb_transaction_watch,
 };
 use writes::{
     fdb_transaction_add_conflict_range, fdb_transaction_atomic_op, fdb_transaction_clear,
@@ -43,11 +44,13 @@ hidden!(
     fdb_transaction_destroy,
     fdb_transaction_get,
     fdb_transaction_get_key,
+    fdb_transaction_get_mapped_range,
     fdb_transaction_get_range,
     fdb_transaction_get_read_version,
     fdb_transaction_on_error,
     fdb_transaction_reset,
     fdb_transaction_set,
+    fdb_transaction_set_option,
     fdb_transaction_set_read_version,
     fdb_transaction_watch,
 );

@@ -112,6 +112,67 @@ pub(super) unsafe extern "C" fn fdb_transaction_get_range(
 /// # Safety
 ///
 /// As the C function.
+pub(super) unsafe extern "C" fn fdb_transaction_get_mapped_range(
+    transaction: *mut FDBTransaction,
+    begin: *const u8,
+    begin_length: c_int,
+    begin_or_equal: c_int,
+    begin_offset: c_int,
+    end: *const u8,
+    end_length: c_int,
+    end_or_equal: c_int,
+    end_offset: c_int,
+    mapper: *const u8,
+    mapper_length: c_int,
+    limit: c_int,
+    target_bytes: c_int,
+    mode: c_int,
+    iteration: c_int,
+    snapshot: c_int,
+    reverse: c_int,
+) -> *mut FDBFuture {
+    let ticket = recorder::note(transaction, || {
+        Call::GetMappedRange(RangeCall {
+            // SAFETY: the caller's promise.
+            begin: unsafe { selector(begin, begin_length, begin_or_equal, begin_offset) },
+            // SAFETY: the caller's promise.
+            end: unsafe { selector(end, end_length, end_or_equal, end_offset) },
+            limit,
+            target_bytes,
+            mode,
+            iteration,
+            snapshot: snapshot != 0,
+            reverse: reverse != 0,
+        })
+    });
+    // SAFETY: the caller's promise.
+    let future = unsafe {
+        real::fdb_transaction_get_mapped_range(
+            transaction,
+            begin,
+            begin_length,
+            begin_or_equal,
+            begin_offset,
+            end,
+            end_length,
+            end_or_equal,
+            end_offset,
+            mapper,
+            mapper_length,
+            limit,
+            target_bytes,
+            mode,
+            iteration,
+            snapshot,
+            reverse,
+        )
+    };
+    awaited(ticket, future)
+}
+
+/// # Safety
+///
+/// As the C function.
 pub(super) unsafe extern "C" fn fdb_transaction_watch(
     transaction: *mut FDBTransaction,
     key: *const u8,

@@ -4,7 +4,7 @@
 //! file is the one that it has in C, so that a call of `real::` reads like the call it is.
 
 use crate::hidden::original;
-use foundationdb_sys::{FDBCallback, FDBFuture, FDBKeyValue, FDBTransaction};
+use foundationdb_sys::{FDBCallback, FDBFuture, FDBKeyValue, FDBMappedKeyValue, FDBTransaction};
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
 use std::ptr::null_mut;
@@ -45,6 +45,12 @@ real! {
     fn fdb_future_get_keyvalue_array(
         future: *mut FDBFuture,
         rows: *mut *const FDBKeyValue,
+        count: *mut c_int,
+        more: *mut c_int
+    ) -> c_int;
+    fn fdb_future_get_mappedkeyvalue_array(
+        future: *mut FDBFuture,
+        rows: *mut *const FDBMappedKeyValue,
         count: *mut c_int,
         more: *mut c_int
     ) -> c_int;
@@ -94,6 +100,25 @@ real! {
         offset: c_int,
         snapshot: c_int
     ) -> *mut FDBFuture;
+    fn fdb_transaction_get_mapped_range(
+        transaction: *mut FDBTransaction,
+        begin: *const u8,
+        begin_length: c_int,
+        begin_or_equal: c_int,
+        begin_offset: c_int,
+        end: *const u8,
+        end_length: c_int,
+        end_or_equal: c_int,
+        end_offset: c_int,
+        mapper: *const u8,
+        mapper_length: c_int,
+        limit: c_int,
+        target_bytes: c_int,
+        mode: c_int,
+        iteration: c_int,
+        snapshot: c_int,
+        reverse: c_int
+    ) -> *mut FDBFuture;
     fn fdb_transaction_get_range(
         transaction: *mut FDBTransaction,
         begin: *const u8,
@@ -123,6 +148,9 @@ real! {
         value: *const u8,
         value_length: c_int
     );
+    fn fdb_transaction_set_option(
+        transaction: *mut FDBTransaction, option: c_int, value: *const u8, value_length: c_int
+    ) -> c_int;
     fn fdb_transaction_set_read_version(transaction: *mut FDBTransaction, version: i64);
     fn fdb_transaction_watch(
         transaction: *mut FDBTransaction, key: *const u8, key_length: c_int

@@ -3,7 +3,7 @@
 //! All of it is copied at once, because the caller's memory is its own again after the call, and
 //! shortened to what a trace can hold.
 
-use foundationdb_sys::FDBKeyValue;
+use foundationdb_sys::{FDBKeyValue, FDBMappedKeyValue};
 use shaketable_record::{Bytes, Range, Selector};
 use std::ffi::c_int;
 use std::slice;
@@ -46,6 +46,20 @@ pub(super) unsafe fn row_of(row: &FDBKeyValue) -> (Bytes, Bytes) {
     // The C struct is packed; its fields are copied out of it.
     let (key, key_length) = (row.key, row.key_length);
     let (value, value_length) = (row.value, row.value_length);
+    // SAFETY: the caller's promise.
+    unsafe { (key_of(key, key_length), value_of(value, value_length)) }
+}
+
+/// A row of a mapped range, without what it led to.
+///
+/// # Safety
+///
+/// A row of a future that is ready.
+pub(super) unsafe fn mapped_row_of(row: &FDBMappedKeyValue) -> (Bytes, Bytes) {
+    // The C structs are packed; their fields are copied out of them.
+    let (key, value) = (row.key, row.value);
+    let (key, key_length) = (key.key, key.key_length);
+    let (value, value_length) = (value.key, value.key_length);
     // SAFETY: the caller's promise.
     unsafe { (key_of(key, key_length), value_of(value, value_length)) }
 }
