@@ -13,8 +13,8 @@ use crate::call_site;
 use crate::verdict::Outcome;
 use serde::{Deserialize, Serialize};
 use shaketable_fdbc::{CountedCall, Met, Reached};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) use walk::site;
 
@@ -114,42 +114,41 @@ impl Counts {
     }
 }
 
-thread_local! {
-    /// The author's lines at the addresses that were looked up.
-    static LINES: RefCell<BTreeMap<usize, Option<String>>> = const { RefCell::new(BTreeMap::new()) };
-}
+/// The author's lines at the addresses that were looked up.
+static LINES: Mutex<BTreeMap<usize, Option<String>>> = Mutex::new(BTreeMap::new());
 
-/// Turns the counts of an outcome into lines, in the process that lives on.
-pub(crate) fn settle(outcome: &mut Outcome) {
+/// Turns the counts of an outcome into lines, in the process that lives on and outside of every
+/// simulation: looking lines up opens files.
+pub fn settle(outcome: &mut Outcome) {
     let Some(counts) = outcome.counts.take() else {
         return;
     };
     walk::learn(&counts.found);
     let addresses: BTreeSet<usize> = counts.places.iter().flatten().copied().collect();
-    LINES.with_borrow_mut(|lines| {
-        for address in addresses {
-            let line = lines.entry(address).or_insert_with(|| {
-                let place = call_site::place_at(address)?;
-                Some(format!("{}:{}", place.file, place.line))
-            });
-            walk::tell_apart(address, line.is_some());
-        }
-        let line_of = |site: u32| {
-            let place = counts.places.get(site as usize)?;
-            let mut lines = place
-                .iter()
-                .filter_map(|address| lines.get(address)?.clone());
-            lines.next()
+    // Whatever panicked, the lines are whole.
+    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    for address in addresses {
+        let line = lines.entry(address).or_insert_with(|| {
+            let place = call_site::place_at(address)?;
+            Some(format!("{}:{}", place.file, place.line))
+        });
+        walk::tell_apart(address, line.is_some());
+    }
+    let line_of = |site: u32| {
+        let place = counts.places.get(site as usize)?;
+        let mut lines = place
+            .iter()
+            .filter_map(|address| lines.get(address)?.clone());
+        lines.next()
+    };
+    for (site, call, met, count) in counts.counts {
+        let one = Covered {
+            line: line_of(site).unwrap_or_default(),
+            call,
+            met: BTreeMap::from([(met, count)]),
         };
-        for (site, call, met, count) in counts.counts {
-            let one = Covered {
-                line: line_of(site).unwrap_or_default(),
-                call,
-                met: BTreeMap::from([(met, count)]),
-            };
-            Covered::merge(&mut outcome.coverage, &[one]);
-        }
-    });
+        Covered::merge(&mut outcome.coverage, &[one]);
+    }
 }
 
 #[cfg(test)]

@@ -206,17 +206,19 @@ impl Report<'_> {
             0 => "none failed".to_owned(),
             failed => format!("{failed} failed"),
         };
+        let deaths = match self.found.deaths.len() {
+            0 => String::new(),
+            deaths if self.found.all_died => format!("all {deaths} deaths and "),
+            deaths => format!("the first {deaths} deaths and "),
+        };
         if tried == possible {
-            let mut pairs = match self.found.deaths.len() {
+            let pairs = match self.found.pairs.len() {
                 0 => String::new(),
-                deaths if self.found.all_died => format!(", all {deaths} deaths"),
-                deaths => format!(", the first {deaths} deaths"),
+                pairs => format!(", and {pairs} with a second event during the retry"),
             };
-            if !self.found.pairs.is_empty() {
-                let count = self.found.pairs.len();
-                let _ = write!(pairs, ", and {count} with a second event during the retry");
-            }
-            return format!("all {possible} outcomes tried in {seconds:.1} s{pairs}: {failed}");
+            return format!(
+                "{deaths}all {possible} outcomes tried in {seconds:.1} s{pairs}: {failed}"
+            );
         }
         let (gaps, cells) = self.table.gaps();
         let gaps = match gaps {
@@ -224,7 +226,7 @@ impl Report<'_> {
             gaps => format!("{gaps} of the {cells} pairs of line and outcome never"),
         };
         format!(
-            "{tried} of {possible} outcomes tried in {seconds:.1} s, {gaps}: {failed}\n\
+            "{deaths}{tried} of {possible} outcomes tried in {seconds:.1} s, {gaps}: {failed}\n\
              time was up: --budget gives more, --clients 2 makes the run smaller"
         )
     }

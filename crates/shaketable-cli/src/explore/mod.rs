@@ -183,14 +183,17 @@ pub fn explore(
             deadline: began + budget,
             case: exploration.case.clone(),
         };
-        let possible = candidates.len();
-        let tried = search.try_all(candidates, &mut |tried| progress(tried, possible));
         if may_die {
+            // They come first, but leave time for the rest.
+            search.deadline = began + budget / 2;
             let clients = exploration.base.drawn.clients;
             let operations = &exploration.operations;
             (exploration.deaths, exploration.all_died) =
                 search.try_deaths(clients, operations, &mut |tried| progress(tried, tried));
+            search.deadline = began + budget;
         }
+        let possible = candidates.len();
+        let tried = search.try_all(candidates, &mut |tried| progress(tried, possible));
         let pairs = search.second_events(&tried);
         let possible = pairs.len();
         let pairs = search.try_all(pairs, &mut |tried| progress(tried, possible));

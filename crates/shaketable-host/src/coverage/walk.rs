@@ -13,12 +13,14 @@
 //!
 //! Whose code an address is takes debug information to know, which is too slow for the process of a
 //! seed. It returns the addresses of a stack that are new, together with the sizes of their frames;
-//! its parent looks them up ([`learn`], [`tell_apart`]), and the next fork knows them.
+//! its parent looks them up ([`learn`], [`tell_apart`]), and the next fork knows them. In a program
+//! whose seeds have threads instead, the next thread does.
 
 use crate::isolation;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How deep the author's frame is searched for.
 const FRAMES_MAX: usize = 96;
@@ -33,8 +35,10 @@ struct Walk {
     /// The places, as the addresses that are not known to be foreign.
     sites: Vec<Box<[usize]>>,
     numbers: BTreeMap<Box<[usize]>, u32>,
-    /// The frames that this process has found.
+    /// The frames that this thread has found.
     found: Vec<Found>,
+    /// Whether it knows what other threads were told before.
+    is_told: bool,
 }
 
 /// A return address.
@@ -73,8 +77,27 @@ thread_local! {
             sites: Vec::new(),
             numbers: BTreeMap::new(),
             found: Vec::new(),
+            is_told: false,
         })
     };
+}
+
+/// What the threads of this process have been told, for those that begin later.
+static TOLD: Mutex<Told> = Mutex::new(Told {
+    found: Vec::new(),
+    whose: BTreeMap::new(),
+});
+
+struct Told {
+    found: Vec<Found>,
+    whose: BTreeMap<usize, bool>,
+}
+
+impl Told {
+    fn all() -> MutexGuard<'static, Told> {
+        // Whatever panicked, what was told is whole.
+        TOLD.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The number of the place that calls into the program.
@@ -101,25 +124,16 @@ pub(crate) fn take_places() -> (Vec<Box<[usize]>>, Vec<Found>) {
 /// Takes over what a fork of this process has found.
 pub(crate) fn learn(found: &[Found]) {
     WALK.with_borrow_mut(|walk| {
-        for Found(address, step) in found {
-            match address {
-                0 => walk.first_step = *step,
-                _ => walk.put(*address, *step),
-            }
-        }
+        walk.be_told();
+        walk.learn(found);
     });
+    Told::all().found.extend_from_slice(found);
 }
 
 /// Takes over whose code an address is.
 pub(crate) fn tell_apart(address: usize, is_authors: bool) {
-    WALK.with_borrow_mut(|walk| {
-        if let Some(frame) = walk.frame(address) {
-            frame.whose = match is_authors {
-                true => Whose::Authors,
-                false => Whose::Foreign,
-            };
-        }
-    });
+    WALK.with_borrow_mut(|walk| walk.tell_apart(address, is_authors));
+    Told::all().whose.insert(address, is_authors);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -151,7 +165,40 @@ unsafe fn return_address(stack: usize) -> usize {
 
 impl Walk {
     fn site(&mut self, stack: usize) -> u32 {
+        if !self.is_told {
+            self.be_told();
+        }
         self.walk(stack).unwrap_or_else(|| self.unwind(stack))
+    }
+
+    /// Takes over what other threads have been told before this one began.
+    fn be_told(&mut self) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let told = Told::all();
+        self.learn(&told.found);
+        for (address, is_authors) in &told.whose {
+            self.tell_apart(*address, *is_authors);
+        }
+    }
+
+    fn learn(&mut self, found: &[Found]) {
+        for Found(address, step) in found {
+            match address {
+                0 => self.first_step = *step,
+                _ => self.put(*address, *step),
+            }
+        }
+    }
+
+    fn tell_apart(&mut self, address: usize, is_authors: bool) {
+        if let Some(frame) = self.frame(address) {
+            frame.whose = match is_authors {
+                true => Whose::Authors,
+                false => Whose::Foreign,
+            };
+        }
     }
 
     /// The place, if everything up to the author is known.

@@ -64,6 +64,7 @@ pub struct Simulation {
     pub(super) cases: Vec<PathBuf>,
     pub(super) required: Vec<String>,
     pub(super) require_sometimes: bool,
+    pub(super) require_coverage: bool,
 }
 
 impl Simulation {
@@ -100,6 +101,7 @@ impl Simulation {
             cases: Vec::new(),
             required: Vec::new(),
             require_sometimes: false,
+            require_coverage: false,
         }
     }
 
@@ -368,6 +370,26 @@ impl Simulation {
     /// ```
     pub fn require_sometimes(mut self) -> Self {
         self.require_sometimes = true;
+        self
+    }
+
+    /// Counts what each line that calls the database has met, and fails the test if one has never
+    /// met an outcome that its calls can have, in any seed: 1007, 1009, 1020, 1021 landed and lost,
+    /// a range with `more`. [`Passed`](crate::Passed) shows what was met.
+    ///
+    /// ```should_panic
+    /// # use shaketable::Simulation;
+    /// // Two seeds are not enough to meet everything that can become of a commit.
+    /// Simulation::new().seeds(0..2).require_coverage().test(async |db, _context| {
+    ///     let write = db.run(|trx, _| async move {
+    ///         trx.set(b"key", b"value");
+    ///         Ok(())
+    ///     });
+    ///     write.await.expect("it commits in the end");
+    /// });
+    /// ```
+    pub fn require_coverage(mut self) -> Self {
+        self.require_coverage = true;
         self
     }
 }

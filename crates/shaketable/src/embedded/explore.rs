@@ -10,6 +10,7 @@ use super::report::{self, Failed, Kept, Passed};
 use super::{Seeds, Simulation, hermetic, seeds};
 use shaketable_abi::v1::Factory;
 use shaketable_host::case::Case;
+use shaketable_host::coverage;
 use shaketable_host::failure_folder;
 use shaketable_host::isolation::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};
 use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, Values};
@@ -119,8 +120,9 @@ impl Simulation {
                     .map(|(path, line)| (*path, line.as_str())),
             };
             let of_failure = || self.recording_of_failure(seed, &folder, &replay);
-            let outcome = process.run_seed(&watched, &self.recording(seed), of_failure);
+            let mut outcome = process.run_seed(&watched, &self.recording(seed), of_failure);
             if outcome.passed() {
+                coverage::settle(&mut outcome);
                 passed.add(&outcome);
                 continue;
             }
@@ -134,9 +136,12 @@ impl Simulation {
             true => passed.missed(&self.required, self.require_sometimes),
             false => Vec::new(),
         };
-        match missed.is_empty() {
-            true => Ok(passed),
-            false => Err(Failed::missed(&passed, &missed)),
+        if !missed.is_empty() {
+            return Err(Failed::missed(&passed, &missed));
+        }
+        match is_sweep && self.require_coverage && passed.has_gaps() {
+            true => Err(Failed::uncovered(&passed)),
+            false => Ok(passed),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a test reports about its seeds.
 
+use shaketable_host::coverage::Covered;
 use shaketable_host::failure_folder;
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::error::Error;
@@ -19,6 +20,7 @@ pub struct Passed {
     seeds: u32,
     simulated_seconds: f64,
     assertions: Vec<Assertion>,
+    coverage: Vec<Covered>,
 }
 
 impl Passed {
@@ -28,6 +30,7 @@ impl Passed {
             seeds: 0,
             simulated_seconds: 0.0,
             assertions: Vec::new(),
+            coverage: Vec::new(),
         }
     }
 
@@ -43,6 +46,12 @@ impl Passed {
         self.seeds += 1;
         self.simulated_seconds += outcome.simulated_seconds;
         Assertion::merge(&mut self.assertions, &outcome.assertions);
+        Covered::merge(&mut self.coverage, &outcome.coverage);
+    }
+
+    /// Whether a line has never met an outcome that its calls can have.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.coverage.iter().any(|one| !one.never().is_empty())
     }
 
     /// The assertions that should have held once, and did not: of all, or of those with these
@@ -124,6 +133,12 @@ impl fmt::Display for Passed {
                 "\n  {held:>10} {broken:>10}  {kind} {message:?} {site}{remark}"
             )?;
         }
+        for one in &self.coverage {
+            let met = one.met.iter();
+            let met: Vec<String> = met.map(|(met, count)| format!("{met} {count}")).collect();
+            let (line, call) = (&one.line, &one.call);
+            write!(f, "\n  {line} {call}: {}", met.join(", "))?;
+        }
         Ok(())
     }
 }
@@ -194,6 +209,24 @@ impl Failed {
             };
             writeln!(text, "  {kind} \"{message}\" at {site}: {how}")
                 .expect("a string takes any text");
+        }
+        Failed {
+            seed: 0,
+            reason: text.clone(),
+            text,
+        }
+    }
+
+    pub(super) fn uncovered(passed: &Passed) -> Self {
+        let (name, seeds) = (&passed.name, passed.seeds);
+        let mut text = format!("`{name}`: in {seeds} seeds, all passing, these were never met:\n");
+        for one in &passed.coverage {
+            let never = one.never();
+            if !never.is_empty() {
+                let (line, call) = (&one.line, &one.call);
+                writeln!(text, "  {line} {call}: {}", never.join(", "))
+                    .expect("a string takes any text");
+            }
         }
         Failed {
             seed: 0,

@@ -62,6 +62,7 @@ impl Simulation {
             stress: self.faults.are_stressed(),
             clients: self.clients,
             stalled_after: self.stalled_after,
+            coverage: self.require_coverage,
             ..Settings::default()
         }
     }
