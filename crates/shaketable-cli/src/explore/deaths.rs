@@ -147,6 +147,6 @@ impl Search<'_> {
 fn line_at(operations: &[Operation], client: u32, time: f64) -> String {
     let before = operations
         .iter()
-        .filter(|one| one.client == client && one.time <= time);
-    before.last().map_or(String::new(), |one| one.line.clone())
+        .rfind(|one| one.client == client && one.time <= time);
+    before.map_or(String::new(), |one| one.line.clone())
 }
