@@ -145,8 +145,7 @@ impl Search<'_> {
 
 /// The line of the last operation of a client up to a moment.
 fn line_at(operations: &[Operation], client: u32, time: f64) -> String {
-    let before = operations
-        .iter()
-        .filter(|one| one.client == client && one.time <= time);
-    before.last().map_or(String::new(), |one| one.line.clone())
+    let mut latest = operations.iter().rev();
+    let before = latest.find(|one| one.client == client && one.time <= time);
+    before.map_or(String::new(), |one| one.line.clone())
 }
