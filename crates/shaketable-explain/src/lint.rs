@@ -8,7 +8,7 @@
 
 use crate::Finding;
 use crate::atomic;
-use crate::findings::{capital, not_continued};
+use crate::findings::{capital, deaths, not_continued};
 use crate::history::{History, is_point, span};
 use crate::text;
 use crate::words::{attempt, call, error_text};
@@ -368,6 +368,11 @@ fn no_on_error(history: &History<'_>, id: AttemptId) -> Option<Finding> {
     let called = |id: &u32| matches!(history.operation(*id).call, Call::OnError(_));
     let called = history.operations_of(id).iter().any(called);
     if called || !RETRYABLE.contains(&error) || line != next_line {
+        return None;
+    }
+    // A client that died with the error in its hands calls nothing any more.
+    let begun = history.attempt(*next).begun;
+    if deaths(history, own.client).any(|death| (ended..=begun).contains(&death)) {
         return None;
     }
     Some(Finding {

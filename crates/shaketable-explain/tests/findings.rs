@@ -618,6 +618,26 @@ fn what_is_not_done_every_time_does_not_belong_together() {
 }
 
 #[test]
+fn a_client_that_died_with_an_error_had_no_chance_to_call_on_error() {
+    let hazards = |dies: bool| {
+        let mut run = Run::new();
+        let refused = run.begin(1);
+        run.set(refused, 1, "row", "one");
+        run.commit(refused, Err(1020), false);
+        if dies {
+            run.dies(1);
+        }
+        run.writes(1, 1, "row");
+        let found = lint::lint(&run.record);
+        found
+            .iter()
+            .any(|finding| finding.name == "on-error-not-called")
+    };
+    assert!(hazards(false));
+    assert!(!hazards(true));
+}
+
+#[test]
 fn a_run_that_passed_needs_no_explanation() {
     let mut run = incremented_again(true);
     run.record.header.verdict.passed = true;

@@ -145,7 +145,8 @@ impl Search<'_> {
 
 /// The line of the last operation of a client up to a moment.
 fn line_at(operations: &[Operation], client: u32, time: f64) -> String {
-    let mut latest = operations.iter().rev();
-    let before = latest.find(|one| one.client == client && one.time <= time);
+    let before = operations
+        .iter()
+        .rfind(|one| one.client == client && one.time <= time);
     before.map_or(String::new(), |one| one.line.clone())
 }

@@ -53,7 +53,7 @@ pub fn died(history: &History<'_>, client: Option<u32>, time: f64) -> bool {
 }
 
 /// When a client died, in time.
-fn deaths(history: &History<'_>, client: Option<u32>) -> impl Iterator<Item = f64> {
+pub fn deaths(history: &History<'_>, client: Option<u32>) -> impl Iterator<Item = f64> {
     let client = client.map(|client| client.to_string());
     let crashes = history.record.events.iter().filter(move |event| {
         let mut details = event.details.iter();

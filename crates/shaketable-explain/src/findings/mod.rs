@@ -27,6 +27,7 @@ mod swallowed;
 mod version;
 mod watch;
 
+pub use died::deaths;
 pub use doubt::capital;
 pub use scan::not_continued;
 
