@@ -30,8 +30,8 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
         MessageFormat::Human => ProgressBar::new_spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
-    let mut progress = |tried: usize, of: usize| {
-        bar.set_message(format!("{tried} of {}", plural(of as u64, "outcome")));
+    let mut progress = |tried: &str| {
+        bar.set_message(format!("{tried} tried"));
         bar.tick();
     };
     let found = search(&session, &mut pool, seed, args.budget, &mut progress)?;

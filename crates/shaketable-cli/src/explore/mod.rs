@@ -25,6 +25,7 @@ pub mod table;
 use crate::minimise::start_of;
 use crate::pool::{Answer, Pool};
 use crate::protocol::Request;
+use crate::report::human::plural;
 use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
@@ -147,7 +148,7 @@ pub fn explore(
     pool: &mut Pool,
     seed: Seed,
     budget: Duration,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Exploration, SessionError> {
     let began = Instant::now();
     let path = &session.files[0];
@@ -189,14 +190,20 @@ pub fn explore(
             let clients = exploration.base.drawn.clients;
             let operations = &exploration.operations;
             (exploration.deaths, exploration.all_died) =
-                search.try_deaths(clients, operations, &mut |tried| progress(tried, tried));
+                search.try_deaths(clients, operations, &mut |tried| {
+                    progress(&plural(tried as u64, "death"));
+                });
             search.deadline = began + budget;
         }
         let possible = candidates.len();
-        let tried = search.try_all(candidates, &mut |tried| progress(tried, possible));
+        let tried = search.try_all(candidates, &mut |tried| {
+            progress(&format!("{tried} of {possible} outcomes"));
+        });
         let pairs = search.second_events(&tried);
         let possible = pairs.len();
-        let pairs = search.try_all(pairs, &mut |tried| progress(tried, possible));
+        let pairs = search.try_all(pairs, &mut |tried| {
+            progress(&format!("{tried} of {possible} second events"));
+        });
         (exploration.tried, exploration.pairs) = (tried, pairs);
     }
     exploration.elapsed = began.elapsed();

@@ -221,13 +221,10 @@ impl Table {
             .deaths
             .iter()
             .map(|row| row.waiting.text().1.chars().count());
-        let width = cells.chain(["waits".len()]).max().unwrap_or(0);
-        let _ = writeln!(text, "\n{:first$}   {:<width$}   when it", "", "as it");
-        let _ = writeln!(
-            text,
-            "{STRONG}{title:first$}{STRONG:#}   {:<width$}   would go on",
-            "waits"
-        );
+        const WAITING: &str = "as it waits";
+        let width = cells.chain([WAITING.len()]).max().unwrap_or(0);
+        let heads = format!("{WAITING:<width$}   when it would go on");
+        let _ = writeln!(text, "\n{STRONG}{title:first$}{STRONG:#}   {heads}");
         for row in &self.deaths {
             let (style, words) = row.waiting.text();
             let pad = width - words.chars().count();

@@ -25,6 +25,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How deep the author's frame is searched for.
 const FRAMES_MAX: usize = 96;
 
+/// A larger distance leads to another stack: that of a coroutine ends on that of its owner.
+const FRAME_BYTES_MAX: usize = 1 << 18;
+
 /// What is known about frames, and the places from which calls were made.
 struct Walk {
     /// By address, at the index that its hash says or one of the next.
@@ -281,7 +284,9 @@ impl Walk {
     /// Keeps how far it is from a frame to its caller.
     fn find(&mut self, address: usize, at: usize, (caller, above): (usize, usize)) {
         // SAFETY: the unwinder says that a frame begins there.
-        let is_plain = above > at && unsafe { return_address(above) } == caller;
+        let is_plain = above > at
+            && above - at <= FRAME_BYTES_MAX
+            && unsafe { return_address(above) } == caller;
         let step = if is_plain { above - at } else { VARIABLE };
         match self.frame(address) {
             Some(known) if known.step == step => {}
