@@ -1,6 +1,7 @@
 //! The progress bar, on standard error and only on a terminal.
 //!
-//! What matters most comes first: on a narrow terminal the last facts are left out, each as a whole.
+//! What matters most comes first: on a narrow terminal the last facts are left out, each as a
+//! whole.
 
 mod terminal;
 

@@ -2,8 +2,9 @@
 //!
 //! An operation of the code under test is named by what it is, by its client, and by which one of
 //! that client it is: `commit/tester 2 41`. Calls are carried out in the order in which they were
-//! made, so the numbers mean the same as long as the client does the same. A record lists operations
-//! in that order, so counting there gives the same numbers ([`group`] says what is counted together).
+//! made, so the numbers mean the same as long as the client does the same. A record lists
+//! operations in that order, so counting there gives the same numbers ([`group`] says what is
+//! counted together).
 
 use crate::outstanding::Ask;
 use shaketable_cluster::client::{Pending, Transaction};

@@ -1,8 +1,8 @@
 //! Which lines of the code under test call the database, and what has become of their calls.
 //!
 //! A test that never met an unknown result says nothing about how the code copes with one. So every
-//! run of a sweep counts pairs: a line that calls the database, and an outcome that one of its calls
-//! has met. Over all seeds that becomes a table, and what is missing in it was never tested.
+//! run of a sweep counts pairs: a line that calls the database, and an outcome that one of its
+//! calls has met. Over all seeds that becomes a table, and what is missing in it was never tested.
 //!
 //! The process that simulates a seed counts by numbers of places (`walk`), because looking lines up
 //! takes longer than a seed. Its parent has the lines, and keeps them.

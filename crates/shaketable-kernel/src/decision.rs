@@ -484,9 +484,9 @@ impl Kernel {
         decisions.judge(forced.name.clone(), None, self.now());
     }
 
-    /// What becomes of a number that chance has chosen for something that must have one: the number,
-    /// another, or the smallest if it is dropped. A list of all that happens says nothing about it:
-    /// a run needs a cluster of some shape.
+    /// What becomes of a number that chance has chosen for something that must have one: the
+    /// number, another, or the smallest if it is dropped. A list of all that happens says nothing
+    /// about it: a run needs a cluster of some shape.
     pub fn decide_number(&self, group: &str, place: &str, drawn: usize, smallest: usize) -> usize {
         if !self.is_deciding() {
             return drawn;

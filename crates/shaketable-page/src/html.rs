@@ -30,8 +30,8 @@ pub fn html(record: &Record, explanation: &Explanation) -> String {
     String::from_utf8(page).expect("a page is text")
 }
 
-/// Writes the page, with how likely the failure was over time if that is known. Its data is never in
-/// memory as a whole: of a long run that is as much as the record itself.
+/// Writes the page, with how likely the failure was over time if that is known. Its data is never
+/// in memory as a whole: of a long run that is as much as the record itself.
 pub fn write_html(
     record: &Record,
     explanation: &Explanation,

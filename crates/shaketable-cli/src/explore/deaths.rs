@@ -1,10 +1,10 @@
 //! Deaths of clients, at every await.
 //!
 //! If the test file lets clients die (`shaketableCrashes`), the run that everything starts from has
-//! no death, and then each client dies once at each of its awaits, in a run of its own: as it begins
-//! to wait, when what it requested is under way, and when it would go on, when what it waited for
-//! has happened. How many awaits a client has is found out on the way: a death at an await that
-//! never comes does not happen.
+//! no death, and then each client dies once at each of its awaits, in a run of its own: as it
+//! begins to wait, when what it requested is under way, and when it would go on, when what it
+//! waited for has happened. How many awaits a client has is found out on the way: a death at an
+//! await that never comes does not happen.
 
 use super::operations::Operation;
 use super::{Coped, Search, judge};

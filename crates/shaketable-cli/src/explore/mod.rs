@@ -12,8 +12,8 @@
 //! coverage: for each line that calls the database and each outcome, how often it was tried, and
 //! whether the code under test coped with it.
 //!
-//! What lies before an operation is simulated once: the process is copied there, and each copy meets
-//! another outcome.
+//! What lies before an operation is simulated once: the process is copied there, and each copy
+//! meets another outcome.
 //!
 //! Runs are tried in an order in which every line and every outcome gets its turn early, so that a
 //! search that is cut off has still looked everywhere.

@@ -125,7 +125,8 @@ pub async fn recover(around: &Surroundings, ballot: &mut u64) -> Result<Generati
     let core = Rc::new(core);
     generation.core = core.clone();
     around.coordinators.write(epoch, core.clone()).await?;
-    // Report all of them: earlier recoveries may have ended without knowing that they had succeeded.
+    // Report all of them: earlier recoveries may have ended without knowing that they had
+    // succeeded.
     for beginning in &core.beginnings {
         let (version, recovery_version) = (beginning.version, beginning.recovery_version);
         env.recoveries().note(version, recovery_version);

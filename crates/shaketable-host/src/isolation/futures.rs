@@ -1,4 +1,5 @@
-//! Other futures of a run: its process is copied at moments, and each copy goes on with other draws.
+//! Other futures of a run: its process is copied at moments, and each copy goes on with other
+//! draws.
 //!
 //! One process, the trunk, simulates the run as it was. At each moment it forks once for each seed,
 //! and waits: the copy gives all streams that seed and lives to its end, while the trunk stands

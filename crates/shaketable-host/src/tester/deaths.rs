@@ -1,7 +1,7 @@
 //! The deaths of clients, as the crate `shaketable` traces them.
 //!
-//! That crate lets a client die, and does not know on which line. The record does: the attempts that
-//! a client had open end as it dies, unheard, and the last operation of the newest is where it
+//! That crate lets a client die, and does not know on which line. The record does: the attempts
+//! that a client had open end as it dies, unheard, and the last operation of the newest is where it
 //! waited.
 
 use crate::verdict::Death;

@@ -90,7 +90,8 @@ fn enable_faults(run: &Rc<Run>, testbed: &Testbed) {
     if lasting || !run.given.swarm.connections_break {
         kernel.set_connection_failures(false);
     }
-    // A latency of each pair of addresses is a fault too, which lasts as long as faults are allowed.
+    // A latency of each pair of addresses is a fault too, which lasts as long as faults are
+    // allowed.
     let is_slow = cluster.knobs().max_clogging_latency > 0.0;
     if is_slow {
         run.progress.begin_fault();
