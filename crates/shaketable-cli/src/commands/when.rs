@@ -155,7 +155,7 @@ fn happenings(record: &Record, decisions: &[&TakenDecision]) -> Vec<Happening> {
     }
     all.extend(decisions.iter().map(|decision| Happening {
         time: decision.time,
-        text: crate::minimise::words::clause(&decision.text()),
+        text: shaketable_host::minimise::words::clause(&decision.text()),
     }));
     let events = record.events.iter().filter(|event| event.fault);
     all.extend(events.map(|event| {

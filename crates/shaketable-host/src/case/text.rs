@@ -16,6 +16,11 @@ pub fn is_case(source: &str) -> bool {
 pub(crate) fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
     let refuse = |findings| TestFileError::new(path, source, findings);
     let case = read(path, source)?;
+    if let Some(test) = &case.cargo_test {
+        let message = format!("this case belongs to `{test}`, a test of `cargo test`");
+        let finding = Finding::at(None, message).help(format!("run it with {}", case.line(path)));
+        return Err(refuse(vec![finding]));
+    }
     if case.test.as_os_str().is_empty() {
         let finding = Finding::at(None, "expected `test`, the path of a test file");
         return Err(refuse(vec![finding]));
@@ -65,6 +70,9 @@ fn plain(path: &Path) -> PathBuf {
 
 const KEYS: &[&str] = &[
     "test",
+    "package",
+    "cargoTest",
+    "simulation",
     "seed",
     "note",
     "fails",
@@ -110,6 +118,9 @@ impl Reader {
         for (key, item) in entries(table) {
             match key.get() {
                 "test" => case.test = self.text(key, item).unwrap_or_default().into(),
+                "package" => case.package = self.text(key, item),
+                "cargoTest" => case.cargo_test = self.text(key, item),
+                "simulation" => case.simulation = self.text(key, item),
                 "seed" => case.seed = self.whole(key, item).unwrap_or_default(),
                 "note" => case.note = self.text(key, item),
                 "fails" => case.fails = self.text(key, item),
@@ -258,8 +269,18 @@ impl Case {
     /// The TOML text.
     pub fn to_toml(&self) -> String {
         let mut case = Table::new();
-        let test = self.test.display().to_string();
-        case.insert("test", value(test));
+        if !self.test.as_os_str().is_empty() {
+            case.insert("test", value(self.test.display().to_string()));
+        }
+        for (key, text) in [
+            ("package", &self.package),
+            ("cargoTest", &self.cargo_test),
+            ("simulation", &self.simulation),
+        ] {
+            if let Some(text) = text {
+                case.insert(key, value(text));
+            }
+        }
         case.insert("seed", value(i64::from(self.seed)));
         for (key, text) in [
             ("note", &self.note),
@@ -404,6 +425,12 @@ mod tests {
     fn a_case_survives_being_written_and_read() {
         for case in [
             example(),
+            Case {
+                package: Some("bank".into()),
+                cargo_test: Some("tests::no_transfer_loses_money".into()),
+                simulation: Some("a quiet morning".into()),
+                ..Case::default()
+            },
             Case {
                 test: "a.toml".into(),
                 only: Some(Vec::new()),

@@ -13,7 +13,6 @@ use super::lint::Hazards;
 use crate::args::{
     MessageFormat, Minimising, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown,
 };
-use crate::bugs;
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::progress::Progress;
@@ -197,7 +196,7 @@ impl<'a> Campaign<'a> {
     }
 
     fn remember(mut self, asked: Option<Option<PathBuf>>) -> Self {
-        let usual = || crate::args::workspace_root().join(bugs::FOLDER);
+        let usual = || crate::args::workspace_root().join(shaketable_host::bugs::FOLDER);
         self.remembered = asked.map(|folder| folder.unwrap_or_else(usual));
         self
     }

@@ -7,7 +7,6 @@
 use super::Campaign;
 use super::folders::{folder_of, move_passed};
 use crate::args::Minimising;
-use crate::bugs;
 use crate::commands::lint::Hazards;
 use crate::minimise::minimise;
 use crate::pool::{Addresses, Pool};
@@ -125,12 +124,12 @@ impl Watcher<'_> {
             if let Some(bugs) = &campaign.remembered {
                 let cause = group.example.cause.as_ref();
                 let finding = cause.map(|cause| cause.name.as_str());
-                if let Err(error) = bugs::remember(bugs, &mut minimised, finding) {
+                if let Err(error) = minimised.remember(bugs, finding) {
                     warn(&error);
                 }
             }
             group.small = Some(Small {
-                needs: minimised.needs(),
+                needs: minimised.found.sentences(),
                 clients: minimised.found.case.clients.unwrap_or_default(),
                 is_minimal: minimised.found.is_minimal,
                 case: minimised.path,

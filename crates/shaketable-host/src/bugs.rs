@@ -2,13 +2,12 @@
 //!
 //! A case in it is small, says what explains the failure, and at which commit it was first and last
 //! seen. Two failures are the same bug if they have the same signature: kind, test, workload, phase
-//! and message without its numbers. The folder belongs into version control: after a fix, its cases
+//! and message without its numbers. The folder belongs in version control: after a fix, its cases
 //! are the regression tests.
 
-use crate::minimise::Minimised;
-use crate::session::SessionError;
-use shaketable_host::case::Case;
+use crate::case::Case;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,37 +17,38 @@ pub const FOLDER: &str = ".shaketable/bugs";
 /// The longest name of a case.
 const NAME_CHARACTERS_MAX: usize = 60;
 
-/// Keeps a failure that was made small; returns where. A bug that is known already keeps the commit
-/// at which it was first seen, and its old case if that one is not larger.
+/// Keeps a case of the failure with this signature; returns where, and whether the failure was
+/// known. A known one keeps the commit at which it was first seen, and its old case if that one is
+/// not larger.
 pub fn remember(
     folder: &Path,
-    minimised: &mut Minimised,
-    finding: Option<&str>,
-) -> Result<PathBuf, SessionError> {
-    let signature = minimised.wanted.signature();
-    let (path, known) = place_of(folder, &minimised.wanted_words(), &signature);
+    words: &str,
+    signature: &str,
+    mut case: Case,
+) -> io::Result<(PathBuf, bool)> {
+    let (path, known) = place_of(folder, words, signature);
+    let is_known = known.is_some();
     let now = commit();
-    let case = &mut minimised.found.case;
-    case.fails = Some(signature);
-    case.finding = finding.map(str::to_owned);
+    case.fails = Some(signature.to_owned());
     case.first_seen.clone_from(&now);
     case.last_seen.clone_from(&now);
     if let Some(mut known) = known {
-        if size(&known) <= size(case) {
-            known.last_seen = now;
-            known.finding = known.finding.or(case.finding.take());
-            write(&known, &path)?;
-            return Ok(path);
+        if size(&known) <= size(&case) {
+            known.last_seen = now.or(known.last_seen);
+            known.finding = known.finding.or(case.finding);
+            case = known;
+        } else {
+            case.first_seen = known.first_seen.or(now);
         }
-        case.first_seen = known.first_seen.or(now);
     }
-    minimised.write(&path)?;
-    Ok(path)
+    fs::create_dir_all(folder)?;
+    write(&case, &path)?;
+    Ok((path, is_known))
 }
 
 /// Writes a case as it is.
-pub fn write(case: &Case, path: &Path) -> Result<(), SessionError> {
-    fs::write(path, case.to_toml()).map_err(|error| SessionError::Write(path.to_owned(), error))
+pub fn write(case: &Case, path: &Path) -> io::Result<()> {
+    fs::write(path, case.to_toml())
 }
 
 /// How much there is to understand.
@@ -58,7 +58,7 @@ fn size(case: &Case) -> (usize, u32) {
 }
 
 /// The file of a failure, and what it holds if the failure is known.
-fn place_of(folder: &Path, words: &str, signature: &str) -> (PathBuf, Option<Case>) {
+pub fn place_of(folder: &Path, words: &str, signature: &str) -> (PathBuf, Option<Case>) {
     let name = slug(words);
     for number in 1_u32.. {
         let file = match number {
@@ -116,22 +116,22 @@ mod tests {
     }
 
     #[test]
-    fn each_bug_has_its_own_file() {
+    fn each_bug_has_its_own_file_and_keeps_its_smallest_case() {
         let folder = std::env::temp_dir().join(format!("shaketable-bugs-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let (first, known) = place_of(&folder, "check failed", "one");
-        assert_eq!(known, None);
-        let case = Case {
-            fails: Some("one".into()),
+        let sized = |decisions: usize| Case {
+            only: Some(vec!["x".to_owned(); decisions]),
             ..Case::default()
         };
-        write(&case, &first).unwrap();
-        assert_eq!(
-            place_of(&folder, "check failed", "one"),
-            (first.clone(), Some(case))
-        );
-        let (second, known) = place_of(&folder, "check failed", "another");
-        assert!(second != first && known.is_none());
+        let kept = |decisions| remember(&folder, "check failed", "one", sized(decisions)).unwrap();
+        let (first, is_known) = kept(2);
+        assert!(!is_known);
+        assert_eq!(kept(3), (first.clone(), true));
+        assert_eq!(Case::read(&first).unwrap().only.unwrap().len(), 2);
+        assert_eq!(kept(1), (first.clone(), true));
+        assert_eq!(Case::read(&first).unwrap().only.unwrap().len(), 1);
+        let (second, is_known) =
+            remember(&folder, "check failed", "another", Case::default()).unwrap();
+        assert!(second != first && !is_known);
         fs::remove_dir_all(&folder).unwrap();
     }
 }
