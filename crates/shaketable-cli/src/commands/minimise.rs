@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 
 /// `minimise`.
 pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
-    if let Some(case) = of_cargo_test(&args.file) {
+    if let Some(case) = of_cargo_test(&args.search.file) {
         return in_cargo_test(args, &case);
     }
-    let file = std::slice::from_ref(&args.file);
+    let file = std::slice::from_ref(&args.search.file);
     let session = Session::prepare(file, &args.simulation, &args.build, true)?;
-    let seed = session.only_seed(args.seed)?;
-    let mut pool = session.pool(workers(args.jobs, None), Addresses::Fixed)?;
-    let bar = match args.message_format {
+    let seed = session.only_seed(args.search.seed)?;
+    let mut pool = session.pool(workers(args.search.jobs, None), Addresses::Fixed)?;
+    let bar = match args.search.message_format {
         MessageFormat::Human => progress::spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
@@ -35,13 +35,19 @@ pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
         bar.set_message(format!("{} tried", plural(runs, "candidate")));
         bar.tick();
     };
-    let minimised = make_small(&session, &mut pool, (0, seed), args.budget, &mut progress);
+    let minimised = make_small(
+        &session,
+        &mut pool,
+        (0, seed),
+        args.search.budget,
+        &mut progress,
+    );
     bar.finish_and_clear();
     let mut minimised = match minimised {
         Ok(minimised) => minimised,
         Err(CannotMinimise::Session(error)) => return Err(error),
         Err(reason) => {
-            eprintln!("{} seed {seed}: {reason}", args.file.display());
+            eprintln!("{} seed {seed}: {reason}", args.search.file.display());
             return Ok(match reason {
                 CannotMinimise::Passes => exit_codes::NOTHING_RUN,
                 _ => exit_codes::TESTS_FAILED,
@@ -53,12 +59,12 @@ pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
     if let Some(path) = &args.output {
         minimised.write(path)?;
     }
-    match args.message_format {
+    match args.search.message_format {
         MessageFormat::Human => {
-            let text = text(&minimised, &args.file, &session.repro.program);
+            let text = text(&minimised, &args.search.file, &session.repro.program);
             anstream::print!("{text}");
         }
-        MessageFormat::Json => println!("{}", json(&minimised, &args.file)),
+        MessageFormat::Json => println!("{}", json(&minimised, &args.search.file)),
     }
     Ok(exit_codes::PASSED)
 }
@@ -72,8 +78,8 @@ fn of_cargo_test(file: &Path) -> Option<Case> {
 
 /// Has the test program make its own case small.
 fn in_cargo_test(args: &MinimiseArgs, case: &Case) -> Result<u8, SessionError> {
-    let file = args.file.display();
-    match cargo_test::run(case, &args.file, Some(args.budget)) {
+    let file = args.search.file.display();
+    match cargo_test::run(case, &args.search.file, Some(args.search.budget)) {
         Err(why) => {
             eprintln!("{file}: {why}");
             Ok(exit_codes::TESTS_FAILED)
@@ -83,10 +89,10 @@ fn in_cargo_test(args: &MinimiseArgs, case: &Case) -> Result<u8, SessionError> {
             Ok(exit_codes::NOTHING_RUN)
         }
         Ok(_) => {
-            let source = fs::read_to_string(&args.file).unwrap_or_default();
+            let source = fs::read_to_string(&args.search.file).unwrap_or_default();
             anstream::print!(
                 "{file} is now\n\n{source}\nreproduce  {}\n",
-                case.line(&args.file)
+                case.line(&args.search.file)
             );
             Ok(exit_codes::PASSED)
         }
