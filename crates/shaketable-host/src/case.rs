@@ -73,6 +73,8 @@ pub struct Case {
     pub fault_injection: Option<bool>,
     /// Whether rare but legal outcomes are frequent.
     pub stress: Option<bool>,
+    /// If set, of all fault workloads there are only these, by the groups of their decisions.
+    pub faults: Option<Vec<String>>,
     /// Knobs, which override those of the file.
     pub knobs: BTreeMap<String, String>,
     /// Options of workloads of a library, which override those of the file.
@@ -175,6 +177,12 @@ impl Case {
     /// The name of the simulation in `cargo test` that this case belongs to, if it belongs to one.
     pub fn of_simulation(&self) -> Option<&str> {
         self.simulation.as_deref().or(self.cargo_test.as_deref())
+    }
+
+    /// Whether the run has the fault workload of this name.
+    pub(crate) fn has_fault(&self, name: &str) -> bool {
+        let faults = self.faults.as_ref();
+        faults.is_none_or(|faults| faults.iter().any(|fault| fault == name))
     }
 
     /// What becomes of the decisions of the run.

@@ -84,6 +84,7 @@ const KEYS: &[&str] = &[
     "buggify",
     "faultInjection",
     "stress",
+    "faults",
     "knobs",
     "options",
     "configuration",
@@ -92,6 +93,9 @@ const KEYS: &[&str] = &[
     "force",
     "reseed",
 ];
+
+/// What most lists name.
+const DECISIONS: &str = "decisions";
 
 #[derive(Default)]
 struct Reader {
@@ -132,15 +136,16 @@ impl Reader {
                 "buggify" => case.buggify = self.switch(key, item),
                 "faultInjection" => case.fault_injection = self.switch(key, item),
                 "stress" => case.stress = self.switch(key, item),
+                "faults" => case.faults = Some(self.names(key, item, "fault workloads")),
                 "knobs" => case.knobs = self.texts_by_name(key, item, text_of),
                 "options" => case.options = self.texts_by_name(key, item, text_of),
                 "configuration" => {
                     case.configuration = self.texts_by_name(key, item, written);
                     self.known_configuration(item);
                 }
-                "only" => case.only = Some(self.names(key, item)),
-                "drop" => case.drop = self.names(key, item),
-                "force" => case.force = self.names(key, item),
+                "only" => case.only = Some(self.names(key, item, DECISIONS)),
+                "drop" => case.drop = self.names(key, item, DECISIONS),
+                "force" => case.force = self.names(key, item, DECISIONS),
                 "reseed" => case.reseed = self.reseed(key, item),
                 name => self.findings.push(
                     Finding::at(key.span(), format!("unknown key `{name}` in `[case]`"))
@@ -180,11 +185,11 @@ impl Reader {
         switch
     }
 
-    fn names(&mut self, key: &Key, item: &Item) -> Vec<String> {
+    fn names(&mut self, key: &Key, item: &Item, what: &str) -> Vec<String> {
         let items = item.as_array().into_iter().flatten();
         let names: Vec<String> = items.filter_map(Value::as_str).map(str::to_owned).collect();
         if item.as_array().map(Array::len) != Some(names.len()) {
-            self.expected(key, "a list of names of decisions");
+            self.expected(key, &format!("a list of names of {what}"));
         }
         names
     }
@@ -309,6 +314,7 @@ impl Case {
         let (drop, force) = (Some(&self.drop), Some(&self.force));
         let filled = |names: Option<&'_ Vec<String>>| names.is_some_and(|names| !names.is_empty());
         for (key, names, shown) in [
+            ("faults", self.faults.as_ref(), self.faults.is_some()),
             ("only", self.only.as_ref(), self.only.is_some()),
             ("drop", drop, filled(drop)),
             ("force", force, filled(force)),
@@ -394,6 +400,7 @@ mod tests {
             first_seen: Some("0123abc".into()),
             clients: Some(2),
             buggify: Some(true),
+            faults: Some(vec!["Attrition #2".into()]),
             options: texts(&[("rounds", "3"), ("name", "x y")]),
             configuration: texts(&[("simpleConfig", "true"), ("machineCount", "4")]),
             only: Some(vec![

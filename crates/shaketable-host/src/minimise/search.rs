@@ -21,6 +21,7 @@ use super::words::clause;
 use super::{Candidates, Tried};
 use crate::case::{Case, DecisionName, ReseedStreams, TakenDecision};
 use crate::verdict::{Failure, Outcome};
+use shaketable_cluster::faults::FaultWorkload;
 use shaketable_minimise::{Answer, reduce_number, reduce_set};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -33,6 +34,8 @@ const FUTURES_OF_A_STEP: u64 = 3;
 const FUTURES_OF_CLIENTS: u64 = 20;
 /// The number of futures in which a race is looked for that is seldom lost.
 const FUTURES_OF_A_RACE: u64 = 100;
+/// The number of futures in which a few clients are tried, after everything else.
+const FUTURES_OF_A_MEETING: u64 = 1000;
 
 /// As many clients as a person can follow at once.
 const FEW_CLIENTS: u32 = 2;
@@ -123,7 +126,8 @@ pub fn search(oracle: &mut dyn Candidates, start: &Case, outcome: &Outcome) -> O
         return Some(found);
     }
     // A race that is seldom lost needs many futures, but no fault.
-    let quiet = futures(&nothing_happens(&quiet), FUTURES_OF_A_RACE);
+    let quiet = without_faults(&nothing_happens(&quiet));
+    let quiet = futures(&quiet, FUTURES_OF_A_RACE);
     match first_of(oracle, &quiet) {
         Some(lost) => Some(reduce(oracle, lost)),
         None => Some(found),
@@ -138,21 +142,9 @@ fn reduce(oracle: &mut dyn Candidates, best: (Case, Rc<Tried>)) -> Found {
         is_minimal: false,
         deaths_are_minimal: true,
     };
-    search.reduce_deaths();
-    search.reduce_decisions();
-    for _ in 0..ROUNDS {
-        let before = search.best.0.clone();
-        search.reduce_settings();
-        search.reduce_cluster();
-        search.reduce_clients();
-        search.reduce_options();
-        search.reduce_numbers();
-        search.forget_futures();
-        if search.best.0 == before {
-            break;
-        }
-        search.reduce_deaths();
-        search.reduce_decisions();
+    search.reduce_everything();
+    if search.meet_in_a_small_group() {
+        search.reduce_everything();
     }
     search.finish()
 }
@@ -168,13 +160,21 @@ fn leap(
         stress: Some(true),
         ..start.clone()
     };
+    let quiet = nothing_happens(start);
     let happened = Case {
         only: Some(texts(taken)),
         ..start.clone()
     };
-    let candidates: Vec<Case> = futures(&nothing_happens(start), FUTURES)
-        .into_iter()
-        .chain(futures(&noticed, FUTURES))
+    // Fault workloads that do nothing make a run long, which a few bugs need.
+    let leaps = [
+        (without_faults(&quiet), FUTURES),
+        (quiet, FUTURES_OF_A_STEP),
+        (without_faults(&noticed), FUTURES),
+        (noticed, FUTURES),
+    ];
+    let candidates: Vec<Case> = leaps
+        .iter()
+        .flat_map(|(leap, count)| futures(leap, *count))
         .chain((!taken.is_empty()).then_some(happened))
         .collect();
     let (found, tried) = first_of(oracle, &candidates)?;
@@ -190,6 +190,24 @@ fn nothing_happens(start: &Case) -> Case {
     Case {
         only: Some(Vec::new()),
         ..start.clone()
+    }
+}
+
+/// The case without the fault workloads that do nothing in it.
+fn without_faults(case: &Case) -> Case {
+    let listed = case.only.iter().flatten();
+    let groups = listed.map(|text| DecisionName::parse(text).0.group);
+    // The second of its kind is `Attrition #2`.
+    let is_fault = |group: &String| {
+        let kind = group.split(' ').next().unwrap_or_default();
+        FaultWorkload::NAMES.contains(&kind)
+    };
+    let mut faults: Vec<String> = groups.filter(is_fault).collect();
+    faults.sort();
+    faults.dedup();
+    Case {
+        faults: Some(faults),
+        ..case.clone()
     }
 }
 
@@ -295,6 +313,26 @@ impl Search<'_> {
         }
     }
 
+    /// Makes everything smaller, in turns, until nothing becomes smaller any more.
+    fn reduce_everything(&mut self) {
+        self.reduce_deaths();
+        self.reduce_decisions();
+        for _ in 0..ROUNDS {
+            let before = self.case().clone();
+            self.reduce_settings();
+            self.reduce_cluster();
+            self.reduce_clients();
+            self.reduce_options();
+            self.reduce_numbers();
+            self.forget_futures();
+            if *self.case() == before {
+                break;
+            }
+            self.reduce_deaths();
+            self.reduce_decisions();
+        }
+    }
+
     /// Leaves decisions out: those that no longer come up, groups, single ones.
     fn reduce_decisions(&mut self) {
         self.forget_unmet();
@@ -382,9 +420,14 @@ impl Search<'_> {
         }
     }
 
-    /// Switches off what is no longer needed around the decisions, and lets them take their usual
-    /// course: what lasts, lasts as long as it can.
+    /// Switches off what is no longer needed around the decisions, such as fault workloads for
+    /// whose end the run only waits, and lets the decisions take their usual course: what lasts,
+    /// lasts as long as it can.
     fn reduce_settings(&mut self) {
+        let short = without_faults(self.case());
+        if short != *self.case() {
+            self.take_first(&futures(&short, FUTURES_OF_A_STEP));
+        }
         if self.case().stress == Some(true) {
             let calm = Case {
                 stress: Some(false),
@@ -448,11 +491,13 @@ impl Search<'_> {
             .flat_map(|fewer| self.with_clients(fewer, FUTURES_OF_CLIENTS))
             .collect();
         self.take_first(&all);
-        // Two clients meet seldom, but two are so much easier to follow.
-        if self.case().clients > Some(FEW_CLIENTS) {
-            let few = self.with_clients(FEW_CLIENTS, FUTURES_OF_A_RACE);
-            self.take_first(&few);
-        }
+    }
+
+    /// Tries as few clients as a person can follow in a great many futures, because they seldom get
+    /// in each other's way. Returns whether they did.
+    fn meet_in_a_small_group(&mut self) -> bool {
+        self.case().clients > Some(FEW_CLIENTS)
+            && self.take_first(&self.with_clients(FEW_CLIENTS, FUTURES_OF_A_MEETING))
     }
 
     /// The case with fewer clients, in a number of futures.
@@ -628,6 +673,21 @@ fn earlier(number: u64) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fault_workloads_that_act_stay() {
+        let texts = [
+            "Attrition #2/kill 3",
+            "Rollback/trigger a recovery 1",
+            "knob/x: 3",
+        ];
+        let case = Case {
+            only: Some(texts.map(str::to_owned).into()),
+            ..Case::default()
+        };
+        let faults = without_faults(&case).faults.unwrap();
+        assert_eq!(faults, ["Attrition #2", "Rollback"]);
+    }
 
     #[test]
     fn decisions_move_to_other_processes() {
