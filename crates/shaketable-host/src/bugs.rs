@@ -6,6 +6,7 @@
 //! are the regression tests.
 
 use crate::case::Case;
+use crate::minimise::deaths;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,20 @@ pub fn remember(
     Ok((path, is_known))
 }
 
+/// The case of the failure with this signature, and where it is, if the failure is known. It has now
+/// been seen again.
+pub fn recall(folder: &Path, words: &str, signature: &str) -> io::Result<Option<(PathBuf, Case)>> {
+    let (path, Some(mut case)) = place_of(folder, words, signature) else {
+        return Ok(None);
+    };
+    let now = commit();
+    if now.is_some() && now != case.last_seen {
+        case.last_seen = now;
+        write(&case, &path)?;
+    }
+    Ok(Some((path, case)))
+}
+
 /// Writes a case as it is.
 pub fn write(case: &Case, path: &Path) -> io::Result<()> {
     fs::write(path, case.to_toml())
@@ -53,8 +68,10 @@ pub fn write(case: &Case, path: &Path) -> io::Result<()> {
 
 /// How much there is to understand.
 fn size(case: &Case) -> (usize, u32) {
-    let decisions = case.only.as_ref().map_or(usize::MAX, Vec::len);
-    (decisions, case.clients.unwrap_or(u32::MAX))
+    let deaths = deaths::of(case).len();
+    let pieces = case.only.as_ref().map(|only| only.len() + deaths);
+    let clients = case.clients.unwrap_or(u32::MAX);
+    (pieces.unwrap_or(usize::MAX), clients)
 }
 
 /// The file of a failure, and what it holds if the failure is known.
@@ -84,7 +101,10 @@ fn slug(text: &str) -> String {
         } else if !name.ends_with('-') && !name.is_empty() {
             name.push('-');
         }
-        if name.len() >= NAME_CHARACTERS_MAX {
+        if name.len() > NAME_CHARACTERS_MAX {
+            // Whole words only, if there is more than one.
+            let end = name.rfind('-').unwrap_or(NAME_CHARACTERS_MAX);
+            name.truncate(end);
             break;
         }
     }
@@ -112,7 +132,9 @@ mod tests {
             slug("counter: check failed: 20 increments were made, the counter says 21"),
             "counter-check-failed-increments-were-made-the-counter-says"
         );
-        assert!(slug(&"word ".repeat(40)).len() <= NAME_CHARACTERS_MAX);
+        let long = slug(&"word ".repeat(40));
+        assert!(long.len() <= NAME_CHARACTERS_MAX && long.ends_with("-word"));
+        assert_eq!(slug(&"w".repeat(100)).len(), NAME_CHARACTERS_MAX);
     }
 
     #[test]
@@ -129,6 +151,10 @@ mod tests {
         assert_eq!(Case::read(&first).unwrap().only.unwrap().len(), 2);
         assert_eq!(kept(1), (first.clone(), true));
         assert_eq!(Case::read(&first).unwrap().only.unwrap().len(), 1);
+        let recalled = recall(&folder, "check failed", "one").unwrap().unwrap();
+        assert_eq!(recalled.0, first);
+        let unknown = recall(&folder, "check failed", "another").unwrap();
+        assert!(unknown.is_none(), "{unknown:?}");
         let (second, is_known) =
             remember(&folder, "check failed", "another", Case::default()).unwrap();
         assert!(second != first && !is_known);
