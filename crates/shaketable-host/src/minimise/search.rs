@@ -37,6 +37,8 @@ const FUTURES_OF_A_RACE: u64 = 100;
 /// The number of futures in which a few clients are tried, after everything else.
 const FUTURES_OF_A_MEETING: u64 = 1000;
 
+/// More pieces than these are not told one by one.
+const SENTENCES_MAX: usize = 12;
 /// As many clients as a person can follow at once.
 const FEW_CLIENTS: u32 = 2;
 /// How often everything but decisions is made smaller.
@@ -96,7 +98,8 @@ impl Found {
         self.tried.failure.as_ref().unwrap_or(wanted)
     }
 
-    /// What the failure needs, a line for each piece.
+    /// What the failure needs, a line for each piece. If time was up early there are many, of which
+    /// most do not matter; the case lists them all.
     pub fn sentences(&self) -> Vec<String> {
         if self.needs.is_empty() {
             return vec!["no fault, only the clients".to_owned()];
@@ -105,7 +108,15 @@ impl Found {
             Some(without) => format!("{}; {without}", need.words),
             None => need.words.clone(),
         };
-        self.needs.iter().map(line).collect()
+        let shown = match self.needs.len() > SENTENCES_MAX {
+            true => SENTENCES_MAX - 1,
+            false => self.needs.len(),
+        };
+        let mut sentences: Vec<String> = self.needs[..shown].iter().map(line).collect();
+        if shown < self.needs.len() {
+            sentences.push(format!("and {} more", self.needs.len() - shown));
+        }
+        sentences
     }
 }
 
