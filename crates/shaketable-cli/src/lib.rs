@@ -12,8 +12,8 @@
 )]
 
 pub mod args;
-pub mod bugs;
 pub mod cargo;
+mod cargo_test;
 pub mod commands;
 pub mod exit_codes;
 pub mod explore;

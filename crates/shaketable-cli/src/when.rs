@@ -9,9 +9,10 @@
 //!
 //! Futures are numbered: the same question gets the same answer every time.
 
-use crate::minimise::oracle::{Forked, Oracle, Tried};
+use crate::minimise::oracle::{Forked, Oracle};
 use serde::Serialize;
 use shaketable_host::case::{Case, ReseedStreams};
+use shaketable_host::minimise::Tried;
 use std::rc::Rc;
 
 /// How likely the failure was at a moment.

@@ -28,7 +28,6 @@ const CRATES: &[(&str, &[&str])] = &[
         &[
             "shaketable_explain",
             "shaketable_host",
-            "shaketable_minimise",
             "shaketable_page",
             "shaketable_record",
         ],
@@ -50,6 +49,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "shaketable_explain",
             "shaketable_fdbc",
             "shaketable_kernel",
+            "shaketable_minimise",
             "shaketable_page",
             "shaketable_record",
         ],

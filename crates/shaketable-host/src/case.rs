@@ -23,6 +23,7 @@
 //! the code under test or the simulator has changed, the run fails and says so: see
 //! [`FailureKind::CaseOutdated`](crate::verdict::FailureKind::CaseOutdated).
 
+mod cargo_test;
 mod text;
 
 use crate::options::WorkloadOption;
@@ -32,6 +33,7 @@ use shaketable_kernel::{Overrides, Reseed};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use cargo_test::{CASE_VARIABLE, MINIMISE_VARIABLE, OUTCOME_VARIABLE, cargo_line};
 pub use shaketable_kernel::DecisionName;
 pub use text::is_case;
 pub(crate) use text::parse;
@@ -42,6 +44,12 @@ pub(crate) use text::parse;
 pub struct Case {
     /// The test file, from the folder of the case.
     pub test: PathBuf,
+    /// The package of a test of `cargo test`, if the case belongs to one rather than to a test file.
+    pub package: Option<String>,
+    /// That test, as `cargo test` knows it.
+    pub cargo_test: Option<String>,
+    /// The name of its simulation, if that is another.
+    pub simulation: Option<String>,
     /// The seed.
     pub seed: u32,
     /// What it shows, for people.
@@ -65,6 +73,8 @@ pub struct Case {
     pub fault_injection: Option<bool>,
     /// Whether rare but legal outcomes are frequent.
     pub stress: Option<bool>,
+    /// If set, of all fault workloads there are only these, by the groups of their decisions.
+    pub faults: Option<Vec<String>>,
     /// Knobs, which override those of the file.
     pub knobs: BTreeMap<String, String>,
     /// Options of workloads of a library, which override those of the file.
@@ -162,6 +172,17 @@ impl Case {
             TestFileError::new(path, "", vec![finding])
         })?;
         text::read(path, &source)
+    }
+
+    /// The name of the simulation in `cargo test` that this case belongs to, if it belongs to one.
+    pub fn of_simulation(&self) -> Option<&str> {
+        self.simulation.as_deref().or(self.cargo_test.as_deref())
+    }
+
+    /// Whether the run has the fault workload of this name.
+    pub(crate) fn has_fault(&self, name: &str) -> bool {
+        let faults = self.faults.as_ref();
+        faults.is_none_or(|faults| faults.iter().any(|fault| fault == name))
     }
 
     /// What becomes of the decisions of the run.

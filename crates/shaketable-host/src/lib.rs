@@ -12,6 +12,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod bugs;
 mod call_site;
 pub mod case;
 mod clock;
@@ -29,6 +30,7 @@ pub mod hermetic;
 pub mod isolation;
 #[allow(unsafe_code, reason = "calls into code under test; see the module")]
 pub mod library;
+pub mod minimise;
 pub mod options;
 pub mod plan;
 pub mod printf;

@@ -139,6 +139,11 @@ impl Outcome {
         self.failures.is_empty()
     }
 
+    /// Writes all of it to a file, as JSON.
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        std::fs::write(path, serde_json::to_vec(self)?)
+    }
+
     /// The folder that the seed left, with its record.
     pub fn folder(&self) -> Option<&Path> {
         Path::new(self.record.as_ref()?).parent()

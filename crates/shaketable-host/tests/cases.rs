@@ -233,6 +233,32 @@ fn a_cluster_of_another_shape_leaves_what_was_drawn_for_its_other_parts() {
 }
 
 #[test]
+fn a_case_says_which_fault_workloads_there_are() {
+    let all = run(2, None, &Recording::Decisions);
+    let case = Case {
+        faults: Some(vec!["RandomClogging #2".to_owned()]),
+        ..Case::default()
+    };
+    let one = run(2, Some(case), &Recording::Decisions);
+    assert_eq!(one.drawn.faults.len(), all.drawn.faults.len());
+    let left_out = one.drawn.faults.iter();
+    let left_out = left_out.filter(|fault| fault.ends_with(" (left out)"));
+    assert_eq!(left_out.count() + 1, one.drawn.faults.len());
+    // The one that is left acts as it would among the others.
+    let acts = |outcome: &Outcome, of: &str| -> Vec<TakenDecision> {
+        let decisions = outcome.decisions.iter();
+        decisions.filter(|one| group(one) == of).cloned().collect()
+    };
+    assert_eq!(
+        acts(&one, "RandomClogging #2"),
+        acts(&all, "RandomClogging #2")
+    );
+    for other in ["Attrition", "RandomClogging", "Rollback"] {
+        assert_eq!(acts(&one, other), [], "{other}");
+    }
+}
+
+#[test]
 fn a_case_without_decisions_is_a_calm_run() {
     let case = Case {
         only: Some(Vec::new()),

@@ -10,7 +10,7 @@
 //!
 //! * `shaketableCrashes = 2` lets each client die at most twice, at awaits that the seed draws;
 //! * `shaketableCrashAt = '2:40, 0:3+'` lets client 2 die at its await 40, and client 0 at its
-//!   await 3 when that one would go on.
+//!   await 3 when that one would go on; `'none'` lets no client die, whatever the other option says.
 //!
 //! What is drawn depends only on the seed, the client and the numbers of its awaits, and no random
 //! number is taken from the client's stream. So a run in which clients died is the same run when
@@ -133,6 +133,8 @@ impl OptionMemory {
 
 const MOST: &str = "shaketableCrashes";
 const AT: &str = "shaketableCrashAt";
+/// A list without deaths: an option that is empty is as one that is missing.
+const NONE: &str = "none";
 
 /// The gap before a death is at most this many awaits.
 const AWAITS_MAX: f64 = 1024.0;
@@ -157,6 +159,9 @@ fn spread(number: u64, least: f64, most: f64) -> f64 {
 /// The moments of one client, in order.
 fn parse(text: &str, client: i32) -> Option<Vec<Moment>> {
     let mut moments = Vec::new();
+    if text.trim() == NONE {
+        return Some(moments);
+    }
     for part in text
         .split(',')
         .map(str::trim)
@@ -190,7 +195,9 @@ mod tests {
             panic!("client 0 has one")
         };
         assert_eq!(late.to_string(), "3+");
-        assert_eq!(parse("", 0), Some(Vec::new()));
+        for empty in ["", "none"] {
+            assert_eq!(parse(empty, 0), Some(Vec::new()));
+        }
         for wrong in ["12", "a:1", "1:0", "1:-2", "1:2-"] {
             assert_eq!(parse(wrong, 1), None, "{wrong}");
         }

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const SEED: u32 = 7;
@@ -117,11 +118,14 @@ struct Death {
 
 /// Runs one of the tests above, and checks what each of them must leave.
 fn death_of(test: &str, environment: &[(&str, &str)]) -> Death {
-    let file = format!("shaketable-deaths-{}-{test}.txt", std::process::id());
-    let file = std::env::temp_dir().join(file);
+    // Several tests run the same one, side by side.
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let (process, run) = (std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    let folder = format!("shaketable-deaths-{process}-{run}");
+    let folder = std::env::temp_dir().join(folder);
     let output = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--ignored"])
-        .env("REGRESSIONS", &file)
+        .env("REGRESSIONS", &folder)
         .env_remove("NEXTEST")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
@@ -129,8 +133,14 @@ fn death_of(test: &str, environment: &[(&str, &str)]) -> Death {
         .unwrap();
     let (out, err) = (output.stdout, output.stderr);
     let text = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let regressions = std::fs::read_to_string(&file).unwrap_or_default();
-    let _ = std::fs::remove_file(&file);
+    let cases = std::fs::read_dir(&folder).into_iter().flatten();
+    let cases: Vec<PathBuf> = cases.map(|case| case.unwrap().path()).collect();
+    assert!(cases.len() <= 1, "{cases:?}");
+    let regressions = cases
+        .iter()
+        .map(|case| std::fs::read_to_string(case).unwrap());
+    let regressions = regressions.collect();
+    let _ = std::fs::remove_dir_all(&folder);
     Death {
         status: output.status,
         text: text.concat(),
@@ -149,14 +159,18 @@ fn check(death: &Death, test: &str) {
     );
     let replay = format!("SHAKETABLE_SEED={SEED} cargo test -p shaketable {test} -- --exact");
     assert_eq!(text.matches(&replay).count(), 1, "{text}");
-    let kept = death.regressions.lines().last().unwrap_or_default();
-    assert!(
-        kept.starts_with(&format!("{SEED} {test} # ")),
-        "{}",
-        death.regressions
-    );
-    assert!(death.regressions.starts_with("# Seeds that failed once"));
-    assert!(text.contains("the seed is now in "), "{text}");
+    let kept = &death.regressions;
+    for line in [
+        "[case]".to_owned(),
+        "package = \"shaketable\"".to_owned(),
+        format!("cargoTest = \"{test}\""),
+        format!("seed = {SEED}"),
+    ] {
+        assert!(kept.lines().any(|one| one == line), "no {line} in {kept}");
+    }
+    assert!(kept.contains("\nfails = "), "{kept}");
+    let words = "kept as a case, which runs first from now on: commit ";
+    assert_eq!(text.matches(words).count(), 1, "{text}");
     let folder = text
         .lines()
         .find_map(|line| line.strip_prefix("everything about it: "))
@@ -258,6 +272,39 @@ fn the_environment_sets_the_limit() {
         );
         assert!(death.text.contains(&words), "{}", death.text);
     }
+}
+
+/// A case that was kept runs before all seeds; what it does to the process is reported as its own.
+#[test]
+fn a_case_that_ends_the_process_is_reported_as_the_case() {
+    let case = format!("shaketable-dying-case-{}.toml", std::process::id());
+    let case = std::env::temp_dir().join(case);
+    std::fs::write(&case, "[case]\ncargoTest = \"segfaults\"\nseed = 3\n").unwrap();
+    let outcome = case.with_extension("json");
+    let environment = [
+        ("SHAKETABLE_CASE", case.to_str().unwrap()),
+        ("SHAKETABLE_OUTCOME", outcome.to_str().unwrap()),
+    ];
+    let death = death_of("segfaults", &environment);
+    let text = &death.text;
+    assert_eq!(death.status.signal(), Some(11), "{text}");
+    let told = std::fs::read_to_string(&outcome).unwrap();
+    std::fs::remove_file(&case).unwrap();
+    std::fs::remove_file(&outcome).unwrap();
+    assert!(text.contains("`segfaults` fails with seed 3"), "{text}");
+    assert!(
+        text.contains("the process was ended by SIGSEGV (11)"),
+        "{text}"
+    );
+    let replay = format!("SHAKETABLE_CASE={} cargo test", case.display());
+    assert!(text.contains(&replay), "{text}");
+    assert!(
+        text.contains(&format!("known already: {}", case.display())),
+        "{text}"
+    );
+    assert!(told.contains("ended by SIGSEGV"), "{told}");
+    // It is a case already, and no other is kept.
+    assert_eq!(death.regressions, "");
 }
 
 #[test]

@@ -1,33 +1,20 @@
 //! What the subcommands about decisions and cases are told.
 
-use super::groups::{BuildArgs, SimulationArgs};
+use super::groups::{BuildArgs, SearchArgs, SimulationArgs};
 use super::output::MessageFormat;
-use super::values::parse_time;
 use crate::seed::Seed;
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// `minimise`.
 #[derive(Debug, Args)]
 pub struct MinimiseArgs {
-    /// The test file, or a case, which has its own seed.
-    pub file: PathBuf,
-    /// The seed, for a test file.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub seed: Option<Seed>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub search: SearchArgs,
     /// Write the case to this file too.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How long to search.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
-    pub budget: Duration,
-    /// How many processes simulate at once [default: the number of cores].
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub jobs: Option<u16>,
-    /// The form of the report.
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
-    pub message_format: MessageFormat,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
@@ -39,23 +26,12 @@ pub struct MinimiseArgs {
 /// `when`.
 #[derive(Debug, Args)]
 pub struct WhenArgs {
-    /// The test file, or a case, which has its own seed.
-    pub file: PathBuf,
-    /// The seed, for a test file.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub seed: Option<Seed>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub search: SearchArgs,
     /// How many futures are run from each moment on.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..))]
     pub futures: u64,
-    /// How long to search.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
-    pub budget: Duration,
-    /// How many processes simulate at once [default: the number of cores].
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub jobs: Option<u16>,
-    /// The form of the report.
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
-    pub message_format: MessageFormat,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,

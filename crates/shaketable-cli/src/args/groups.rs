@@ -1,8 +1,9 @@
-//! Options that several subcommands share: which seeds, how they are simulated, and how the
-//! workload library is built.
+//! Options that several subcommands share: which seeds, how they are simulated, how the workload
+//! library is built, and how long a search takes.
 //!
-//! Each group is a heading of its own in the help.
+//! Each group is a heading of its own in the help, except the last, which is what a search is about.
 
+use super::output::MessageFormat;
 use super::values::{Shard, parse_knob, parse_shard, parse_stalled_after, parse_time};
 use crate::seed::Seed;
 use clap::{Args, ValueEnum};
@@ -29,6 +30,25 @@ pub struct SweepArgs {
     /// Split the seeds into N parts and run only part I.
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     pub shard: Option<Shard>,
+}
+
+/// One run that is looked into by many others, and for how long.
+#[derive(Debug, Args, Clone)]
+pub struct SearchArgs {
+    /// The test file, or a case, which has its own seed.
+    pub file: PathBuf,
+    /// The seed, for a test file.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<Seed>,
+    /// How long to search.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
+    pub budget: Duration,
+    /// How many processes simulate at once [default: the number of cores].
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// The form of the report.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
 }
 
 /// What is the same for every seed.

@@ -43,7 +43,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
     pub minimise_budget: Duration,
     /// Make failures small and remember one case of each kind in this folder [default:
-    /// .shaketable/bugs of the cargo workspace].
+    /// .shaketable/bugs of the cargo workspace]. Where that folder exists, what is made small is
+    /// remembered anyway.
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     pub remember: Option<Option<PathBuf>>,
     /// Write a trace for passing seeds as well.

@@ -1,7 +1,7 @@
 //! `bugs`: the bugs that are remembered, and what became of them.
 
 use crate::args::{BugsArgs, MessageFormat};
-use crate::bugs;
+use crate::cargo_test;
 use crate::exit_codes;
 use crate::list;
 use crate::pool::Addresses;
@@ -9,11 +9,12 @@ use crate::protocol::Request;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
 use serde::Serialize;
+use shaketable_host::bugs;
 use shaketable_host::case::Case;
 use shaketable_host::plan::Recording;
-use shaketable_host::verdict::{FailureKind, Outcome};
+use shaketable_host::verdict::{Failure, FailureKind};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `bugs`.
 pub fn bugs(args: &BugsArgs) -> Result<u8, SessionError> {
@@ -24,29 +25,53 @@ pub fn bugs(args: &BugsArgs) -> Result<u8, SessionError> {
         eprintln!("no bug is remembered in {}", folder.display());
         return Ok(exit_codes::PASSED);
     }
-    let session = Session::prepare(&files, &args.simulation, &args.build, true)?;
-    let mut pool = session.pool(1, Addresses::Fixed)?;
+    let mut cases = Vec::new();
+    for path in files {
+        let case = Case::read(&path).map_err(|error| SessionError::TestFiles(vec![error]))?;
+        cases.push((path, case));
+    }
+    let of_files = cases.iter().filter(|(_, case)| case.cargo_test.is_none());
+    let of_files: Vec<PathBuf> = of_files.map(|(path, _)| path.clone()).collect();
+    let mut session = match of_files.is_empty() {
+        true => None,
+        false => {
+            let session = Session::prepare(&of_files, &args.simulation, &args.build, true)?;
+            let pool = session.pool(1, Addresses::Fixed)?;
+            Some((session, pool))
+        }
+    };
     let now = bugs::commit();
     let mut any_left = false;
-    for (index, path) in files.iter().enumerate() {
-        let mut case = Case::read(path).map_err(|error| SessionError::TestFiles(vec![error]))?;
-        let request = Request {
-            file: index,
-            seed: case.seed,
-            recording: Recording::Nothing,
-            case: None,
+    for (path, mut case) in cases {
+        let file = of_files.iter().position(|file| *file == path);
+        let ran = match (&mut session, file) {
+            (Some((session, pool)), Some(file)) => {
+                let request = Request {
+                    file,
+                    seed: case.seed,
+                    recording: Recording::Nothing,
+                    case: None,
+                };
+                let response = run_one(pool, request, &session.interrupted);
+                Ok(response.ok_or(SessionError::Interrupted)?.outcome)
+            }
+            _ => cargo_test::run(&case, &path, None),
         };
-        let response = run_one(&mut pool, request, &session.interrupted);
-        let outcome = response.ok_or(SessionError::Interrupted)?.outcome;
-        let state = State::of(&case, &outcome);
+        let (state, failures) = match ran {
+            Ok(outcome) => (State::of(&case, &outcome.failures), outcome.failures),
+            Err(why) => {
+                eprintln!("{}: {why}", path.display());
+                (State::NotRun, Vec::new())
+            }
+        };
         any_left |= state != State::Gone;
         if state == State::Left && case.last_seen != now && now.is_some() {
             case.last_seen.clone_from(&now);
-            bugs::write(&case, path)?;
+            bugs::write(&case, &path).map_err(|error| SessionError::Write(path.clone(), error))?;
         }
         match args.message_format {
-            MessageFormat::Human => anstream::print!("{}", text(path, &case, state, &outcome)),
-            MessageFormat::Json => println!("{}", json(path, &case, state, &outcome)),
+            MessageFormat::Human => anstream::print!("{}", text(&path, &case, state, &failures)),
+            MessageFormat::Json => println!("{}", json(&path, &case, state, &failures)),
         }
     }
     Ok(if any_left {
@@ -68,15 +93,18 @@ enum State {
     Other,
     /// A decision of the case never comes up.
     Outdated,
+    /// Its test could not be run.
+    NotRun,
 }
 
 impl State {
-    fn of(case: &Case, outcome: &Outcome) -> State {
-        let mut failures = outcome.failures.iter();
-        match (&case.fails, outcome.failures.first()) {
+    fn of(case: &Case, failures: &[Failure]) -> State {
+        match (&case.fails, failures.first()) {
             (_, None) => State::Gone,
             (_, Some(first)) if first.kind == FailureKind::CaseOutdated => State::Outdated,
-            (Some(wanted), _) if !failures.any(|one| one.signature() == *wanted) => State::Other,
+            (Some(wanted), _) if !failures.iter().any(|one| one.signature() == *wanted) => {
+                State::Other
+            }
             _ => State::Left,
         }
     }
@@ -89,17 +117,18 @@ impl fmt::Display for State {
             State::Gone => "gone",
             State::Other => "fails otherwise",
             State::Outdated => "outdated",
+            State::NotRun => "not run",
         })
     }
 }
 
-fn text(path: &Path, case: &Case, state: State, outcome: &Outcome) -> String {
+fn text(path: &Path, case: &Case, state: State, failures: &[Failure]) -> String {
     let indent = " ".repeat(17);
     let mut text = format!("{:<15}  {}\n", state.to_string(), path.display());
     if let Some(note) = &case.note {
         text.push_str(&format!("{indent}{note}\n"));
     }
-    if let (State::Other | State::Outdated, Some(failure)) = (state, outcome.failures.first()) {
+    if let (State::Other | State::Outdated, Some(failure)) = (state, failures.first()) {
         text.push_str(&format!("{indent}now: {failure}\n"));
     }
     let seen = match (&case.first_seen, &case.last_seen) {
@@ -113,7 +142,7 @@ fn text(path: &Path, case: &Case, state: State, outcome: &Outcome) -> String {
     text
 }
 
-fn json(path: &Path, case: &Case, state: State, outcome: &Outcome) -> String {
+fn json(path: &Path, case: &Case, state: State, failures: &[Failure]) -> String {
     #[derive(Serialize)]
     struct Line<'a> {
         #[serde(rename = "type")]
@@ -121,14 +150,14 @@ fn json(path: &Path, case: &Case, state: State, outcome: &Outcome) -> String {
         path: &'a Path,
         state: State,
         case: &'a Case,
-        failures: &'a [shaketable_host::verdict::Failure],
+        failures: &'a [Failure],
     }
     let line = Line {
         kind: "bug",
         path,
         state,
         case,
-        failures: &outcome.failures,
+        failures,
     };
     serde_json::to_string(&line).expect("a bug can be written")
 }
@@ -136,7 +165,7 @@ fn json(path: &Path, case: &Case, state: State, outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shaketable_host::verdict::{Failure, Phase};
+    use shaketable_host::verdict::Phase;
 
     fn failure(kind: FailureKind, message: &str) -> Failure {
         Failure {
@@ -162,16 +191,8 @@ mod tests {
             ..Case::default()
         };
         let shown = |failures: Vec<Failure>| {
-            let outcome = Outcome {
-                failures,
-                ..Outcome::default()
-            };
-            text(
-                Path::new("a.toml"),
-                &case,
-                State::of(&case, &outcome),
-                &outcome,
-            )
+            let state = State::of(&case, &failures);
+            text(Path::new("a.toml"), &case, state, &failures)
         };
         let texts = [
             shown(vec![failure(

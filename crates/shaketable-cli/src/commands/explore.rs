@@ -7,13 +7,13 @@ use crate::explore::deaths::Death;
 use crate::explore::table::{DeathRow, Row, Table};
 use crate::explore::{Coped, Exploration, Try, explore as search};
 use crate::minimise::relative;
-use crate::minimise::words::clause;
 use crate::pool::Addresses;
 use crate::report::human::plural;
 use crate::session::{Session, SessionError, workers};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use shaketable_host::case::Case;
+use shaketable_host::minimise::words::clause;
 use shaketable_host::verdict::Failure;
 use std::fmt::Write;
 use std::fs;
@@ -22,11 +22,11 @@ use std::sync::atomic::Ordering;
 
 /// `explore`.
 pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
-    let file = std::slice::from_ref(&args.file);
+    let file = std::slice::from_ref(&args.search.file);
     let session = Session::prepare(file, &args.simulation, &args.build, true)?;
-    let seed = session.only_seed(Some(args.seed))?;
-    let mut pool = session.pool(workers(args.jobs, None), Addresses::Fixed)?;
-    let bar = match args.message_format {
+    let seed = session.only_seed(args.search.seed)?;
+    let mut pool = session.pool(workers(args.search.jobs, None), Addresses::Fixed)?;
+    let bar = match args.search.message_format {
         MessageFormat::Human => ProgressBar::new_spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
@@ -34,10 +34,10 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
         bar.set_message(format!("{tried} tried"));
         bar.tick();
     };
-    let found = search(&session, &mut pool, seed, args.budget, &mut progress)?;
+    let found = search(&session, &mut pool, seed, args.search.budget, &mut progress)?;
     bar.finish_and_clear();
     if found.base.passed() && found.operations.is_empty() {
-        let file = args.file.display();
+        let file = args.search.file.display();
         eprintln!("{file} seed {seed}: no workload of a library calls the database");
         return Ok(exit_codes::NOTHING_RUN);
     }
@@ -55,7 +55,7 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
         }
     };
     let report = Report {
-        file: &args.file,
+        file: &args.search.file,
         base_case,
         table: Table::new(&found, &cases),
         found: &found,
@@ -63,7 +63,7 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
         fatal_cases: &fatal_cases,
         program: &session.repro.program,
     };
-    match args.message_format {
+    match args.search.message_format {
         MessageFormat::Human => anstream::print!("{}", report.text()),
         MessageFormat::Json => println!("{}", report.json()),
     }

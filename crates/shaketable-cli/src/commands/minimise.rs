@@ -2,8 +2,8 @@
 
 use super::run::folders::{folder_of, trace_names};
 use crate::args::{MessageFormat, MinimiseArgs};
+use crate::cargo_test;
 use crate::exit_codes;
-use crate::minimise::words::clause;
 use crate::minimise::{CannotMinimise, Minimised, minimise as make_small};
 use crate::pool::Addresses;
 use crate::progress;
@@ -11,18 +11,23 @@ use crate::report::human::plural;
 use crate::session::{Session, SessionError, workers};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use shaketable_host::case::{Case, is_case};
 use shaketable_host::failure_folder;
 use shaketable_host::verdict::Failure;
 use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// `minimise`.
 pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
-    let file = std::slice::from_ref(&args.file);
+    if let Some(case) = of_cargo_test(&args.search.file) {
+        return in_cargo_test(args, &case);
+    }
+    let file = std::slice::from_ref(&args.search.file);
     let session = Session::prepare(file, &args.simulation, &args.build, true)?;
-    let seed = session.only_seed(args.seed)?;
-    let mut pool = session.pool(workers(args.jobs, None), Addresses::Fixed)?;
-    let bar = match args.message_format {
+    let seed = session.only_seed(args.search.seed)?;
+    let mut pool = session.pool(workers(args.search.jobs, None), Addresses::Fixed)?;
+    let bar = match args.search.message_format {
         MessageFormat::Human => progress::spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
@@ -30,13 +35,19 @@ pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
         bar.set_message(format!("{} tried", plural(runs, "candidate")));
         bar.tick();
     };
-    let minimised = make_small(&session, &mut pool, (0, seed), args.budget, &mut progress);
+    let minimised = make_small(
+        &session,
+        &mut pool,
+        (0, seed),
+        args.search.budget,
+        &mut progress,
+    );
     bar.finish_and_clear();
     let mut minimised = match minimised {
         Ok(minimised) => minimised,
         Err(CannotMinimise::Session(error)) => return Err(error),
         Err(reason) => {
-            eprintln!("{} seed {seed}: {reason}", args.file.display());
+            eprintln!("{} seed {seed}: {reason}", args.search.file.display());
             return Ok(match reason {
                 CannotMinimise::Passes => exit_codes::NOTHING_RUN,
                 _ => exit_codes::TESTS_FAILED,
@@ -48,14 +59,44 @@ pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
     if let Some(path) = &args.output {
         minimised.write(path)?;
     }
-    match args.message_format {
+    match args.search.message_format {
         MessageFormat::Human => {
-            let text = text(&minimised, &args.file, &session.repro.program);
+            let text = text(&minimised, &args.search.file, &session.repro.program);
             anstream::print!("{text}");
         }
-        MessageFormat::Json => println!("{}", json(&minimised, &args.file)),
+        MessageFormat::Json => println!("{}", json(&minimised, &args.search.file)),
     }
     Ok(exit_codes::PASSED)
+}
+
+/// The case in this file, if it belongs to a test of `cargo test`.
+fn of_cargo_test(file: &Path) -> Option<Case> {
+    let source = fs::read_to_string(file).ok()?;
+    let case = is_case(&source).then(|| Case::read(file).ok())??;
+    case.cargo_test.is_some().then_some(case)
+}
+
+/// Has the test program make its own case small.
+fn in_cargo_test(args: &MinimiseArgs, case: &Case) -> Result<u8, SessionError> {
+    let file = args.search.file.display();
+    match cargo_test::run(case, &args.search.file, Some(args.search.budget)) {
+        Err(why) => {
+            eprintln!("{file}: {why}");
+            Ok(exit_codes::TESTS_FAILED)
+        }
+        Ok(outcome) if outcome.failures.is_empty() => {
+            eprintln!("{file}: {}", CannotMinimise::Passes);
+            Ok(exit_codes::NOTHING_RUN)
+        }
+        Ok(_) => {
+            let source = fs::read_to_string(&args.search.file).unwrap_or_default();
+            anstream::print!(
+                "{file} is now\n\n{source}\nreproduce  {}\n",
+                case.line(&args.search.file)
+            );
+            Ok(exit_codes::PASSED)
+        }
+    }
 }
 
 fn text(minimised: &Minimised, file: &Path, program: &str) -> String {
@@ -73,7 +114,7 @@ fn text(minimised: &Minimised, file: &Path, program: &str) -> String {
         (
             "decisions",
             minimised.happened().to_string(),
-            minimised.listed().len().to_string(),
+            found.needs.len().to_string(),
         ),
         (
             "clients",
@@ -92,9 +133,9 @@ fn text(minimised: &Minimised, file: &Path, program: &str) -> String {
     for (name, number) in &found.case.options {
         let _ = writeln!(text, "  {name} = {number}");
     }
-    let failure = found.tried.failure.as_ref().unwrap_or(&minimised.wanted);
+    let failure = found.failure(&minimised.wanted);
     let _ = writeln!(text, "\n{failure}\n");
-    for line in minimised.needs() {
+    for line in found.sentences() {
         let _ = writeln!(text, "needs: {line}");
     }
     if !found.is_minimal {
@@ -112,7 +153,7 @@ fn json(minimised: &Minimised, file: &Path) -> String {
     #[derive(Serialize)]
     struct Needed<'a> {
         name: &'a str,
-        words: String,
+        words: &'a str,
         without: Option<String>,
     }
     #[derive(Serialize)]
@@ -133,13 +174,12 @@ fn json(minimised: &Minimised, file: &Path) -> String {
         runs: u64,
         seconds: f64,
     }
-    let needs = minimised.listed().iter().enumerate();
-    let needs = needs.map(|(index, name)| Needed {
-        name,
-        words: clause(name),
-        without: minimised.without(index),
-    });
     let found = &minimised.found;
+    let needs = found.needs.iter().map(|need| Needed {
+        name: &need.name,
+        words: &need.words,
+        without: need.without(),
+    });
     let line = Line {
         kind: "minimised",
         file,
@@ -151,7 +191,7 @@ fn json(minimised: &Minimised, file: &Path) -> String {
         simulated_seconds_before: minimised.start.simulated_seconds,
         simulated_seconds: found.tried.simulated_seconds,
         is_minimal: found.is_minimal,
-        failure: found.tried.failure.as_ref().unwrap_or(&minimised.wanted),
+        failure: found.failure(&minimised.wanted),
         case: minimised.path.as_ref(),
         runs: minimised.runs,
         seconds: minimised.elapsed.as_secs_f64(),

@@ -28,21 +28,21 @@ use std::time::Instant;
 pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
     let began = Instant::now();
     let record = log::find(&LogArgs {
-        file: args.file.clone(),
-        seed: args.seed,
+        file: args.search.file.clone(),
+        seed: args.search.seed,
         filter: FilterArgs::default(),
         format: LogFormat::Text,
         values: ValuesShown::Short,
         simulation: args.simulation.clone(),
         build: args.build.clone(),
     })?;
-    let file = std::slice::from_ref(&args.file);
+    let file = std::slice::from_ref(&args.search.file);
     let session = Session::prepare(file, &args.simulation, &args.build, true)?;
-    let seed = session.only_seed(args.seed)?;
-    let mut pool = session.pool(workers(args.jobs, None), Addresses::Fixed)?;
+    let seed = session.only_seed(args.search.seed)?;
+    let mut pool = session.pool(workers(args.search.jobs, None), Addresses::Fixed)?;
     let start = Start::run(&session, &mut pool, 0, seed)?;
     let Some(failure) = start.outcome.failures.first() else {
-        eprintln!("{} seed {seed}: the run passes", args.file.display());
+        eprintln!("{} seed {seed}: the run passes", args.search.file.display());
         return Ok(exit_codes::NOTHING_RUN);
     };
     let decisions: Vec<&TakenDecision> = start
@@ -53,7 +53,7 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
         .collect();
     let happenings = happenings(&record, &decisions);
     let times: Vec<f64> = happenings.iter().map(|happening| happening.time).collect();
-    let bar = match args.message_format {
+    let bar = match args.search.message_format {
         MessageFormat::Human => progress::spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
@@ -61,7 +61,7 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
         bar.set_message(format!("{} run", plural(runs, "future")));
         bar.tick();
     };
-    let deadline = Instant::now() + args.budget;
+    let deadline = Instant::now() + args.search.budget;
     let interrupted = &session.interrupted;
     let mut oracle = Oracle::new(&mut pool, 0, interrupted, deadline, failure, &mut progress);
     let found = search(failure.time, &times, args.futures, |times, futures| {
@@ -76,7 +76,7 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
     let decisive = happenings.iter();
     let decisive = decisive.filter(|one| found.happenings.contains(&one.time));
     let report = Report {
-        file: &args.file,
+        file: &args.search.file,
         seed: seed.0,
         failure,
         found: &found,
@@ -86,7 +86,7 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
     };
     let folder = folder_of(&trace_names(&session.files)[0], seed);
     let page = write_page(&folder, &record, &report.curve())?;
-    match args.message_format {
+    match args.search.message_format {
         MessageFormat::Human => {
             anstream::print!("{}page  {}\n", report.text(), page.display());
         }
@@ -155,7 +155,7 @@ fn happenings(record: &Record, decisions: &[&TakenDecision]) -> Vec<Happening> {
     }
     all.extend(decisions.iter().map(|decision| Happening {
         time: decision.time,
-        text: crate::minimise::words::clause(&decision.text()),
+        text: shaketable_host::minimise::words::clause(&decision.text()),
     }));
     let events = record.events.iter().filter(|event| event.fault);
     all.extend(events.map(|event| {

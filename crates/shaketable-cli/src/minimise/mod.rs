@@ -1,28 +1,25 @@
 //! Making a failure small.
 //!
-//! [`mod@search`] decides what to leave out and in which order, [`oracle`] runs candidates on the
-//! worker processes, [`words`] says what is left, and this file puts them together. How a set or a
-//! number is made smaller is the business of the crate `shaketable-minimise`.
+//! What is left out, and in which order, is decided by `shaketable_host::minimise`. [`oracle`] runs
+//! its candidates on the worker processes, and this file puts them together.
 
 pub mod oracle;
-pub mod search;
-pub mod words;
 
 use crate::pool::Pool;
 use crate::protocol::Request;
 use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
-use oracle::{Oracle, Tried};
-use search::{Found, search};
+use oracle::Oracle;
+use shaketable_host::bugs;
 use shaketable_host::case::Case;
+use shaketable_host::minimise::search::{Found, search};
 use shaketable_host::plan::Recording;
 use shaketable_host::testfile::TestFile;
 use shaketable_host::verdict::{Failure, Outcome};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
-use words::clause;
 
 /// A failure that was made small.
 #[derive(Debug, Clone)]
@@ -77,9 +74,9 @@ pub fn minimise(
     let deadline = began + budget;
     let interrupted = &session.interrupted;
     let mut oracle = Oracle::new(pool, file, interrupted, deadline, &wanted, progress);
-    let found = search(&mut oracle, &case, &start.decisions);
+    let found = search(&mut oracle, &case, &start);
     let mut found = found.ok_or(CannotMinimise::NotRepeated)?;
-    let failure = found.tried.failure.as_ref().unwrap_or(&wanted);
+    let failure = found.failure(&wanted);
     found.case.note = Some(format!("{}: {}", failure.kind.describe(), failure.message));
     Ok(Minimised {
         runs: oracle.runs,
@@ -148,50 +145,10 @@ pub(crate) fn start_of(session: &Session, file: &TestFile, seed: Seed) -> Case {
 }
 
 impl Minimised {
-    /// The failure in words, with the name of its test.
-    pub fn wanted_words(&self) -> String {
-        let Failure {
-            test,
-            kind,
-            message,
-            ..
-        } = &self.wanted;
-        format!("{test}: {}: {message}", kind.describe())
-    }
-
-    /// The decisions that are left.
-    pub fn listed(&self) -> &[String] {
-        self.found.case.only.as_deref().unwrap_or_default()
-    }
-
-    /// How many decisions happened in the run as it was.
+    /// How many decisions happened in the run as it was, and deaths of clients.
     pub fn happened(&self) -> usize {
         let decisions = self.start.decisions.iter();
-        decisions.filter(|decision| decision.is_event()).count()
-    }
-
-    /// What happens without a decision that is left, if that is known.
-    pub fn without(&self, index: usize) -> Option<String> {
-        let tried: &Tried = self.found.without.get(index)?.as_deref()?;
-        Some(match &tried.failure {
-            None => "without it the run passes".to_owned(),
-            Some(other) => format!("without it the run fails in another way: {other}"),
-        })
-    }
-
-    /// What the failure needs, a line or two for each piece.
-    pub fn needs(&self) -> Vec<String> {
-        if self.listed().is_empty() {
-            return vec!["no fault, only the clients".to_owned()];
-        }
-        let mut lines = Vec::new();
-        for (index, name) in self.listed().iter().enumerate() {
-            lines.push(match self.without(index) {
-                Some(without) => format!("{}; {without}", clause(name)),
-                None => clause(name),
-            });
-        }
-        lines
+        decisions.filter(|decision| decision.is_event()).count() + self.start.deaths.len()
     }
 
     /// Writes the case to a file.
@@ -205,6 +162,20 @@ impl Minimised {
         };
         fs::write(path, case.to_toml()).map_err(refuse)?;
         self.path = Some(path.to_owned());
+        Ok(())
+    }
+
+    /// Keeps the case in a folder of bugs.
+    pub fn remember(&mut self, folder: &Path, finding: Option<&str>) -> Result<(), SessionError> {
+        let case = Case {
+            test: relative(folder, &self.test),
+            finding: finding.map(str::to_owned),
+            ..self.found.case.clone()
+        };
+        let signature = self.wanted.signature();
+        let kept = bugs::remember(folder, &self.wanted.words(), &signature, case);
+        let (path, _) = kept.map_err(|error| SessionError::Write(folder.to_owned(), error))?;
+        self.path = Some(path);
         Ok(())
     }
 }

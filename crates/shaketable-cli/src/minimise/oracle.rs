@@ -6,29 +6,14 @@
 
 use crate::pool::{Answer as PoolAnswer, Pool};
 use crate::protocol::Request;
-use shaketable_host::case::{Case, TakenDecision};
+use shaketable_host::case::Case;
+use shaketable_host::minimise::{Answer, Candidates, Tried};
 use shaketable_host::plan::{Futures, Recording};
-use shaketable_host::verdict::{Failure, Outcome};
-use shaketable_minimise::Answer;
+use shaketable_host::verdict::Failure;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// What became of a candidate.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
-    /// Whether it failed in the wanted way.
-    pub fails: bool,
-    /// How it failed, in whatever way.
-    pub failure: Option<Failure>,
-    /// The decisions that happened.
-    pub decisions: Vec<TakenDecision>,
-    /// The options that the code under test read, with the texts it was given.
-    pub options: BTreeMap<String, String>,
-    /// How long it took, in simulated seconds.
-    pub simulated_seconds: f64,
-}
 
 /// What became of the futures of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,35 +68,6 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// How many candidates are worth asking about at a time.
-    pub fn batch(&self) -> usize {
-        self.pool.room()
-    }
-
-    /// What is known about a candidate that was run.
-    pub fn look_up(&self, case: &Case) -> Option<Rc<Tried>> {
-        self.known.get(&key(case)).cloned()
-    }
-
-    /// The first candidate that fails in the wanted way.
-    pub fn first_failing(&mut self, candidates: &[Case]) -> Answer {
-        let keys: Vec<String> = candidates.iter().map(key).collect();
-        let answer = |oracle: &Oracle<'_>| {
-            // What is known decides, as soon as everything before it is known.
-            let settled = keys.iter().map_while(|key| oracle.known.get(key));
-            let mut passed = 0;
-            for tried in settled {
-                if tried.fails {
-                    return Some(Answer::Fails(passed));
-                }
-                passed += 1;
-            }
-            (passed == keys.len()).then_some(Answer::AllPass)
-        };
-        self.run_until(candidates, &keys, answer)
-            .unwrap_or(Answer::Stop)
-    }
-
     /// What became of all of these; `None` if time was up.
     pub fn all(&mut self, candidates: &[Case]) -> Option<Vec<Rc<Tried>>> {
         let keys: Vec<String> = candidates.iter().map(key).collect();
@@ -162,7 +118,7 @@ impl<'a> Oracle<'a> {
                 PoolAnswer::Response(ticket, response) => {
                     // It may be a candidate of an earlier batch, which had its answer without it.
                     if let Some(key) = self.open.remove(&ticket.number()) {
-                        let tried = self.judge(response.outcome);
+                        let tried = Tried::judge(response.outcome, &self.wanted);
                         self.known.insert(key, Rc::new(tried));
                     }
                     self.runs += 1;
@@ -233,25 +189,33 @@ impl<'a> Oracle<'a> {
         }
         Forked::Failed(failed)
     }
+}
 
-    /// Whether this candidate fails in the wanted way, and what happened in it.
-    pub fn fails(&mut self, case: &Case) -> Option<Rc<Tried>> {
-        match self.first_failing(std::slice::from_ref(case)) {
-            Answer::Fails(_) => self.look_up(case),
-            Answer::AllPass | Answer::Stop => None,
-        }
+impl Candidates for Oracle<'_> {
+    fn batch(&self) -> usize {
+        self.pool.room()
     }
 
-    fn judge(&self, outcome: Outcome) -> Tried {
-        let wanted = |failure: &&Failure| failure.signature() == self.wanted;
-        let failure = outcome.failures.iter().find(wanted);
-        Tried {
-            fails: failure.is_some(),
-            failure: failure.or(outcome.failures.first()).cloned(),
-            decisions: outcome.decisions,
-            options: outcome.options,
-            simulated_seconds: outcome.simulated_seconds,
-        }
+    fn look_up(&self, case: &Case) -> Option<Rc<Tried>> {
+        self.known.get(&key(case)).cloned()
+    }
+
+    fn first_failing(&mut self, candidates: &[Case]) -> Answer {
+        let keys: Vec<String> = candidates.iter().map(key).collect();
+        let answer = |oracle: &Oracle<'_>| {
+            // What is known decides, as soon as everything before it is known.
+            let settled = keys.iter().map_while(|key| oracle.known.get(key));
+            let mut passed = 0;
+            for tried in settled {
+                if tried.fails {
+                    return Some(Answer::Fails(passed));
+                }
+                passed += 1;
+            }
+            (passed == keys.len()).then_some(Answer::AllPass)
+        };
+        self.run_until(candidates, &keys, answer)
+            .unwrap_or(Answer::Stop)
     }
 }
 

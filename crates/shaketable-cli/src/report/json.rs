@@ -1,7 +1,7 @@
 //! The report for programs: one JSON object per line. `docs/running.md` describes every message.
 
 use super::common::Common;
-use super::{Group, Small, Summary};
+use super::{Group, Known, Small, Summary};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use serde::Serialize;
@@ -68,6 +68,9 @@ pub enum Message<'a> {
         /// What is left of it, if it was made small.
         #[serde(skip_serializing_if = "Option::is_none")]
         small: Option<&'a Small>,
+        /// The case by which it is remembered, if it was known before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        known: Option<&'a Known>,
         /// What failing runs have in common and passing ones have not; left out if nothing is sure.
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         common: &'a [Common],
@@ -160,6 +163,7 @@ pub fn failure<'a>(group: &'a Group, file: &'a Path, repro: &Repro) -> Message<'
         reproduce: repro.line(file, group.seeds[0]),
         printed: &group.printed,
         small: group.small.as_ref(),
+        known: group.known.as_ref(),
         common: &group.common,
         outcome: &group.example,
     }

@@ -64,6 +64,8 @@ pub struct Group {
     pub printed: String,
     /// The same failure made small, if that was asked for.
     pub small: Option<Small>,
+    /// The case by which it is remembered, if it was known before.
+    pub known: Option<Known>,
     /// What its runs were like.
     pub features: Features,
     /// What they have in common and passing ones have not; see [`Summary::compare`].
@@ -81,6 +83,17 @@ pub struct Small {
     pub is_minimal: bool,
     /// The case.
     pub case: Option<PathBuf>,
+}
+
+/// A failure that is remembered.
+#[derive(Debug, Clone, Serialize)]
+pub struct Known {
+    /// Its case.
+    pub case: PathBuf,
+    /// The commit at which it was first seen.
+    pub first_seen: Option<String>,
+    /// Whether the case was made small.
+    pub is_small: bool,
 }
 
 /// How many seeds a group remembers.
@@ -161,6 +174,7 @@ impl Summary {
             example: outcome.clone(),
             printed: response.printed.clone(),
             small: None,
+            known: None,
             features: {
                 let mut features = Features::default();
                 features.add(outcome);

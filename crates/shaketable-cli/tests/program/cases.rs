@@ -11,7 +11,7 @@ fn alone(name: &str, options: &str) -> Bench {
     let file = fs::read_to_string(&path).unwrap().replace(PLAIN, "");
     fs::write(&path, file).unwrap();
     fs::write(bench.folder.join("Cargo.lock"), "").unwrap();
-    for folder in ["target", "bugs"] {
+    for folder in ["target", "bugs", ".shaketable"] {
         let _ = fs::remove_dir_all(bench.folder.join(folder));
     }
     bench
@@ -142,6 +142,26 @@ fn a_bug_is_remembered_until_it_is_gone() {
     let (printed, code) = run(&bench, "bugs bugs --no-build");
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.starts_with("gone  "), "{printed}");
+}
+
+#[test]
+fn bugs_are_remembered_unasked_where_there_is_a_memory() {
+    let bench = careless("memory");
+    let folder = bench.folder.join(".shaketable/bugs");
+    let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build";
+    let (printed, code) = run(&bench, &format!("{sweep} --minimise"));
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(!folder.exists(), "{printed}");
+    fs::create_dir_all(&folder).unwrap();
+    let (printed, _) = run(&bench, &format!("{sweep} --minimise"));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "{printed}");
+    assert!(!printed.contains("  known "), "{printed}");
+    // A bug that is known is named, also if nothing is made small.
+    let (printed, _) = run(&bench, sweep);
+    let known = printed.lines().find(|line| line.starts_with("  known "));
+    let known = known.unwrap_or_else(|| panic!("{printed}"));
+    assert!(known.contains(".shaketable/bugs/"), "{printed}");
+    assert!(!printed.contains("  needs "), "{printed}");
 }
 
 #[test]

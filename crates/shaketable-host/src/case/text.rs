@@ -16,6 +16,11 @@ pub fn is_case(source: &str) -> bool {
 pub(crate) fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError> {
     let refuse = |findings| TestFileError::new(path, source, findings);
     let case = read(path, source)?;
+    if let Some(test) = &case.cargo_test {
+        let message = format!("this case belongs to `{test}`, a test of `cargo test`");
+        let finding = Finding::at(None, message).help(format!("run it with {}", case.line(path)));
+        return Err(refuse(vec![finding]));
+    }
     if case.test.as_os_str().is_empty() {
         let finding = Finding::at(None, "expected `test`, the path of a test file");
         return Err(refuse(vec![finding]));
@@ -65,6 +70,9 @@ fn plain(path: &Path) -> PathBuf {
 
 const KEYS: &[&str] = &[
     "test",
+    "package",
+    "cargoTest",
+    "simulation",
     "seed",
     "note",
     "fails",
@@ -76,6 +84,7 @@ const KEYS: &[&str] = &[
     "buggify",
     "faultInjection",
     "stress",
+    "faults",
     "knobs",
     "options",
     "configuration",
@@ -84,6 +93,9 @@ const KEYS: &[&str] = &[
     "force",
     "reseed",
 ];
+
+/// What most lists name.
+const DECISIONS: &str = "decisions";
 
 #[derive(Default)]
 struct Reader {
@@ -110,6 +122,9 @@ impl Reader {
         for (key, item) in entries(table) {
             match key.get() {
                 "test" => case.test = self.text(key, item).unwrap_or_default().into(),
+                "package" => case.package = self.text(key, item),
+                "cargoTest" => case.cargo_test = self.text(key, item),
+                "simulation" => case.simulation = self.text(key, item),
                 "seed" => case.seed = self.whole(key, item).unwrap_or_default(),
                 "note" => case.note = self.text(key, item),
                 "fails" => case.fails = self.text(key, item),
@@ -121,15 +136,16 @@ impl Reader {
                 "buggify" => case.buggify = self.switch(key, item),
                 "faultInjection" => case.fault_injection = self.switch(key, item),
                 "stress" => case.stress = self.switch(key, item),
+                "faults" => case.faults = Some(self.names(key, item, "fault workloads")),
                 "knobs" => case.knobs = self.texts_by_name(key, item, text_of),
                 "options" => case.options = self.texts_by_name(key, item, text_of),
                 "configuration" => {
                     case.configuration = self.texts_by_name(key, item, written);
                     self.known_configuration(item);
                 }
-                "only" => case.only = Some(self.names(key, item)),
-                "drop" => case.drop = self.names(key, item),
-                "force" => case.force = self.names(key, item),
+                "only" => case.only = Some(self.names(key, item, DECISIONS)),
+                "drop" => case.drop = self.names(key, item, DECISIONS),
+                "force" => case.force = self.names(key, item, DECISIONS),
                 "reseed" => case.reseed = self.reseed(key, item),
                 name => self.findings.push(
                     Finding::at(key.span(), format!("unknown key `{name}` in `[case]`"))
@@ -169,11 +185,11 @@ impl Reader {
         switch
     }
 
-    fn names(&mut self, key: &Key, item: &Item) -> Vec<String> {
+    fn names(&mut self, key: &Key, item: &Item, what: &str) -> Vec<String> {
         let items = item.as_array().into_iter().flatten();
         let names: Vec<String> = items.filter_map(Value::as_str).map(str::to_owned).collect();
         if item.as_array().map(Array::len) != Some(names.len()) {
-            self.expected(key, "a list of names of decisions");
+            self.expected(key, &format!("a list of names of {what}"));
         }
         names
     }
@@ -258,8 +274,18 @@ impl Case {
     /// The TOML text.
     pub fn to_toml(&self) -> String {
         let mut case = Table::new();
-        let test = self.test.display().to_string();
-        case.insert("test", value(test));
+        if !self.test.as_os_str().is_empty() {
+            case.insert("test", value(self.test.display().to_string()));
+        }
+        for (key, text) in [
+            ("package", &self.package),
+            ("cargoTest", &self.cargo_test),
+            ("simulation", &self.simulation),
+        ] {
+            if let Some(text) = text {
+                case.insert(key, value(text));
+            }
+        }
         case.insert("seed", value(i64::from(self.seed)));
         for (key, text) in [
             ("note", &self.note),
@@ -288,6 +314,7 @@ impl Case {
         let (drop, force) = (Some(&self.drop), Some(&self.force));
         let filled = |names: Option<&'_ Vec<String>>| names.is_some_and(|names| !names.is_empty());
         for (key, names, shown) in [
+            ("faults", self.faults.as_ref(), self.faults.is_some()),
             ("only", self.only.as_ref(), self.only.is_some()),
             ("drop", drop, filled(drop)),
             ("force", force, filled(force)),
@@ -373,6 +400,7 @@ mod tests {
             first_seen: Some("0123abc".into()),
             clients: Some(2),
             buggify: Some(true),
+            faults: Some(vec!["Attrition #2".into()]),
             options: texts(&[("rounds", "3"), ("name", "x y")]),
             configuration: texts(&[("simpleConfig", "true"), ("machineCount", "4")]),
             only: Some(vec![
@@ -404,6 +432,12 @@ mod tests {
     fn a_case_survives_being_written_and_read() {
         for case in [
             example(),
+            Case {
+                package: Some("bank".into()),
+                cargo_test: Some("tests::no_transfer_loses_money".into()),
+                simulation: Some("a quiet morning".into()),
+                ..Case::default()
+            },
             Case {
                 test: "a.toml".into(),
                 only: Some(Vec::new()),

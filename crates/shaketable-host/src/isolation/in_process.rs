@@ -23,9 +23,10 @@ use crate::call_site;
 use crate::plan::{Plan, Recording};
 use crate::verdict::Outcome;
 use shaketable_kernel::Time;
+use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
@@ -59,7 +60,7 @@ pub struct Seed<'a> {
     pub replay: &'a str,
     /// The folder for everything about the seed.
     pub folder: &'a Path,
-    /// The file that keeps failing seeds, if the seed is to be added to it, and its line.
+    /// The file that keeps the seed if it is new, and what is written to it.
     pub regression: Option<(&'a Path, &'a str)>,
 }
 
@@ -140,6 +141,33 @@ impl InProcess {
         };
         watched.give_back();
         outcome
+    }
+
+    /// Simulates a seed once, and keeps nothing of it. Returns nothing if it does not end in time.
+    /// If it ends the process, that is said with this name and this line.
+    pub fn try_seed(
+        &self,
+        name: &str,
+        replay: &str,
+        seed: u32,
+        recording: &Recording,
+    ) -> Option<Outcome> {
+        let watched = Watched::take();
+        let texts = Texts {
+            name,
+            test: "",
+            replay,
+            folder: &[],
+            regressions: &[],
+            regression: "",
+        };
+        watched.prepare(&texts, seed, 0, 0);
+        let End::Reported(outcome) = self.run_once(watched, name, seed, recording, self.hang_limit)
+        else {
+            return None;
+        };
+        watched.give_back();
+        Some(outcome)
     }
 
     /// Adds the record and the trace of the same run up to this moment, before which it is ended.
@@ -326,10 +354,15 @@ impl DeathToRecord {
         self.0.passed.load(Ordering::Relaxed)
     }
 
-    /// Whether the seed was added to those that failed; `Ok(false)` if it was one of them.
-    pub fn is_kept(&self) -> std::io::Result<bool> {
+    /// The file to which the seed was written; none if it was known.
+    pub fn kept_in(&self) -> std::io::Result<Option<PathBuf>> {
         match self.0.kept.load(Ordering::Relaxed) {
-            0 => Ok(self.0.is_new()),
+            0 if self.0.is_new() => {
+                let mut path = self.0.regressions.read();
+                path.retain(|byte| *byte != 0);
+                Ok(Some(PathBuf::from(OsString::from_vec(path))))
+            }
+            0 => Ok(None),
             error => Err(std::io::Error::from_raw_os_error(error)),
         }
     }

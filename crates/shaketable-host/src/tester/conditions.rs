@@ -78,6 +78,14 @@ impl Conditions {
     }
 }
 
+impl Conditions {
+    /// Whether the case, if there is one, lets the run have this fault workload.
+    pub(super) fn has_fault(&self, name: &str) -> bool {
+        let case = self.file.case.as_deref();
+        case.is_none_or(|case| case.has_fault(name))
+    }
+}
+
 fn limit_seconds(configuration: &Configuration, buggify: bool) -> f64 {
     let (asked, usual) = if buggify {
         let asked = configuration.buggify_timeout_seconds;

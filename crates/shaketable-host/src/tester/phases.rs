@@ -335,7 +335,7 @@ impl<'a> Test<'a> {
     }
 
     /// Reads the fault workloads of the file, draws those that the seed adds, and lets the swarm
-    /// have its say about all of them.
+    /// and the case have their say about all of them.
     fn read_faults(&self) -> Result<(), EndRun> {
         let run = self.run;
         let spec = run.spec(self.number);
@@ -372,6 +372,7 @@ impl<'a> Test<'a> {
                 shown.push_str(" (added)");
             }
             let strength = run.given.swarm.strength(&name);
+            let strength = strength.filter(|_| run.given.has_fault(&name));
             let weakened = strength.map(|strength| workload.clone().at_strength(strength));
             if number >= named && weakened.is_some() {
                 run.trace(

@@ -167,6 +167,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The failure in words, with the name of its test.
+    pub fn words(&self) -> String {
+        format!("{}: {}: {}", self.test, self.kind.describe(), self.message)
+    }
+
     /// What two failures have in common that come from one cause: everything but the seed, the
     /// client, the time and the numbers in the message.
     pub fn signature(&self) -> String {

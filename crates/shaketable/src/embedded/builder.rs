@@ -4,7 +4,7 @@
 //! with one thing changed. What is left unsaid has a default that suits a test of a layer, so that
 //! `Simulation::new()` is enough. `test_file.rs` puts the description into the simulator's terms.
 
-use super::{Faults, Seeds, explore, regressions};
+use super::{Faults, Seeds, explore, minimise, regressions};
 use shaketable_host::plan::StalledAfter;
 use std::fmt::Display;
 use std::panic::Location;
@@ -43,6 +43,8 @@ use std::time::Duration;
 /// | | |
 /// |---|---|
 /// | `SHAKETABLE_SEED=17` | only this seed: the way to run a failure again |
+/// | `SHAKETABLE_CASE=file` | only this case |
+/// | `SHAKETABLE_MINIMISE=1m` | how long to make a new failure small, or the case that is asked for; `off` for not at all |
 /// | `SHAKETABLE_SEEDS=5000` | this number of seeds instead of the test's own: for a nightly run |
 /// | `SHAKETABLE_HANG_LIMIT=10m` | what a seed may take in real time, instead of the test's own limit; `off` for none |
 /// | `SHAKETABLE_TRACE=folder` | a trace of each run is written there |
@@ -61,6 +63,7 @@ pub struct Simulation {
     pub(super) faults: Faults,
     pub(super) options: Vec<(String, String)>,
     pub(super) regressions: Option<PathBuf>,
+    pub(super) minimise_budget: Duration,
     pub(super) cases: Vec<PathBuf>,
     pub(super) required: Vec<String>,
     pub(super) require_sometimes: bool,
@@ -98,6 +101,7 @@ impl Simulation {
             options: Vec::new(),
             // The place of the call would not do as a name: it changes as the file does.
             regressions: test.and_then(|_| regressions::default_path()),
+            minimise_budget: minimise::BUDGET,
             cases: Vec::new(),
             required: Vec::new(),
             require_sometimes: false,
@@ -105,7 +109,7 @@ impl Simulation {
         }
     }
 
-    /// The name in messages and in the regression file. The default is the test's own name.
+    /// The name in messages and in cases. The default is the test's own name.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -279,34 +283,63 @@ impl Simulation {
         self
     }
 
-    /// The file that keeps failing seeds: `shaketable-regressions.txt` beside the `Cargo.toml` of
-    /// the tests, unless another is named here. Commit it. Outside of a test there is none unless
-    /// it is named.
+    /// The folder that keeps a case of each failure: `.shaketable/bugs` of the workspace, unless
+    /// another is named here. Commit it. Outside of a test there is none unless it is named.
     ///
-    /// Its seeds run before all others. A line is a seed, the name of the test, and what went
-    /// wrong; a line that is no longer useful can be deleted.
+    /// Its cases run before all seeds. A new one is made as small as it can be in
+    /// [ten seconds](Simulation::minimise_budget); `shaketable minimise` takes more time, and
+    /// `shaketable bugs` lists and runs all of them. A case that is no longer useful can be deleted.
+    ///
+    /// A file of the older form is still read: each line has a seed, the name of the test, and what
+    /// went wrong.
     ///
     /// ```
     /// # use shaketable::Simulation;
-    /// # let file = format!("shaketable-regressions-{}", std::process::id());
-    /// # let file = std::env::temp_dir().join(file);
+    /// # let folder = format!("shaketable-regressions-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(folder);
+    /// # std::fs::create_dir_all(&folder)?;
     /// // Seed 17 failed once, and is tried before the others from then on.
-    /// std::fs::write(&file, "17 a quiet morning # out of eggs\n")?;
+    /// let case = "[case]\nsimulation = \"a quiet morning\"\nseed = 17\n";
+    /// std::fs::write(folder.join("out-of-eggs.toml"), case)?;
     /// let passed = Simulation::new()
     ///     .named("a quiet morning")
     ///     .seeds(0..3)
-    ///     .regressions(&file)
+    ///     .regressions(&folder)
     ///     .test(async |_db, _context| {});
     /// assert_eq!(passed.seeds(), 4);
-    /// # std::fs::remove_file(&file)?;
+    /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn regressions(mut self, file: impl Into<PathBuf>) -> Self {
-        self.regressions = Some(file.into());
+    pub fn regressions(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.regressions = Some(folder.into());
         self
     }
 
-    /// Keeps no failing seeds.
+    /// How long a new failure is made small, in real time: ten seconds by default, which the
+    /// environment can change. Without any, the case has nothing but its seed.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// # use std::time::Duration;
+    /// # let folder = format!("shaketable-budget-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(folder);
+    /// let failed = Simulation::new()
+    ///     .named("breakfast")
+    ///     .seeds(1)
+    ///     .regressions(&folder)
+    ///     .minimise_budget(Duration::ZERO)
+    ///     .try_test(async |_db, _context| assert_eq!(11, 12, "eggs"))
+    ///     .expect_err("one is missing");
+    /// assert!(failed.to_string().contains("kept as a case"), "{failed}");
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn minimise_budget(mut self, budget: Duration) -> Self {
+        self.minimise_budget = budget;
+        self
+    }
+
+    /// Keeps no failures.
     pub fn without_regressions(mut self) -> Self {
         self.regressions = None;
         self

@@ -5,16 +5,19 @@
 //! program dies it starts itself again, to make the record of the death; that process arrives here
 //! too, and does nothing else.
 
-use super::regressions::Regressions;
+use super::minimise::{self, minimise};
+use super::regressions::{self, Regressions};
 use super::report::{self, Failed, Kept, Passed};
 use super::{Seeds, Simulation, hermetic, seeds};
 use shaketable_abi::v1::Factory;
-use shaketable_host::case::Case;
+use shaketable_host::bugs;
+use shaketable_host::case::{CASE_VARIABLE, Case, OUTCOME_VARIABLE};
 use shaketable_host::coverage;
 use shaketable_host::failure_folder;
 use shaketable_host::isolation::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};
 use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, Values};
 use shaketable_host::trace::Format;
+use shaketable_host::verdict::{FailureKind, Outcome};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,94 +45,85 @@ impl Simulation {
         crate::executor::runtime::chance::find();
         let simulation = BEGUN.replace(BEGUN.get() + 1);
         let replay = seeds::from_environment();
-        let regressions = match replay {
-            Seeds::Unsaid => self.regressions.as_deref().map(Regressions::new),
-            _ => None,
-        };
-        let known = regressions
-            .as_ref()
-            .map_or(Vec::new(), |file| file.seeds(&self.name));
-        let is_sweep = !matches!(replay, Seeds::List(_));
-        let asked = replay.or(&self.seeds);
+        let asked_case = case_from_environment();
+        let path = self.regressions.as_deref();
+        let path = path.filter(|_| replay == Seeds::Unsaid && asked_case.is_none());
+        let regressions = path.map(|path| Regressions::new(path, self.test.as_deref(), &self.name));
+        let is_sweep = !matches!(replay, Seeds::List(_)) && asked_case.is_none();
+        let trials = self.trials(asked_case.as_deref(), regressions.as_ref(), replay);
         assert!(
-            !self.cases.is_empty() || !known.is_empty() || asked.iter().next().is_some(),
+            !trials.is_empty() || asked_case.is_some(),
             "`{}` has no seed to try: give `seeds` a range that is not empty, such as 0..100",
             self.name
         );
         let prepare = Arc::new(prepare);
         let plan = Arc::new(self.plan(workload, factory));
-        let process = self.in_process(plan.clone(), self.settings(), prepare.clone());
-        let failures = failures_folder();
-        if let Some(death) = DeathToRecord::find(&self.name, simulation) {
-            let replay = report::replay_line(self.test.as_deref(), death.seed());
-            let folder = failures.join(failure_folder::name(&self.name, death.seed()));
-            self.record(death, &process, (&replay, &folder), regressions.as_ref());
-        }
-        let mut passed = Passed::new(&self.name);
-        for (case, number) in self.read_cases().iter().zip(1..) {
+        let of_seeds = self.in_process(plan.clone(), self.settings(), prepare.clone());
+        let of_case = |case: &Case| {
             let plan = Arc::new(plan.with_case(case.clone()));
             // What the simulation says is in the case already.
             let settings = Settings {
+                coverage: self.require_coverage,
                 stalled_after: self.settings().stalled_after,
                 ..Settings::default()
             };
-            let process = self.in_process(plan, settings, prepare.clone());
-            let replay = report::case_line(self.test.as_deref());
-            let name = format!("{} case {number}", self.name);
-            let folder = failures.join(failure_folder::name(&name, case.seed));
-            if let Some(death) = DeathToRecord::find(&name, simulation) {
-                self.record(death, &process, (&replay, &folder), None);
-            }
-            if !is_sweep {
-                continue;
-            }
+            self.in_process(plan, settings, prepare.clone())
+        };
+        let failures = failures_folder();
+        let mut passed = Passed::new(&self.name);
+        if let Some(seed) = DeathToRecord::find(&self.name, simulation).map(|death| death.seed()) {
+            // The seeds before it need not be counted again.
+            let trial = Trial::of(seed);
+            self.record_death(
+                &trial,
+                simulation,
+                &of_seeds,
+                &failures,
+                regressions.as_ref(),
+            );
+        }
+        for trial in &trials {
+            let of_this = trial.case.as_ref().map(|(_, case)| of_case(case));
+            let process = of_this.as_ref().unwrap_or(&of_seeds);
+            self.record_death(trial, simulation, process, &failures, regressions.as_ref());
+            let name = trial.name(&self.name);
+            let replay = trial.replay(self.test.as_deref());
+            let folder = failures.join(failure_folder::name(&name, trial.seed));
+            let of_death = regressions.as_ref().filter(|_| trial.is_new());
+            let of_death = of_death.map(|file| file.of_death(trial.seed));
             let watched = Seed {
-                seed: case.seed,
+                seed: trial.seed,
                 name: &name,
                 test: self.test.as_deref(),
                 simulation,
                 passed: passed.seeds(),
                 replay: &replay,
                 folder: &folder,
-                regression: None,
-            };
-            let of_failure = || self.recording_of_failure(case.seed, &folder, &replay);
-            let outcome = process.run_seed(&watched, &self.recording(case.seed), of_failure);
-            if !outcome.passed() {
-                return Err(Failed::new(&self.name, &outcome, &passed, &replay, None));
-            }
-            passed.add(&outcome);
-        }
-        for seed in known.iter().copied().chain(asked.iter()) {
-            let is_new = !known.contains(&seed);
-            let replay = report::replay_line(self.test.as_deref(), seed);
-            let folder = failures.join(failure_folder::name(&self.name, seed));
-            let regression = regressions.as_ref().filter(|_| is_new);
-            let regression = regression
-                .map(|file| (file.path(), file.line(seed, &self.name, "the process died")));
-            let watched = Seed {
-                seed,
-                name: &self.name,
-                test: self.test.as_deref(),
-                simulation,
-                passed: passed.seeds(),
-                replay: &replay,
-                folder: &folder,
-                regression: regression
+                regression: of_death
                     .as_ref()
-                    .map(|(path, line)| (*path, line.as_str())),
+                    .map(|(path, text)| (path.as_path(), text.as_str())),
             };
-            let of_failure = || self.recording_of_failure(seed, &folder, &replay);
-            let mut outcome = process.run_seed(&watched, &self.recording(seed), of_failure);
+            let of_failure = || self.recording_of_failure(trial.seed, &folder, &replay);
+            let mut outcome = process.run_seed(&watched, &self.recording(trial.seed), of_failure);
+            write_asked(&outcome);
             if outcome.passed() {
                 coverage::settle(&mut outcome);
                 passed.add(&outcome);
                 continue;
             }
-            let kept = regressions.as_ref().map(|file| match is_new {
-                true => file.keep(seed, &self.name, &report::reason(&outcome)),
-                false => Kept::Known(file.path().to_owned()),
-            });
+            let run = |case: &Case, recording: &Recording| {
+                let name = format!("{name}, which is being made small");
+                of_case(case).try_seed(&name, &replay, case.seed, recording)
+            };
+            let kept = match (&trial.case, regressions.as_ref()) {
+                (Some((path, case)), _) => {
+                    self.make_smaller(path, case, &outcome, run);
+                    Some(Kept::Known(path.clone()))
+                }
+                (None, Some(file)) if trial.is_old => Some(Kept::Known(file.old_file().to_owned())),
+                (None, Some(file)) => self.keep(file, trial.seed, &outcome, run),
+                (None, None) => None,
+            };
             return Err(Failed::new(&self.name, &outcome, &passed, &replay, kept));
         }
         let missed = match is_sweep {
@@ -142,6 +136,110 @@ impl Simulation {
         match is_sweep && self.require_coverage && passed.has_gaps() {
             true => Err(Failed::uncovered(&passed)),
             false => Ok(passed),
+        }
+    }
+
+    /// What is tried, in this order: the cases of the test, those that failed once, seeds that
+    /// failed once, seeds. If the environment names a case, it alone is tried.
+    fn trials(
+        &self,
+        asked_case: Option<&Path>,
+        regressions: Option<&Regressions>,
+        replay: Seeds,
+    ) -> Vec<Trial> {
+        if let Some(path) = asked_case {
+            let case = self.read_case(path);
+            // A test with several simulations is asked about one of them.
+            let is_own = case.of_simulation().is_none_or(|name| name == self.name);
+            return match is_own {
+                true => vec![Trial::of_case(path.to_owned(), case)],
+                false => Vec::new(),
+            };
+        }
+        let cases = match replay {
+            Seeds::List(_) => Vec::new(),
+            _ => self.cases.clone(),
+        };
+        let kept = regressions.map_or(Vec::new(), Regressions::cases);
+        let cases = cases.into_iter().chain(kept);
+        let cases = cases.map(|path| {
+            let case = self.read_case(&path);
+            Trial::of_case(path, case)
+        });
+        let old = regressions.map_or(Vec::new(), Regressions::seeds);
+        let asked = replay.or(&self.seeds);
+        let seeds = old.iter().copied().chain(asked.iter());
+        let seeds = seeds.map(|seed| Trial {
+            is_old: old.contains(&seed),
+            ..Trial::of(seed)
+        });
+        cases.chain(seeds).collect()
+    }
+
+    /// Keeps a failure: its seed at once, and a smaller case if one is found in time.
+    fn keep(
+        &self,
+        regressions: &Regressions,
+        seed: u32,
+        outcome: &Outcome,
+        run: impl Fn(&Case, &Recording) -> Option<Outcome>,
+    ) -> Option<Kept> {
+        let failure = outcome.failures.first()?;
+        let kept = regressions.keep(&regressions.plain(seed), outcome, failure);
+        let Kept::New(path, _) = kept else {
+            return Some(kept);
+        };
+        // What blocks its thread would do so again, and nothing can end a thread.
+        let blocks = matches!(failure.kind, FailureKind::Hung);
+        if blocks || !outcome.uncontrolled.is_empty() {
+            return Some(Kept::New(path, Vec::new()));
+        }
+        let start = self.completed(regressions.plain(seed));
+        let budget = minimise::budget_from_environment().unwrap_or(self.minimise_budget);
+        let found = minimise(&start, failure, budget, run);
+        let needs = found.map_or(Vec::new(), |found| {
+            regressions.keep(&found.case, outcome, found.failure(failure));
+            found.sentences()
+        });
+        Some(Kept::New(path, needs))
+    }
+
+    /// Makes a case that fails smaller, in its file, if the environment asks for it.
+    fn make_smaller(
+        &self,
+        path: &Path,
+        case: &Case,
+        outcome: &Outcome,
+        run: impl Fn(&Case, &Recording) -> Option<Outcome>,
+    ) {
+        let (Some(budget), Some(failure)) = (
+            minimise::budget_from_environment(),
+            outcome.failures.first(),
+        ) else {
+            return;
+        };
+        if let Some(found) = minimise(case, failure, budget, run) {
+            // The old case is as good if the new one cannot be written.
+            let _ = bugs::write(&found.case, path);
+        }
+    }
+
+    /// Makes the record and the report of a trial, if this process was started because another one
+    /// died of it.
+    fn record_death(
+        &self,
+        trial: &Trial,
+        simulation: u32,
+        process: &InProcess,
+        failures: &Path,
+        regressions: Option<&Regressions>,
+    ) {
+        let name = trial.name(&self.name);
+        if let Some(death) = DeathToRecord::find(&name, simulation) {
+            let replay = trial.replay(self.test.as_deref());
+            let folder = failures.join(failure_folder::name(&name, death.seed()));
+            let known = trial.case.as_ref().map(|(path, _)| path.as_path());
+            self.record(death, process, (&replay, &folder), (known, regressions));
         }
     }
 
@@ -162,19 +260,22 @@ impl Simulation {
         InProcess::prepare(plan, limit.unwrap_or(Duration::MAX), work)
     }
 
-    /// The cases, with what they leave open as the simulation says.
-    fn read_cases(&self) -> Vec<Case> {
+    /// A case, with what it leaves open as the simulation says.
+    fn read_case(&self, path: &Path) -> Case {
+        let case = Case::read(path).unwrap_or_else(|error| panic!("{error}"));
+        self.completed(case)
+    }
+
+    fn completed(&self, case: Case) -> Case {
         let settings = self.settings();
-        let read = |path: &PathBuf| {
-            let mut case = Case::read(path).unwrap_or_else(|error| panic!("{error}"));
-            case.clients = case.clients.or(settings.clients);
-            case.buggify = case.buggify.or(settings.buggify);
-            case.fault_injection = case.fault_injection.or(settings.fault_injection);
-            case.stress = case.stress.or(settings.stress);
-            case.swarm = case.swarm.or(settings.swarm);
-            case
-        };
-        self.cases.iter().map(read).collect()
+        Case {
+            clients: case.clients.or(settings.clients),
+            buggify: case.buggify.or(settings.buggify),
+            fault_injection: case.fault_injection.or(settings.fault_injection),
+            stress: case.stress.or(settings.stress),
+            swarm: case.swarm.or(settings.swarm),
+            ..case
+        }
     }
 
     /// Makes the record and the report of a seed, or of a case, of which another process of this
@@ -184,18 +285,28 @@ impl Simulation {
         death: DeathToRecord,
         process: &InProcess,
         (replay, folder): (&str, &Path),
-        regressions: Option<&Regressions>,
+        (known, regressions): (Option<&Path>, Option<&Regressions>),
     ) -> ! {
         let recording = self.recording_of_failure(death.seed(), folder, replay);
         let outcome = death.record(process, &recording);
-        let kept = regressions.map(|file| {
-            let path = file.path().to_owned();
-            match death.is_kept() {
-                Ok(true) => Kept::New(path),
-                Ok(false) => Kept::Known(path),
-                Err(error) => Kept::Not(path, error.to_string()),
-            }
-        });
+        write_asked(&outcome);
+        let kept = match (known, regressions) {
+            (Some(path), _) => Some(Kept::Known(path.to_owned())),
+            (None, None) => None,
+            (None, Some(file)) => match (death.kept_in(), outcome.failures.first()) {
+                (Ok(None), _) => Some(Kept::Known(file.old_file().to_owned())),
+                (Ok(Some(path)), Some(failure)) => {
+                    // It was written in a hurry; now more is known.
+                    let _ = std::fs::remove_file(path);
+                    Some(file.keep(&file.plain(death.seed()), &outcome, failure))
+                }
+                (Ok(Some(path)), None) => Some(Kept::New(path, Vec::new())),
+                (Err(error), _) => {
+                    let (path, _) = file.of_death(death.seed());
+                    Some(Kept::Not(path, error.to_string()))
+                }
+            },
+        };
         let passed = Passed::after(&self.name, death.passed());
         let failed = Failed::new(&self.name, &outcome, &passed, replay, kept);
         death.end(&failed.to_string())
@@ -239,6 +350,73 @@ impl Simulation {
     }
 }
 
+/// Something to be tried: a seed, or a case.
+struct Trial {
+    seed: u32,
+    /// The case, and its file.
+    case: Option<(PathBuf, Case)>,
+    /// Whether it is a seed that failed once.
+    is_old: bool,
+}
+
+impl Trial {
+    fn of(seed: u32) -> Trial {
+        Trial {
+            seed,
+            case: None,
+            is_old: false,
+        }
+    }
+
+    fn of_case(path: PathBuf, case: Case) -> Trial {
+        Trial {
+            seed: case.seed,
+            case: Some((path, case)),
+            is_old: false,
+        }
+    }
+
+    /// Whether nothing is known about it yet.
+    fn is_new(&self) -> bool {
+        self.case.is_none() && !self.is_old
+    }
+
+    fn name(&self, simulation: &str) -> String {
+        let Some((path, _)) = &self.case else {
+            return simulation.to_owned();
+        };
+        let file = path.file_stem().unwrap_or_default();
+        format!("{simulation} case {}", file.display())
+    }
+
+    /// The line that tries it again.
+    fn replay(&self, test: Option<&str>) -> String {
+        match &self.case {
+            Some((path, _)) => report::case_line(test, path),
+            None => report::replay_line(test, self.seed),
+        }
+    }
+}
+
+/// The case that the environment asks for: from the root of the workspace, as the line to paste
+/// has it, or from the folder of the package.
+fn case_from_environment() -> Option<PathBuf> {
+    let path = std::env::var_os(CASE_VARIABLE).filter(|path| !path.is_empty())?;
+    let from_root = regressions::workspace_root().join(&path);
+    Some(match from_root.is_file() {
+        true => from_root,
+        false => PathBuf::from(path),
+    })
+}
+
+/// Writes what became of a run where the environment asks for it.
+fn write_asked(outcome: &Outcome) {
+    if let Some(path) = std::env::var_os(OUTCOME_VARIABLE) {
+        // What asked finds no file, and says so.
+        let _ = outcome.write(Path::new(&path));
+    }
+}
+
 /// The limit that the environment asks for.
 fn limit_from_environment() -> Option<Option<Duration>> {
     const VARIABLE: &str = "SHAKETABLE_HANG_LIMIT";
@@ -255,10 +433,5 @@ fn limit_from_environment() -> Option<Option<Duration>> {
 
 /// Where the folders of failing seeds are: in the `target` of the workspace whose test this is.
 fn failures_folder() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let here = package.unwrap_or_default();
-    let root = here
-        .ancestors()
-        .find(|folder| folder.join("Cargo.lock").is_file());
-    root.unwrap_or(&here).join("target/shaketable/failures")
+    regressions::workspace_root().join("target/shaketable/failures")
 }

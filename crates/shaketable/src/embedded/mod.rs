@@ -9,8 +9,8 @@
 //!   the first or the thousandth: a thread remembers things, such as the keys of its `HashMap`s.
 //! * Time and chance that code under test takes from the operating system come from the seed, as
 //!   they do under `shaketable run`: see [`hermetic`].
-//! * A failure is a panic with the seed, the reason and the line to paste. The seed is written to
-//!   the [regression file](Simulation::regressions) and tried first from then on.
+//! * A failure is a panic with the seed, the reason and the line to paste. It is kept as a case
+//!   among the [regressions](Simulation::regressions), made small, and run first from then on.
 //!
 //! * A seed that takes longer than the [limit](Simulation::hang_limit) fails, and other tests
 //!   continue.
@@ -25,6 +25,7 @@ mod builder;
 mod explore;
 mod faults;
 mod hermetic;
+mod minimise;
 mod regressions;
 mod report;
 mod run;

@@ -1,11 +1,13 @@
 //! What a test reports about its seeds.
 
+use super::regressions;
+use shaketable_host::case::{CASE_VARIABLE, cargo_line};
 use shaketable_host::coverage::Covered;
 use shaketable_host::failure_folder;
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::error::Error;
 use std::fmt::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of a simulation in which every seed passed. Its text has the table of all assertions
 /// of the program, with how often each held.
@@ -159,14 +161,14 @@ pub struct Failed {
     text: String,
 }
 
-/// What became of a failing seed.
+/// What became of a failure.
 #[derive(Debug)]
 pub(super) enum Kept {
-    /// It was just added to the file.
-    New(PathBuf),
-    /// It was in the file already.
+    /// There is a new case of it, which needs this.
+    New(PathBuf, Vec<String>),
+    /// There was a case of it already, or a seed.
     Known(PathBuf),
-    /// The file cannot be written.
+    /// The case cannot be written.
     Not(PathBuf, String),
 }
 
@@ -392,39 +394,41 @@ fn text(
     writeln!(text, "  {replay}")?;
     match kept {
         None => {}
-        Some(Kept::New(path)) => writeln!(
-            text,
-            "the seed is now in {}, and tried first from now on: commit the file",
-            path.display()
-        )?,
-        Some(Kept::Known(path)) => {
-            writeln!(text, "the seed is one of those in {}", path.display())?;
+        Some(Kept::New(path, needs)) => {
+            for need in needs {
+                writeln!(text, "needs: {need}")?;
+            }
+            writeln!(
+                text,
+                "kept as a case, which runs first from now on: commit {}",
+                path.display()
+            )?;
         }
-        Some(Kept::Not(path, why)) => writeln!(
-            text,
-            "the seed could not be kept in {}: {why}",
-            path.display()
-        )?,
+        Some(Kept::Known(path)) => writeln!(text, "known already: {}", path.display())?,
+        Some(Kept::Not(path, why)) => {
+            writeln!(text, "no case could be kept in {}: {why}", path.display())?;
+        }
     }
     Ok(text)
 }
 
 /// The line to paste, for the test runner in use.
 pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
-    format!("SHAKETABLE_SEED={seed} {}", case_line(test))
+    format!("SHAKETABLE_SEED={seed} {}", test_line(test))
 }
 
-/// The line that runs the test again, with its cases first.
-pub(super) fn case_line(test: Option<&str>) -> String {
-    let package = std::env::var("CARGO_PKG_NAME")
-        .map(|package| format!(" -p {package}"))
-        .unwrap_or_default();
-    let is_nextest = std::env::var_os("NEXTEST").is_some();
-    let command = match (test, is_nextest) {
-        (Some(test), true) => format!("nextest run{package} -E 'test(={test})'"),
-        (None, true) => format!("nextest run{package}"),
-        (Some(test), false) => format!("test{package} {test} -- --exact"),
-        (None, false) => format!("test{package}"),
+/// The line that runs the test.
+fn test_line(test: Option<&str>) -> String {
+    let package = std::env::var("CARGO_PKG_NAME").ok();
+    cargo_line(package.as_deref(), test)
+}
+
+/// The line that runs a case of a test again.
+pub(super) fn case_line(test: Option<&str>, case: &Path) -> String {
+    let root = regressions::workspace_root();
+    let case = match case.strip_prefix(&root) {
+        Ok(inside) if !root.as_os_str().is_empty() => inside,
+        _ => case,
     };
-    format!("cargo {command}")
+    format!("{CASE_VARIABLE}={} {}", case.display(), test_line(test))
 }

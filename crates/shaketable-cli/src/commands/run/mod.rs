@@ -13,7 +13,6 @@ use super::lint::Hazards;
 use crate::args::{
     MessageFormat, Minimising, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown,
 };
-use crate::bugs;
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::progress::Progress;
@@ -196,9 +195,14 @@ impl<'a> Campaign<'a> {
         self
     }
 
+    /// Remembers bugs where the user asks for it; else in the usual folder, but only if it is
+    /// there. That a workspace has one is for its owner to decide.
     fn remember(mut self, asked: Option<Option<PathBuf>>) -> Self {
-        let usual = || crate::args::workspace_root().join(bugs::FOLDER);
-        self.remembered = asked.map(|folder| folder.unwrap_or_else(usual));
+        let usual = crate::args::workspace_root().join(shaketable_host::bugs::FOLDER);
+        self.remembered = match asked {
+            Some(asked) => Some(asked.unwrap_or(usual)),
+            None => usual.is_dir().then_some(usual),
+        };
         self
     }
 
@@ -246,6 +250,7 @@ impl<'a> Campaign<'a> {
         if matches!(self.traces, Traces::Failing | Traces::All) && ended != Ended::NoWorkers {
             watcher.record_failures(&mut pool);
             drop(pool);
+            watcher.recall_failures();
             watcher.minimise_failures();
         }
         watcher.summary.compare();

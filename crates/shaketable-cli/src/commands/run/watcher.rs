@@ -7,15 +7,16 @@
 use super::Campaign;
 use super::folders::{folder_of, move_passed};
 use crate::args::Minimising;
-use crate::bugs;
 use crate::commands::lint::Hazards;
 use crate::minimise::minimise;
 use crate::pool::{Addresses, Pool};
 use crate::progress::{Minimisation, Progress};
 use crate::protocol::{Job, Request, Response};
-use crate::report::{Group, Small, Summary, json};
+use crate::report::{Group, Known, Small, Summary, json};
 use crate::seed::Seed;
+use crate::session::SessionError;
 use crate::sweep::{Flow, Observer, run_one};
+use shaketable_host::bugs;
 use shaketable_host::failure_folder;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -81,12 +82,38 @@ impl Observer for Watcher<'_> {
 }
 
 impl Watcher<'_> {
+    /// Finds out which failures are remembered.
+    pub(super) fn recall_failures(&mut self) {
+        let Some(folder) = &self.campaign.remembered else {
+            return;
+        };
+        for group in &mut self.summary.groups {
+            let Some(failure) = group.example.failures.first() else {
+                continue;
+            };
+            match bugs::recall(folder, &failure.words(), &group.signature) {
+                Ok(None) => {}
+                Ok(Some((path, case))) => {
+                    group.known = Some(Known {
+                        is_small: case.only.is_some(),
+                        first_seen: case.first_seen,
+                        case: path,
+                    });
+                }
+                Err(error) => return warn(&SessionError::Write(folder.clone(), error)),
+            }
+        }
+    }
+
     /// Makes the first seed of each group small, and keeps the case in its folder. What time there
     /// is, is divided evenly among them. An interrupt ends it; what was found until then counts.
     pub(super) fn minimise_failures(&mut self) {
         let campaign = self.campaign;
         let session = campaign.session;
-        let is_small = |group: &Group| session.case_seeds[group.file].is_some();
+        let is_small = |group: &Group| {
+            let is_case = session.case_seeds[group.file].is_some();
+            is_case || group.known.as_ref().is_some_and(|known| known.is_small)
+        };
         let groups = self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX);
         let mut groups: Vec<&mut Group> = match campaign.minimising {
             Minimising::Never => return,
@@ -125,12 +152,12 @@ impl Watcher<'_> {
             if let Some(bugs) = &campaign.remembered {
                 let cause = group.example.cause.as_ref();
                 let finding = cause.map(|cause| cause.name.as_str());
-                if let Err(error) = bugs::remember(bugs, &mut minimised, finding) {
+                if let Err(error) = minimised.remember(bugs, finding) {
                     warn(&error);
                 }
             }
             group.small = Some(Small {
-                needs: minimised.needs(),
+                needs: minimised.found.sentences(),
                 clients: minimised.found.case.clients.unwrap_or_default(),
                 is_minimal: minimised.found.is_minimal,
                 case: minimised.path,

@@ -45,6 +45,7 @@ pub fn failure(
         rows.styled(FAINT, &format!("and {more} more"));
     }
     cause(&mut rows, outcome);
+    known(&mut rows, group);
     small(&mut rows, group);
     common(&mut rows, group);
     if detail != Detail::Quiet {
@@ -90,6 +91,16 @@ fn cause(rows: &mut Rows, outcome: &Outcome) {
         rows.row("why", &cause.sentence);
         rows.row("", &format!("→ {}", cause.advice));
     }
+}
+
+/// Where the failure is remembered.
+fn known(rows: &mut Rows, group: &Group) {
+    let Some(known) = &group.known else {
+        return;
+    };
+    let since = known.first_seen.as_ref();
+    let since = since.map_or(String::new(), |commit| format!(" (since {commit})"));
+    rows.paste("known", format!("{}{since}", known.case.display()));
 }
 
 /// What the failure needs, if it was made small.

@@ -10,6 +10,7 @@ use super::words::{say, say_number, say_path, say_text, signal_name};
 use super::{ALL, PATH_BYTES, RECORDED, Watched};
 use crate::isolation::beacon::FRAMES_MAX;
 use crate::isolation::in_process;
+use crate::shared_text::SharedText;
 use libc::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -56,17 +57,18 @@ impl Watched {
         say_text(&self.replay);
         say(b"\n");
         if self.is_new() && self.kept.load(Ordering::Relaxed) == 0 {
-            say(b"the seed is now in ");
+            say(b"kept as a case, which runs first from now on: commit ");
             say_path(&self.regressions);
-            say(b", and tried first from now on: commit the file\n");
+            say(b"\n");
         }
     }
 
-    /// Appends the seed to the file that keeps failing seeds.
+    /// Writes the seed to a case of its own.
     fn keep(&self) {
         if !self.is_new() {
             return;
         }
+        make_folders_of(&self.regressions);
         // SAFETY: a terminated path; a file that could be opened is written and closed.
         unsafe {
             let file = libc::open(
@@ -89,22 +91,9 @@ impl Watched {
     /// Leaves at least a report in the folder, if there can be no record.
     fn report(&self) -> bool {
         let mut path = [0_u8; PATH_BYTES + REPORT.len()];
-        // SAFETY: the text has this many bytes, and the path has room for all of them.
-        let folder = unsafe {
-            let length = self.folder.len() - 1;
-            ptr::copy_nonoverlapping(self.folder.as_ptr(), path.as_mut_ptr(), length);
-            length
-        };
-        for end in 1..=folder {
-            if end == folder || path[end] == b'/' {
-                let kept = path[end];
-                path[end] = 0;
-                // SAFETY: a terminated path. Folders that are there already are left as they are.
-                unsafe { libc::mkdir(path.as_ptr().cast(), 0o755) };
-                path[end] = kept;
-            }
-        }
+        let folder = copy(&self.folder, &mut path);
         path[folder..folder + REPORT.len()].copy_from_slice(REPORT);
+        make_folders(&mut path, folder + 1);
         // SAFETY: a terminated path, and texts with their lengths.
         unsafe {
             let file = libc::open(
@@ -171,6 +160,33 @@ impl Watched {
 /// How long the record of a crash may take.
 const RECORD_MILLIS_MAX: u32 = 120_000;
 const REPORT: &[u8] = b"/report.txt\0";
+
+/// Copies a terminated path; returns its length without the end.
+fn copy(text: &SharedText<PATH_BYTES>, path: &mut [u8]) -> usize {
+    let length = text.len() - 1;
+    // SAFETY: the text has this many bytes, and the path has room for all of them.
+    unsafe { ptr::copy_nonoverlapping(text.as_ptr(), path.as_mut_ptr(), length) };
+    length
+}
+
+/// Makes the folders of a file.
+fn make_folders_of(file: &SharedText<PATH_BYTES>) {
+    let mut path = [0_u8; PATH_BYTES];
+    let length = copy(file, &mut path);
+    make_folders(&mut path, length);
+}
+
+/// Makes the folder before each slash of a path of this length.
+fn make_folders(path: &mut [u8], length: usize) {
+    for end in 1..length {
+        if path[end] == b'/' {
+            path[end] = 0;
+            // SAFETY: a terminated path. Folders that are there already are left as they are.
+            unsafe { libc::mkdir(path.as_ptr().cast(), 0o755) };
+            path[end] = b'/';
+        }
+    }
+}
 
 /// Waits for a child, for as long as a record may take. Returns its exit status, if it has one.
 fn wait_for(child: libc::pid_t) -> Option<c_int> {

@@ -6,7 +6,7 @@
 //! again, where it is kept. The handlers only call what a handler may call. They
 //!
 //! 1. write which seed ends the process, and why;
-//! 2. append the seed to the regression file;
+//! 2. write the seed to a case of its own;
 //! 3. start this program again, for this one test, and give it the [`Watched`] as its standard
 //!    input: that process simulates the seed once more, up to just before this moment, and writes
 //!    the folder and the report (`in_process.rs`);
@@ -61,14 +61,14 @@ pub(super) struct Watched {
     pub(super) signal: AtomicI32,
     /// The status that `exit` was given.
     pub(super) status: AtomicI32,
-    /// What became of the seed in the regression file: an error of the operating system, or 0.
+    /// What became of the case of the seed: an error of the operating system, or 0.
     pub(super) kept: AtomicI32,
     pub(super) name: SharedText<TEXT_BYTES>,
     /// The name by which the test program runs the test alone; empty if it has none.
     test: SharedText<TEXT_BYTES>,
     replay: SharedText<TEXT_BYTES>,
     folder: SharedText<PATH_BYTES>,
-    regressions: SharedText<PATH_BYTES>,
+    pub(super) regressions: SharedText<PATH_BYTES>,
     regression: SharedText<TEXT_BYTES>,
 }
 
@@ -88,9 +88,9 @@ pub(super) struct Texts<'a> {
     pub(super) test: &'a str,
     pub(super) replay: &'a str,
     pub(super) folder: &'a [u8],
-    /// The file that keeps failing seeds; empty if there is none, or the seed is in it.
+    /// The file for the case of the seed; empty if none is kept, or the seed is known.
     pub(super) regressions: &'a [u8],
-    /// What is appended to it.
+    /// What is written to it.
     pub(super) regression: &'a str,
 }
 

@@ -10,13 +10,18 @@
 //! 3. **What happened.** The decisions of the failing run, each of them forced.
 //!
 //! A leap is tried with a few futures: other latencies, and other draws altogether. From the first
-//! leap that fails, decisions are left out by [groups](DecisionName), then one by one; then the
-//! cluster becomes smaller, there are fewer clients, and numbers in the options of workloads and in
-//! the names of decisions become small; then decisions are left out again, up to the proof that
-//! each of them is needed. With fewer processes, what was to happen to one happens to another.
+//! leap that fails, deaths of clients are left out, then decisions by [groups](DecisionName), then
+//! one by one; then the cluster becomes smaller, there are fewer clients, and numbers in the options
+//! of workloads and in the names of decisions become small; then decisions are left out again, up to
+//! the proof that each of them is needed. With fewer processes, what was to happen to one happens to
+//! another.
 
-use super::oracle::{Oracle, Tried};
-use shaketable_host::case::{Case, DecisionName, ReseedStreams, TakenDecision};
+use super::deaths::{self, Death};
+use super::words::clause;
+use super::{Candidates, Tried};
+use crate::case::{Case, DecisionName, ReseedStreams, TakenDecision};
+use crate::verdict::{Failure, Outcome};
+use shaketable_cluster::faults::FaultWorkload;
 use shaketable_minimise::{Answer, reduce_number, reduce_set};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,7 +34,11 @@ const FUTURES_OF_A_STEP: u64 = 3;
 const FUTURES_OF_CLIENTS: u64 = 20;
 /// The number of futures in which a race is looked for that is seldom lost.
 const FUTURES_OF_A_RACE: u64 = 100;
+/// The number of futures in which a few clients are tried, after everything else.
+const FUTURES_OF_A_MEETING: u64 = 1000;
 
+/// More pieces than these are not told one by one.
+const SENTENCES_MAX: usize = 12;
 /// As many clients as a person can follow at once.
 const FEW_CLIENTS: u32 = 2;
 /// How often everything but decisions is made smaller.
@@ -58,19 +67,78 @@ pub struct Found {
     pub tried: Rc<Tried>,
     /// Whether each of its decisions is known to be needed.
     pub is_minimal: bool,
-    /// For each decision of the case: what happens without it, if that was run.
-    pub without: Vec<Option<Rc<Tried>>>,
+    /// What the failure needs: the decisions of the case, then its deaths.
+    pub needs: Vec<Need>,
 }
 
-/// Searches for a smaller case than `start`, whose run took these decisions.
-pub fn search(oracle: &mut Oracle<'_>, start: &Case, taken: &[TakenDecision]) -> Option<Found> {
-    let best = leap(oracle, start, taken)?;
+/// A piece of a case that is left.
+#[derive(Debug, Clone)]
+pub struct Need {
+    /// The decision as a case lists it, or the death as `shaketableCrashAt` does.
+    pub name: String,
+    /// The same as a clause.
+    pub words: String,
+    /// What happens without it, if that was run.
+    pub without: Option<Rc<Tried>>,
+}
+
+impl Need {
+    /// What happens without it, as a clause, if that is known.
+    pub fn without(&self) -> Option<String> {
+        Some(match &self.without.as_deref()?.failure {
+            None => "without it the run passes".to_owned(),
+            Some(other) => format!("without it the run fails in another way: {other}"),
+        })
+    }
+}
+
+impl Found {
+    /// How the case fails.
+    pub fn failure<'a>(&'a self, wanted: &'a Failure) -> &'a Failure {
+        self.tried.failure.as_ref().unwrap_or(wanted)
+    }
+
+    /// What the failure needs, a line for each piece. If time was up early there are many, of which
+    /// most do not matter; the case lists them all.
+    pub fn sentences(&self) -> Vec<String> {
+        if self.needs.is_empty() {
+            return vec!["no fault, only the clients".to_owned()];
+        }
+        let line = |need: &Need| match need.without() {
+            Some(without) => format!("{}; {without}", need.words),
+            None => need.words.clone(),
+        };
+        let shown = match self.needs.len() > SENTENCES_MAX {
+            true => SENTENCES_MAX - 1,
+            false => self.needs.len(),
+        };
+        let mut sentences: Vec<String> = self.needs[..shown].iter().map(line).collect();
+        if shown < self.needs.len() {
+            sentences.push(format!("and {} more", self.needs.len() - shown));
+        }
+        sentences
+    }
+}
+
+/// Searches for a smaller case than `start`, of which this became.
+pub fn search(oracle: &mut dyn Candidates, start: &Case, outcome: &Outcome) -> Option<Found> {
+    let died = deaths::happened(&outcome.deaths);
+    // If clients died, the failure may not need it.
+    let alive = (!died.is_empty()).then(|| deaths::with(start, &[]));
+    let quiet = alive.clone().unwrap_or_else(|| start.clone());
+    let start = match died.is_empty() {
+        true => start.clone(),
+        false => deaths::with(start, &died),
+    };
+    let alive = alive.and_then(|alive| leap(oracle, &alive, &[]));
+    let best = alive.or_else(|| leap(oracle, &start, &outcome.decisions))?;
     let found = reduce(oracle, best);
-    if found.case.only.as_ref().is_none_or(Vec::is_empty) {
+    if found.needs.is_empty() {
         return Some(found);
     }
     // A race that is seldom lost needs many futures, but no fault.
-    let quiet = futures(&nothing_happens(start), FUTURES_OF_A_RACE);
+    let quiet = without_faults(&nothing_happens(&quiet));
+    let quiet = futures(&quiet, FUTURES_OF_A_RACE);
     match first_of(oracle, &quiet) {
         Some(lost) => Some(reduce(oracle, lost)),
         None => Some(found),
@@ -78,32 +146,23 @@ pub fn search(oracle: &mut Oracle<'_>, start: &Case, taken: &[TakenDecision]) ->
 }
 
 /// Makes a case that fails smaller, step by step.
-fn reduce(oracle: &mut Oracle<'_>, best: (Case, Rc<Tried>)) -> Found {
+fn reduce(oracle: &mut dyn Candidates, best: (Case, Rc<Tried>)) -> Found {
     let mut search = Search {
         best,
         oracle,
         is_minimal: false,
+        deaths_are_minimal: true,
     };
-    search.reduce_decisions();
-    for _ in 0..ROUNDS {
-        let before = search.best.0.clone();
-        search.reduce_settings();
-        search.reduce_cluster();
-        search.reduce_clients();
-        search.reduce_options();
-        search.reduce_numbers();
-        search.forget_futures();
-        if search.best.0 == before {
-            break;
-        }
-        search.reduce_decisions();
+    search.reduce_everything();
+    if search.meet_in_a_small_group() {
+        search.reduce_everything();
     }
     search.finish()
 }
 
 /// The first leap that fails.
 fn leap(
-    oracle: &mut Oracle<'_>,
+    oracle: &mut dyn Candidates,
     start: &Case,
     taken: &[TakenDecision],
 ) -> Option<(Case, Rc<Tried>)> {
@@ -112,14 +171,22 @@ fn leap(
         stress: Some(true),
         ..start.clone()
     };
+    let quiet = nothing_happens(start);
     let happened = Case {
         only: Some(texts(taken)),
         ..start.clone()
     };
-    let candidates: Vec<Case> = futures(&nothing_happens(start), FUTURES)
-        .into_iter()
-        .chain(futures(&noticed, FUTURES))
-        .chain([happened])
+    // Fault workloads that do nothing make a run long, which a few bugs need.
+    let leaps = [
+        (without_faults(&quiet), FUTURES),
+        (quiet, FUTURES_OF_A_STEP),
+        (without_faults(&noticed), FUTURES),
+        (noticed, FUTURES),
+    ];
+    let candidates: Vec<Case> = leaps
+        .iter()
+        .flat_map(|(leap, count)| futures(leap, *count))
+        .chain((!taken.is_empty()).then_some(happened))
         .collect();
     let (found, tried) = first_of(oracle, &candidates)?;
     // Groups were left to chance: from here on, each decision is listed.
@@ -137,8 +204,26 @@ fn nothing_happens(start: &Case) -> Case {
     }
 }
 
+/// The case without the fault workloads that do nothing in it.
+fn without_faults(case: &Case) -> Case {
+    let listed = case.only.iter().flatten();
+    let groups = listed.map(|text| DecisionName::parse(text).0.group);
+    // The second of its kind is `Attrition #2`.
+    let is_fault = |group: &String| {
+        let kind = group.split(' ').next().unwrap_or_default();
+        FaultWorkload::NAMES.contains(&kind)
+    };
+    let mut faults: Vec<String> = groups.filter(is_fault).collect();
+    faults.sort();
+    faults.dedup();
+    Case {
+        faults: Some(faults),
+        ..case.clone()
+    }
+}
+
 /// The first of these that fails.
-fn first_of(oracle: &mut Oracle<'_>, candidates: &[Case]) -> Option<(Case, Rc<Tried>)> {
+fn first_of(oracle: &mut dyn Candidates, candidates: &[Case]) -> Option<(Case, Rc<Tried>)> {
     let Answer::Fails(index) = oracle.first_failing(candidates) else {
         return None;
     };
@@ -205,13 +290,14 @@ fn numbers_after(text: &str, word: &str) -> Vec<u32> {
     numbers.collect()
 }
 
-struct Search<'s, 'o> {
-    oracle: &'s mut Oracle<'o>,
+struct Search<'s> {
+    oracle: &'s mut dyn Candidates,
     best: (Case, Rc<Tried>),
     is_minimal: bool,
+    deaths_are_minimal: bool,
 }
 
-impl Search<'_, '_> {
+impl Search<'_> {
     fn case(&self) -> &Case {
         &self.best.0
     }
@@ -235,6 +321,26 @@ impl Search<'_, '_> {
         Case {
             only: Some(only),
             ..self.case().clone()
+        }
+    }
+
+    /// Makes everything smaller, in turns, until nothing becomes smaller any more.
+    fn reduce_everything(&mut self) {
+        self.reduce_deaths();
+        self.reduce_decisions();
+        for _ in 0..ROUNDS {
+            let before = self.case().clone();
+            self.reduce_settings();
+            self.reduce_cluster();
+            self.reduce_clients();
+            self.reduce_options();
+            self.reduce_numbers();
+            self.forget_futures();
+            if *self.case() == before {
+                break;
+            }
+            self.reduce_deaths();
+            self.reduce_decisions();
         }
     }
 
@@ -278,6 +384,39 @@ impl Search<'_, '_> {
         reduced.is_minimal
     }
 
+    /// Lets fewer clients die, and the others earlier.
+    fn reduce_deaths(&mut self) {
+        let died = deaths::of(self.case());
+        if died.is_empty() {
+            return;
+        }
+        let best = self.case().clone();
+        let case_of = |kept: &Vec<usize>| -> Case {
+            let kept: Vec<Death> = kept.iter().map(|index| died[*index].clone()).collect();
+            deaths::with(&best, &kept)
+        };
+        let batch = self.oracle.batch();
+        let reduced = reduce_set(died.len(), batch, |candidates| {
+            let cases: Vec<Case> = candidates.iter().map(case_of).collect();
+            self.oracle.first_failing(&cases)
+        });
+        let case = case_of(&reduced.kept);
+        if let Some(tried) = self.oracle.look_up(&case).filter(|tried| tried.fails) {
+            self.best = (case, tried);
+        }
+        self.deaths_are_minimal = reduced.is_minimal;
+        for index in 0..deaths::of(self.case()).len() {
+            let died = deaths::of(self.case());
+            let candidates = earlier(died[index].at).map(|at| {
+                let mut died = died.clone();
+                died[index].at = at;
+                deaths::with(self.case(), &died)
+            });
+            let candidates: Vec<Case> = candidates.collect();
+            self.take_first(&candidates);
+        }
+    }
+
     /// Removes decisions from the list that did not come up in the run.
     fn forget_unmet(&mut self) {
         loop {
@@ -292,9 +431,14 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Switches off what is no longer needed around the decisions, and lets them take their usual
-    /// course: what lasts, lasts as long as it can.
+    /// Switches off what is no longer needed around the decisions, such as fault workloads for
+    /// whose end the run only waits, and lets the decisions take their usual course: what lasts,
+    /// lasts as long as it can.
     fn reduce_settings(&mut self) {
+        let short = without_faults(self.case());
+        if short != *self.case() {
+            self.take_first(&futures(&short, FUTURES_OF_A_STEP));
+        }
         if self.case().stress == Some(true) {
             let calm = Case {
                 stress: Some(false),
@@ -358,20 +502,23 @@ impl Search<'_, '_> {
             .flat_map(|fewer| self.with_clients(fewer, FUTURES_OF_CLIENTS))
             .collect();
         self.take_first(&all);
-        // Two clients meet seldom, but two are so much easier to follow.
-        if self.case().clients > Some(FEW_CLIENTS) {
-            let few = self.with_clients(FEW_CLIENTS, FUTURES_OF_A_RACE);
-            self.take_first(&few);
-        }
+    }
+
+    /// Tries as few clients as a person can follow in a great many futures, because they seldom get
+    /// in each other's way. Returns whether they did.
+    fn meet_in_a_small_group(&mut self) -> bool {
+        self.case().clients > Some(FEW_CLIENTS)
+            && self.take_first(&self.with_clients(FEW_CLIENTS, FUTURES_OF_A_MEETING))
     }
 
     /// The case with fewer clients, in a number of futures.
     fn with_clients(&self, fewer: u32, count: u64) -> Vec<Case> {
-        let mut named: Vec<u32> = self
-            .listed()
-            .iter()
-            .flat_map(|text| numbers_after(text, "tester "))
-            .collect();
+        let listed = self.listed();
+        let died = deaths::of(self.case());
+        let named = listed.iter();
+        let named = named.flat_map(|text| numbers_after(text, "tester "));
+        let died_as = died.iter().map(|death| death.client);
+        let mut named: Vec<u32> = named.chain(died_as).collect();
         named.sort_unstable();
         named.dedup();
         let case = Case {
@@ -382,10 +529,19 @@ impl Search<'_, '_> {
             let rank = named.iter().position(|one| *one == number);
             (rank.unwrap_or(0) as u32).min(fewer - 1)
         };
-        let front = renamed(&case, "tester ", |number| rank(number).to_string());
-        let back = renamed(&case, "tester ", |number| {
-            (fewer - 1 - rank(number)).to_string()
-        });
+        let renumbered = |number: &dyn Fn(u32) -> u32| {
+            let case = renamed(&case, "tester ", |old| number(old).to_string());
+            if died.is_empty() {
+                return case;
+            }
+            let mut died = died.clone();
+            for death in &mut died {
+                death.client = number(death.client);
+            }
+            deaths::with(&case, &died)
+        };
+        let front = renumbered(&rank);
+        let back = renumbered(&|number| fewer - 1 - rank(number));
         let mut variants = vec![case, front, back];
         variants.dedup();
         let variants = variants.iter();
@@ -403,11 +559,7 @@ impl Search<'_, '_> {
             let Some(number) = name.number else {
                 continue;
             };
-            let earlier = [1, 2, 3, 4, 5, 6, 8, 10, number / 2, number - 1];
-            let earlier = earlier
-                .into_iter()
-                .filter(|earlier| (1..number).contains(earlier));
-            let candidates = earlier.map(|earlier| {
+            let candidates = earlier(number).map(|earlier| {
                 let name = DecisionName {
                     number: Some(earlier),
                     ..name.clone()
@@ -482,24 +634,71 @@ impl Search<'_, '_> {
 
     fn finish(self) -> Found {
         let listed = self.listed();
-        let without = listed.iter().map(|text| {
+        let died = deaths::of(self.case());
+        let of_decisions = listed.iter().map(|text| {
             let mut others = listed.clone();
             others.retain(|other| other != text);
-            self.oracle.look_up(&self.with_decisions(others))
+            Need {
+                name: text.clone(),
+                words: clause(text),
+                without: self.oracle.look_up(&self.with_decisions(others)),
+            }
         });
-        let without = without.collect();
+        let of_deaths = died.iter().map(|death| {
+            let mut others = died.clone();
+            others.retain(|other| other != death);
+            Need {
+                name: death.to_string(),
+                words: death.clause(),
+                without: self.oracle.look_up(&deaths::with(self.case(), &others)),
+            }
+        });
+        let needs = of_decisions.chain(of_deaths).collect();
         Found {
-            without,
-            is_minimal: self.is_minimal,
+            needs,
+            is_minimal: self.is_minimal && self.deaths_are_minimal,
             case: self.best.0,
             tried: self.best.1,
         }
     }
 }
 
+/// Numbers before this one, the most desirable first.
+fn earlier(number: u64) -> impl Iterator<Item = u64> {
+    let earlier = [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        8,
+        10,
+        number / 2,
+        number.saturating_sub(1),
+    ];
+    let earlier = earlier.into_iter();
+    earlier.filter(move |earlier| (1..number).contains(earlier))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fault_workloads_that_act_stay() {
+        let texts = [
+            "Attrition #2/kill 3",
+            "Rollback/trigger a recovery 1",
+            "knob/x: 3",
+        ];
+        let case = Case {
+            only: Some(texts.map(str::to_owned).into()),
+            ..Case::default()
+        };
+        let faults = without_faults(&case).faults.unwrap();
+        assert_eq!(faults, ["Attrition #2", "Rollback"]);
+    }
 
     #[test]
     fn decisions_move_to_other_processes() {

@@ -1,6 +1,6 @@
 //! Decisions in words.
 
-use shaketable_host::case::DecisionName;
+use crate::case::DecisionName;
 
 /// What a decision does, as a clause: *the reply of commit 3 of client 1 is lost*.
 pub fn clause(text: &str) -> String {
