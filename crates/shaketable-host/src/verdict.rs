@@ -11,9 +11,12 @@
 //! before that, `isolation::death` makes one from what is known about it. Code that receives
 //! outcomes, such as the program, only reads them.
 
+pub mod events;
 mod failure;
+mod sites;
 
 pub use failure::{Failure, FailureKind, Phase};
+pub use sites::Sites;
 
 use crate::case::TakenDecision;
 use crate::coverage::{Counts, Covered};
