@@ -120,6 +120,12 @@ fn show(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fdbserver {}", self.version)
+    }
+}
+
 impl Server {
     /// Finds a server and its client library: as asked, else `FDBSERVER` and `FDB_LIBRARY`, else in
     /// the `PATH` and beside the server.

@@ -134,6 +134,28 @@ pub fn is_warning(line: &str) -> bool {
     severity.is_some_and(|severity| severity.starts_with(['2', '3', '4']))
 }
 
+/// A line without what depends on the machine's time, so that the traces of two runs can be
+/// compared; nothing of an event that does so altogether.
+pub fn comparable(line: &str) -> Option<String> {
+    let kind = type_of(line).unwrap_or_default();
+    if depends_on_real_time(kind) || kind == "ProgramStart" {
+        return None;
+    }
+    for (before, after) in [("\"DateTime\": \"", "\", "), (" DateTime=\"", "\"")] {
+        if let Some((start, rest)) = line.split_once(before)
+            && let Some((_, end)) = rest.split_once(after)
+        {
+            return Some(format!("{start}{end}"));
+        }
+    }
+    Some(line.to_owned())
+}
+
+/// Whether an event is traced because something took long on this machine, or measures it.
+pub(crate) fn depends_on_real_time(kind: &str) -> bool {
+    kind.contains("Slow") || kind.ends_with("Metrics") || kind == "MachineLoadDetail"
+}
+
 /// The event in a line of a trace of either form.
 pub fn parse(line: &str) -> Option<Event> {
     let fields = match line.trim_start().chars().next()? {

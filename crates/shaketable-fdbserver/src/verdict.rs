@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::time::Duration;
 
-use crate::trace::{is_warning, parse, type_of};
+use crate::trace::{depends_on_real_time, is_warning, parse, type_of};
 
 /// What a server says of a library that it cannot load; often that is all.
 pub(crate) const NOT_LOADED: &str = "the library cannot be loaded";
@@ -461,8 +461,3 @@ const OF_THE_SERVER: [&str; 6] = [
     "TracedTooManyLines",
     "OutOfMemory",
 ];
-
-/// Whether an event is traced because something took long on this machine.
-fn depends_on_real_time(kind: &str) -> bool {
-    kind.contains("Slow") || kind.ends_with("Metrics") || kind == "MachineLoadDetail"
-}

@@ -142,9 +142,11 @@ impl Outcome {
         self.failures.is_empty()
     }
 
-    /// The folder that the seed left, with its record.
+    /// The folder that the seed left, with its record; under a real server with its trace alone.
     pub fn folder(&self) -> Option<&Path> {
-        Path::new(self.record.as_ref()?).parent()
+        let in_folder = |path: &&Path| path.file_stem().is_some_and(|stem| stem == "trace");
+        let trace = self.trace.as_ref().map(Path::new).filter(in_folder);
+        self.record.as_ref().map(Path::new).or(trace)?.parent()
     }
 
     /// The outcome of a seed that the simulator itself could not simulate.

@@ -8,6 +8,7 @@
 mod cases;
 mod explore;
 mod groups;
+mod host;
 mod output;
 mod subcommands;
 mod values;
@@ -15,6 +16,7 @@ mod values;
 pub use cases::{BugsArgs, DecisionsArgs, MinimiseArgs, WhenArgs};
 pub use explore::ExploreArgs;
 pub use groups::{BuildArgs, OnOff, SimulationArgs, SweepArgs};
+pub use host::{HostArgs, HostName};
 pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, ValuesShown};
 pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{

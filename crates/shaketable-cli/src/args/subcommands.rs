@@ -4,6 +4,7 @@
 //! others whole, so an option means the same wherever it is accepted.
 
 use super::groups::{BuildArgs, SimulationArgs, SweepArgs};
+use super::host::HostArgs;
 use super::output::{LogFormat, MessageFormat, Minimising, OutputArgs, ValuesShown};
 use super::values::parse_time;
 use crate::seed::Seed;
@@ -57,6 +58,9 @@ pub struct RunArgs {
     pub simulation: SimulationArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub output: OutputArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -77,6 +81,9 @@ pub struct ReplayArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: OutputArgs,
@@ -198,6 +205,9 @@ pub struct CheckArgs {
     pub simulation: SimulationArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub output: OutputArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -215,6 +225,9 @@ pub struct StatsArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: OutputArgs,

@@ -24,6 +24,9 @@ pub enum Message<'a> {
         runs: Option<u64>,
         /// The number of worker processes.
         jobs: usize,
+        /// The server that runs the seeds, if one does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
     /// A run has ended.
     Run {
@@ -205,6 +208,7 @@ mod tests {
         let repro = Repro {
             program: "shaketable".into(),
             cases: Vec::new(),
+            host: crate::args::HostArgs::default(),
             settings: Settings::default(),
             build: BuildArgs::default(),
         };
@@ -216,6 +220,7 @@ mod tests {
                 first_seed: 42,
                 runs: Some(43),
                 jobs: 2,
+                host: None,
             },
             run(&samples::passing(7), file),
             failure(&sweep.groups[1], file, &repro),

@@ -1,6 +1,6 @@
 //! The one line to paste that runs a seed again.
 
-use crate::args::{BuildArgs, OnOff};
+use crate::args::{BuildArgs, HostArgs, HostName, OnOff};
 use shaketable_host::plan::{Settings, StalledAfter};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,8 @@ pub struct Repro {
     pub build: BuildArgs,
     /// The files that are cases, with their own seeds.
     pub cases: Vec<PathBuf>,
+    /// Where seeds are run.
+    pub host: HostArgs,
 }
 
 impl Repro {
@@ -27,6 +29,15 @@ impl Repro {
         ];
         if !self.cases.iter().any(|case| case == file) {
             words.push(format!("--seed {seed}"));
+        }
+        if self.host.host == Some(HostName::Fdbserver) {
+            words.push("--host fdbserver".to_owned());
+        }
+        if let Some(path) = &self.host.fdbserver {
+            words.push(format!("--fdbserver {}", quoted(&path.display().to_string())));
+        }
+        if let Some(path) = &self.host.fdb_library {
+            words.push(format!("--fdb-library {}", quoted(&path.display().to_string())));
         }
         let settings = &self.settings;
         if let Some(on) = settings.swarm {
@@ -122,6 +133,7 @@ mod tests {
         let repro = Repro {
             program: "cargo shaketable".into(),
             cases: Vec::new(),
+            host: HostArgs::default(),
             settings: Settings {
                 swarm: Some(false),
                 buggify: Some(true),
