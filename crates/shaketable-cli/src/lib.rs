@@ -14,7 +14,9 @@
 pub mod args;
 pub mod bugs;
 pub mod cargo;
+pub mod chance;
 pub mod commands;
+pub mod compare;
 pub mod exit_codes;
 pub mod explore;
 pub mod list;
@@ -69,6 +71,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explore(args) => commands::explore::explore(args),
         Command::When(args) => commands::when::when(args),
         Command::Bugs(args) => commands::bugs::bugs(args),
+        Command::Compare(args) => commands::compare::compare(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a seed may take in this program.
-const HANG_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(60);
 /// How long a seed may take under a server: on one core, half a minute is usual.
 const SERVER_HANG_LIMIT: Duration = Duration::from_secs(15 * 60);
 

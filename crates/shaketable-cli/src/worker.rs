@@ -11,17 +11,17 @@ mod server;
 
 use crate::protocol::{Host, Job, Ready, Request, Response};
 use serde::Serialize;
+use server::ServerRuns;
 use shaketable_host::isolation::Isolation;
 use shaketable_host::library::LoadError;
 use shaketable_host::plan::{Plan, Settings};
 use shaketable_host::testfile::{TestFile, TestFileError};
+use shaketable_host::verdict::Outcome;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use server::ServerRuns;
-use shaketable_host::verdict::Outcome;
 use std::time::{Duration, Instant};
 
 /// How much of what the code under test printed is kept.

@@ -31,6 +31,14 @@ pub enum HostName {
 }
 
 impl HostArgs {
+    /// The same, for a command that always needs a server.
+    pub fn of_server(&self) -> HostArgs {
+        HostArgs {
+            host: Some(HostName::Fdbserver),
+            ..self.clone()
+        }
+    }
+
     /// The server to look for, if seeds are run by one.
     pub fn server(&self) -> Option<Find> {
         let is_asked = self.host == Some(HostName::Fdbserver)

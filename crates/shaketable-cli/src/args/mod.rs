@@ -20,8 +20,8 @@ pub use host::{HostArgs, HostName};
 pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, ValuesShown};
 pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
-    CheckArgs, CompletionsArgs, ExplainArgs, FilterArgs, InitArgs, LintArgs, ListArgs, LogArgs,
-    ManArgs, NewArgs, PageArgs, ReplayArgs, RunArgs, StatsArgs,
+    CheckArgs, CompareArgs, CompletionsArgs, ExplainArgs, FilterArgs, InitArgs, LintArgs, ListArgs,
+    LogArgs, ManArgs, NewArgs, PageArgs, ReplayArgs, RunArgs, StatsArgs,
 };
 pub use values::Shard;
 
@@ -47,8 +47,8 @@ Examples:
   shaketable replay tests/atomic.toml --seed 42    the same run again, with its record
   cargo shaketable run -p my-workloads --for 10m   build the library, then run for ten minutes
 
-Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 101 does not build,
-96 cannot be set up, 4 nothing to run, 2 wrong usage, 130 interrupted.";
+Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 104 hosts differ,
+101 does not build, 96 cannot be set up, 4 nothing to run, 2 wrong usage, 130 interrupted.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -123,6 +123,12 @@ Examples:
   shaketable check-determinism tests/atomic.toml
   shaketable check-determinism tests/atomic.toml --seed 42 --seeds 20")]
     CheckDeterminism(CheckArgs),
+    /// Compare a real fdbserver with the embedded host: the same library, many seeds of each.
+    #[command(after_help = "\
+Examples:
+  shaketable compare tests/atomic.toml --seeds 20
+  shaketable compare tests/atomic.toml --seeds 50 --fdbserver /opt/fdb/bin/fdbserver")]
+    Compare(CompareArgs),
     /// Count, over many seeds, the errors that clients saw and the faults that were injected.
     #[command(after_help = "\
 Examples:

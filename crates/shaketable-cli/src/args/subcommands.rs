@@ -214,6 +214,31 @@ pub struct CheckArgs {
     pub build: BuildArgs,
 }
 
+/// `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The test file.
+    pub file: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    /// How many seeds the embedded host runs [default: ten times as many, and at least 200].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub embedded_seeds: Option<u64>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
 /// `stats`.
 #[derive(Debug, Args)]
 pub struct StatsArgs {

@@ -2,6 +2,7 @@
 
 pub mod bugs;
 pub mod check_determinism;
+pub mod compare;
 pub mod decisions;
 pub mod explain;
 pub mod explore;

@@ -34,10 +34,16 @@ impl Repro {
             words.push("--host fdbserver".to_owned());
         }
         if let Some(path) = &self.host.fdbserver {
-            words.push(format!("--fdbserver {}", quoted(&path.display().to_string())));
+            words.push(format!(
+                "--fdbserver {}",
+                quoted(&path.display().to_string())
+            ));
         }
         if let Some(path) = &self.host.fdb_library {
-            words.push(format!("--fdb-library {}", quoted(&path.display().to_string())));
+            words.push(format!(
+                "--fdb-library {}",
+                quoted(&path.display().to_string())
+            ));
         }
         let settings = &self.settings;
         if let Some(on) = settings.swarm {

@@ -60,9 +60,8 @@ impl ServerRuns {
             keep,
             format,
         };
-        let is_interrupted = || {
-            matches!(self.interrupts.read_signal(), Ok(Some(_))) || getppid() != self.parent
-        };
+        let is_interrupted =
+            || matches!(self.interrupts.read_signal(), Ok(Some(_))) || getppid() != self.parent;
         self.server
             .run(&asked, &is_interrupted)
             .unwrap_or_else(|error| {

@@ -281,8 +281,12 @@ impl<'a> Campaign<'a> {
     /// How a run of the sweep is recorded.
     fn recording(&self, traces: Traces, file: usize, seed: Seed) -> Recording {
         match traces {
-            Traces::Failing if self.session.job.host != Host::Embedded => self.trace_in_folder(file, seed),
-            Traces::Replayed if self.session.job.host != Host::Embedded => self.trace_in_folder(file, seed),
+            Traces::Failing if self.session.job.host != Host::Embedded => {
+                self.trace_in_folder(file, seed)
+            }
+            Traces::Replayed if self.session.job.host != Host::Embedded => {
+                self.trace_in_folder(file, seed)
+            }
             Traces::All => self.trace_of(file, seed),
             Traces::Replayed => self.record_of(file, seed),
             // A single run is worth knowing where its clients wait, should it not end.
@@ -298,7 +302,12 @@ impl<'a> Campaign<'a> {
                 first_seed: self.schedule.first.0,
                 runs: self.schedule.runs(),
                 jobs: self.jobs,
-                host: self.session.job.host.server().map(|server| server.to_string()),
+                host: self
+                    .session
+                    .job
+                    .host
+                    .server()
+                    .map(|server| server.to_string()),
             };
             println!("{}", start.line());
         } else if !self.is_single() && self.output.detail() != Detail::Quiet {
