@@ -20,8 +20,8 @@ pub use host::{HostArgs, HostName};
 pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, ValuesShown};
 pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
-    CheckArgs, CompareArgs, CompletionsArgs, ExplainArgs, FilterArgs, InitArgs, LintArgs, ListArgs,
-    LogArgs, ManArgs, NewArgs, PageArgs, ReplayArgs, RunArgs, StatsArgs,
+    CheckArgs, CompareArgs, CompletionsArgs, DoctorArgs, ExplainArgs, FilterArgs, InitArgs,
+    LintArgs, ListArgs, LogArgs, ManArgs, NewArgs, PageArgs, ReplayArgs, RunArgs, StatsArgs,
 };
 pub use values::Shard;
 
@@ -156,6 +156,12 @@ Examples:
   shaketable page target/shaketable/failures/queue-42 --open
   shaketable page record.jsonl.gz -o queue.html --perfetto queue.perfetto")]
     Page(PageArgs),
+    /// Look whether this machine has what each host needs, and say what to do where it has not.
+    #[command(after_help = "\
+Examples:
+  shaketable doctor
+  shaketable doctor target/release/libatomic.so --fdbserver /opt/fdb/bin/fdbserver")]
+    Doctor(DoctorArgs),
     /// Print a script that completes this program's commands and options in a shell.
     #[command(after_help = "\
 Examples:

@@ -290,6 +290,22 @@ pub struct InitArgs {
     pub manifest_path: Option<PathBuf>,
 }
 
+/// `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Libraries of workloads to look at.
+    pub libraries: Vec<PathBuf>,
+    /// The fdbserver to look at [default: FDBSERVER, else the one in the PATH].
+    #[arg(long, value_name = "PATH")]
+    pub fdbserver: Option<PathBuf>,
+    /// The libfdb_c.so to look at [default: FDB_LIBRARY, else the one beside the server].
+    #[arg(long, value_name = "PATH")]
+    pub fdb_library: Option<PathBuf>,
+    /// The format of the findings.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
+}
+
 /// `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {

@@ -4,6 +4,7 @@ pub mod bugs;
 pub mod check_determinism;
 pub mod compare;
 pub mod decisions;
+pub mod doctor;
 pub mod explain;
 pub mod explore;
 pub mod init;

@@ -2,6 +2,7 @@
 
 use super::common::Common;
 use super::{Group, Small, Summary};
+use crate::commands::doctor::Check;
 use crate::compare::{Row, Seen};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
@@ -87,6 +88,8 @@ pub enum Message<'a> {
         /// The first difference, in words.
         message: &'a str,
     },
+    /// Something that was looked at on this machine.
+    Check(&'a Check),
     /// Two hosts compared.
     Comparison {
         /// The test file.
