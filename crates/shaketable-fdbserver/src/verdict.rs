@@ -149,6 +149,12 @@ impl Reading {
                     self.outcome.drawn.faults.push(added);
                 }
             }
+            "WorkloadUncontrolled" => {
+                let act = text("Act");
+                if !self.outcome.uncontrolled.contains(&act) {
+                    self.outcome.uncontrolled.push(act);
+                }
+            }
             "LoadLibraryFailed" => self.load_error = Some(text("Error")),
             "BuggifySection" if event.get("Activated") == Some("1") => {
                 let place = format!("{}:{}", text("File"), text("Line"));
