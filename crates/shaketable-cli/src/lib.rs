@@ -72,6 +72,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explore(args) => commands::explore::explore(args),
         Command::When(args) => commands::when::when(args),
         Command::Bugs(args) => commands::bugs::bugs(args),
+        Command::Joshua(args) => commands::joshua::joshua(args),
+        Command::JoshuaTest(args) => commands::joshua::joshua_test(args),
         Command::Compare(args) => commands::compare::compare(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };

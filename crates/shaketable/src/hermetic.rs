@@ -100,7 +100,10 @@ macro_rules! forward {
 /// As the C function: `time` is null or valid.
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut libc::timespec) -> c_int {
     let Some(now) = simulated(clock) else {
-        return forward!(c"clock_gettime" as fn(c_int, *mut libc::timespec) -> c_int, (clock, time));
+        return forward!(
+            c"clock_gettime" as fn(c_int, *mut libc::timespec) -> c_int,
+            (clock, time)
+        );
     };
     if !time.is_null() {
         // SAFETY: not null, hence valid by the caller's promise.
@@ -117,7 +120,10 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut libc::timespec) -> c
 /// As the C function: both are null or valid.
 unsafe extern "C" fn gettimeofday(time: *mut libc::timeval, zone: *mut c_void) -> c_int {
     let Some(now) = simulated(libc::CLOCK_REALTIME) else {
-        return forward!(c"gettimeofday" as fn(*mut libc::timeval, *mut c_void) -> c_int, (time, zone));
+        return forward!(
+            c"gettimeofday" as fn(*mut libc::timeval, *mut c_void) -> c_int,
+            (time, zone)
+        );
     };
     if !time.is_null() {
         // SAFETY: not null, hence valid by the caller's promise.
@@ -149,7 +155,10 @@ unsafe extern "C" fn time(out: *mut libc::time_t) -> libc::time_t {
 /// As the C function: `buffer` has room for `length` bytes.
 unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_uint) -> isize {
     if workload().is_none() {
-        return forward!(c"getrandom" as fn(*mut c_void, usize, c_uint) -> isize, (buffer, length, flags));
+        return forward!(
+            c"getrandom" as fn(*mut c_void, usize, c_uint) -> isize,
+            (buffer, length, flags)
+        );
     }
     for offset in 0..length {
         // SAFETY: the caller promised room for `length` bytes.
@@ -215,7 +224,8 @@ unsafe extern "C" fn pthread_create(
 ) -> c_int {
     note("started a thread");
     forward!(
-        c"pthread_create" as fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void) -> c_int,
+        c"pthread_create"
+            as fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void) -> c_int,
         (thread, attributes, start, argument)
     )
 }
@@ -225,13 +235,20 @@ unsafe extern "C" fn pthread_create(
 /// As the C function, which cannot be misused.
 unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     note("opened a socket");
-    forward!(c"socket" as fn(c_int, c_int, c_int) -> c_int, (domain, kind, protocol))
+    forward!(
+        c"socket" as fn(c_int, c_int, c_int) -> c_int,
+        (domain, kind, protocol)
+    )
 }
 
 /// Traces that the workload did something that no seed controls.
 fn note(act: &'static str) {
     if let Some(context) = workload() {
-        context.trace(Severity::Warn, "WorkloadUncontrolled", details!["Act" => act]);
+        context.trace(
+            Severity::Warn,
+            "WorkloadUncontrolled",
+            details!["Act" => act],
+        );
     }
 }
 

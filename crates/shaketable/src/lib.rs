@@ -136,7 +136,7 @@ mod trace_event;
 mod workload;
 
 pub use clock::Clock;
-pub use context::{OptionError, Severity, WorkloadContext, ProcessId};
+pub use context::{OptionError, ProcessId, Severity, WorkloadContext};
 #[cfg(feature = "embedded")]
 pub use embedded::{Failed, Faults, Passed, Seeds, Simulation};
 pub use executor::{

@@ -21,7 +21,8 @@ pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, 
 pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
     CheckArgs, CompareArgs, CompletionsArgs, DoctorArgs, ExplainArgs, FilterArgs, InitArgs,
-    LintArgs, ListArgs, LogArgs, ManArgs, NewArgs, PageArgs, ReplayArgs, RunArgs, StatsArgs,
+    JoshuaArgs, JoshuaTestArgs, LintArgs, ListArgs, LogArgs, ManArgs, NewArgs, PageArgs,
+    ReplayArgs, RunArgs, StatsArgs,
 };
 pub use values::Shard;
 
@@ -175,6 +176,15 @@ Examples:
   shaketable man | man -l -
   shaketable man ~/.local/share/man/man1")]
     Man(ManArgs),
+    /// Write a package that the agents of Joshua run, FoundationDB's own test fleet.
+    #[command(after_help = "\
+Examples:
+  shaketable joshua tests/atomic.toml -o atomic.tar.gz
+  shaketable joshua tests --host fdbserver -o nightly.tar.gz")]
+    Joshua(JoshuaArgs),
+    /// Run what an agent of Joshua asks for.
+    #[command(hide = true, name = "__joshua-test")]
+    JoshuaTest(JoshuaTestArgs),
     /// Simulate seeds for another process of this program.
     #[command(hide = true, name = "__worker")]
     Worker,

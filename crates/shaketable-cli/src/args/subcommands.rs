@@ -239,6 +239,41 @@ pub struct CompareArgs {
     pub build: BuildArgs,
 }
 
+/// `joshua`.
+#[derive(Debug, Args)]
+pub struct JoshuaArgs {
+    /// Test files, or folders to search for them [default: those of the package].
+    pub files: Vec<PathBuf>,
+    /// Where the package is written.
+    #[arg(long, short, value_name = "FILE", default_value = "package.tar.gz")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `__joshua-test`.
+#[derive(Debug, Args)]
+pub struct JoshuaTestArgs {
+    /// Test files.
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
 /// `stats`.
 #[derive(Debug, Args)]
 pub struct StatsArgs {

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod explain;
 pub mod explore;
 pub mod init;
+pub mod joshua;
 pub mod lint;
 pub mod log;
 pub mod minimise;

@@ -45,6 +45,35 @@ impl Repro {
                 quoted(&path.display().to_string())
             ));
         }
+        words.extend(self.setting_words());
+        let build = &self.build;
+        if let Some(package) = &build.package {
+            words.push(format!("-p {}", quoted(package)));
+        }
+        if let Some(example) = &build.example {
+            words.push(format!("--example {}", quoted(example)));
+        }
+        for features in &build.features {
+            words.push(format!("--features {}", quoted(features)));
+        }
+        if !build.profile.is_empty() && build.profile != "release" {
+            words.push(format!("--profile {}", quoted(&build.profile)));
+        }
+        if let Some(manifest) = &build.manifest_path {
+            words.push(format!(
+                "--manifest-path {}",
+                quoted(&manifest.display().to_string())
+            ));
+        }
+        if build.no_build {
+            words.push("--no-build".to_owned());
+        }
+        words.join(" ")
+    }
+
+    /// The options that set what is the same for every seed.
+    pub fn setting_words(&self) -> Vec<String> {
+        let mut words = Vec::new();
         let settings = &self.settings;
         if let Some(on) = settings.swarm {
             words.push(format!("--swarm {}", OnOff::text(on)));
@@ -71,29 +100,7 @@ impl Repro {
             StalledAfter::Seconds(seconds) => words.push(format!("--stalled-after {seconds}s")),
             StalledAfter::Never => words.push("--stalled-after off".to_owned()),
         }
-        let build = &self.build;
-        if let Some(package) = &build.package {
-            words.push(format!("-p {}", quoted(package)));
-        }
-        if let Some(example) = &build.example {
-            words.push(format!("--example {}", quoted(example)));
-        }
-        for features in &build.features {
-            words.push(format!("--features {}", quoted(features)));
-        }
-        if !build.profile.is_empty() && build.profile != "release" {
-            words.push(format!("--profile {}", quoted(&build.profile)));
-        }
-        if let Some(manifest) = &build.manifest_path {
-            words.push(format!(
-                "--manifest-path {}",
-                quoted(&manifest.display().to_string())
-            ));
-        }
-        if build.no_build {
-            words.push("--no-build".to_owned());
-        }
-        words.join(" ")
+        words
     }
 }
 
