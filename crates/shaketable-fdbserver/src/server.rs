@@ -187,7 +187,13 @@ fn version_of(program: &Path) -> Result<(Version, String), ServerError> {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     parse_version(&printed).ok_or_else(|| ServerError::NotAServer {
         program: program.to_owned(),
-        printed: printed.chars().take(200).collect(),
+        printed: printed
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(200)
+            .collect(),
     })
 }
 
@@ -388,7 +394,7 @@ mod tests {
         let library = folder.path().join(CLIENT_LIBRARY);
         insta::assert_snapshot!(told(find(program, Some(library))), @"DIR/libfdb_c.so is not of the same build as DIR/fdbserver (source version abcdef12), and both must be: name the right one with --fdb-library PATH");
         std::fs::write(folder.path().join("fdbserver"), "#!/bin/sh\necho hello\n").unwrap();
-        insta::assert_snapshot!(told(find(folder.path().join("fdbserver"), None)), @r#"DIR/fdbserver is no fdbserver: `--version` printed "hello\n""#);
+        insta::assert_snapshot!(told(find(folder.path().join("fdbserver"), None)), @r#"DIR/fdbserver is no fdbserver: `--version` printed "hello""#);
         insta::assert_snapshot!(told(find(folder.path().join("missing"), None)), @"cannot run DIR/missing");
     }
 }

@@ -296,7 +296,7 @@ fn of_library(path: &Path, server: Option<&Server>) -> Vec<Check> {
                 "asks the machine for {}: the embedded host answers from the seed, fdbserver does not",
                 asks.join(", ")
             ),
-            Some("under fdbserver, take time and randomness from the WorkloadContext"),
+            Some("build it with the feature `hermetic` of the crate shaketable, and it answers itself"),
         ),
     });
     checks

@@ -92,6 +92,14 @@ pub enum Severity {
 /// A simulated process, as [`WorkloadContext::get_process_id`] returned it.
 ///
 /// The real server takes such a number for the address of an object, so none can be made up.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
+/// let process: shaketable::ProcessId = context.get_process_id();
+/// assert_eq!(process, context.get_process_id());
+/// # });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcessId(u64);
 

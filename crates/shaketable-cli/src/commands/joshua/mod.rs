@@ -89,7 +89,7 @@ struct Package {
 
 impl Package {
     fn create(path: &Path) -> io::Result<Package> {
-        let compressed = GzEncoder::new(File::create(path)?, Compression::default());
+        let compressed = GzEncoder::new(File::create(path)?, Compression::fast());
         let mut tar = tar::Builder::new(compressed);
         tar.follow_symlinks(true);
         Ok(Package { tar, files: 0 })
