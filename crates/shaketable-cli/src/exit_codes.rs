@@ -17,5 +17,7 @@ pub const TESTS_FAILED: u8 = 100;
 pub const BUILD_FAILED: u8 = 101;
 /// A seed gave two different runs.
 pub const NOT_DETERMINISTIC: u8 = 103;
+/// Two hosts behave differently, beyond chance.
+pub const HOSTS_DIFFER: u8 = 104;
 /// Interrupted before a seed failed.
 pub const INTERRUPTED: u8 = 130;

@@ -14,7 +14,9 @@
 pub mod args;
 pub mod cargo;
 mod cargo_test;
+pub mod chance;
 pub mod commands;
+pub mod compare;
 pub mod exit_codes;
 pub mod explore;
 pub mod list;
@@ -55,6 +57,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::List(args) => Ok(list::list(args)),
         Command::New(args) => Ok(commands::new::new(args)),
         Command::Init(args) => Ok(commands::init::init(args)),
+        Command::Doctor(args) => Ok(commands::doctor::doctor(args)),
         Command::Completions(args) => Ok(commands::shell::completions(args)),
         Command::Man(args) => Ok(commands::shell::man(args)),
         Command::Page(args) => Ok(commands::page::page(args)),
@@ -69,6 +72,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explore(args) => commands::explore::explore(args),
         Command::When(args) => commands::when::when(args),
         Command::Bugs(args) => commands::bugs::bugs(args),
+        Command::Joshua(args) => commands::joshua::joshua(args),
+        Command::JoshuaTest(args) => commands::joshua::joshua_test(args),
+        Command::Compare(args) => commands::compare::compare(args),
         Command::CheckDeterminism(args) => commands::check_determinism::check_determinism(args),
     };
     let code = code.unwrap_or_else(|error| {

@@ -4,6 +4,7 @@
 //! replies to each, in order, with a [`Response`]. It ends when the socket closes.
 
 use serde::{Deserialize, Serialize};
+use shaketable_fdbserver::Server;
 use shaketable_host::case::Case;
 use shaketable_host::plan::{Recording, Settings};
 use shaketable_host::verdict::Outcome;
@@ -21,6 +22,35 @@ pub struct Job {
     pub hang_limit_seconds: f64,
     /// Whether what the code under test prints is kept, rather than shown.
     pub capture: bool,
+    /// Where seeds are run.
+    #[serde(default)]
+    pub host: Host,
+}
+
+/// Where seeds are run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Host {
+    /// In a fork of the worker.
+    #[default]
+    Embedded,
+    /// By a real server.
+    Fdbserver {
+        /// The server.
+        server: Box<Server>,
+        /// Whether a trace that is asked for is kept of a run that passes, too.
+        keeps_passing: bool,
+    },
+}
+
+impl Host {
+    /// The server, if there is one.
+    pub fn server(&self) -> Option<&Server> {
+        match self {
+            Host::Embedded => None,
+            Host::Fdbserver { server, .. } => Some(server),
+        }
+    }
 }
 
 /// One test file.

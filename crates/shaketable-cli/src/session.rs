@@ -1,19 +1,27 @@
 //! What `run`, `replay`, `stats` and `check-determinism` have in common: files read, libraries
 //! built, workers started.
 
-use crate::args::{BuildArgs, SimulationArgs};
+use crate::args::{BuildArgs, HostArgs, SimulationArgs};
 use crate::cargo::{self, BuildError};
 use crate::exit_codes;
 use crate::list;
 use crate::pool::{Addresses, Pool, PoolError};
-use crate::protocol::{FileJob, Job};
+use crate::protocol::{FileJob, Host, Job};
 use crate::report::repro::{Repro, program_words};
 use crate::seed::Seed;
+use shaketable_fdbserver::test_file::Unsupported;
+use shaketable_fdbserver::{Server, ServerError};
 use shaketable_host::plan::Settings;
 use shaketable_host::testfile::{TestFile, TestFileError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a seed may take in this program.
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(60);
+/// How long a seed may take under a server: on one core, half a minute is usual.
+const SERVER_HANG_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Everything is ready for the first seed.
 pub struct Session {
@@ -46,6 +54,15 @@ pub enum SessionError {
     /// A library is not built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// There is no server to run seeds with.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// A server cannot run a file.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// Something else that a server cannot do.
+    #[error("{0} needs the embedded host: fdbserver does not tell what that takes")]
+    NeedsEmbedded(&'static str),
     /// No worker started.
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -159,15 +176,52 @@ impl Session {
                 settings: settings.clone(),
                 build: build.clone(),
                 cases,
+                host: HostArgs::default(),
             },
             job: Job {
                 files: jobs,
                 settings,
-                hang_limit_seconds: simulation.hang_limit.as_secs_f64(),
+                hang_limit_seconds: simulation.hang_limit.unwrap_or(HANG_LIMIT).as_secs_f64(),
                 capture,
+                host: Host::Embedded,
             },
             interrupted,
         })
+    }
+
+    /// Has the seeds run where the user asks for, after looking at what that host needs. A trace that
+    /// a server is asked for is kept of failing runs; with `keeps_passing` of all.
+    pub fn on(
+        mut self,
+        host: &HostArgs,
+        simulation: &SimulationArgs,
+        keeps_passing: bool,
+    ) -> Result<Session, SessionError> {
+        let Some(find) = host.server() else {
+            return Ok(self);
+        };
+        let server = Server::find(&find)?;
+        for file in &self.job.files {
+            server.prepare(&file.path, &file.built, &self.job.settings)?;
+        }
+        self.repro.host = host.clone();
+        let limit = simulation.hang_limit.unwrap_or(SERVER_HANG_LIMIT);
+        self.job.hang_limit_seconds = limit.as_secs_f64();
+        self.job.host = Host::Fdbserver {
+            server: Box::new(server),
+            keeps_passing,
+        };
+        Ok(self)
+    }
+
+    /// How many workers are started: as asked, else one for each core, but not more than there are
+    /// runs, and of servers not more than fit into memory.
+    pub fn workers(&self, asked: Option<u16>, runs: Option<u64>) -> usize {
+        let count = workers(asked, runs);
+        match (asked, &self.job.host) {
+            (None, Host::Fdbserver { .. }) => count.min(shaketable_fdbserver::memory_for()),
+            _ => count,
+        }
     }
 
     /// The seed to run a single file with: that of the case, or the one that was asked for.

@@ -9,6 +9,7 @@
 //!
 //! Futures are numbered: the same question gets the same answer every time.
 
+use crate::chance::Share;
 use crate::minimise::oracle::{Forked, Oracle};
 use serde::Serialize;
 use shaketable_host::case::{Case, ReseedStreams};
@@ -29,17 +30,19 @@ pub struct Moment {
 impl Moment {
     /// The share of futures that failed.
     pub fn probability(&self) -> f64 {
-        self.failed as f64 / self.futures.max(1) as f64
+        self.share().value()
+    }
+
+    fn share(&self) -> Share {
+        Share {
+            hits: self.failed,
+            of: self.futures,
+        }
     }
 
     /// Where the true probability lies with a confidence of 95 % (Wilson's score interval).
     pub fn interval(&self) -> (f64, f64) {
-        const Z: f64 = 1.96;
-        let (n, p) = (self.futures.max(1) as f64, self.probability());
-        let spread = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-        let (centre, scale) = (p + Z * Z / (2.0 * n), 1.0 + Z * Z / n);
-        let low = ((centre - spread) / scale).max(0.0);
-        (low, ((centre + spread) / scale).min(1.0))
+        self.share().interval()
     }
 }
 

@@ -1,16 +1,22 @@
 //! A worker: one process with one thread that has loaded the libraries and runs each seed in a
 //! fork.
 //!
+//! Or, if the job says so, a worker that has a real server run each seed (`server.rs`).
+//!
 //! Loading and parsing happen once; a seed costs a fork and the simulation. How a seed ends is the
 //! business of [`Isolation::run_seed`]; a worker passes requests and outcomes on, and captures what
 //! the code under test prints.
 
-use crate::protocol::{Job, Ready, Request, Response};
+mod server;
+
+use crate::protocol::{Host, Job, Ready, Request, Response};
 use serde::Serialize;
+use server::ServerRuns;
 use shaketable_host::isolation::Isolation;
 use shaketable_host::library::LoadError;
 use shaketable_host::plan::{Plan, Settings};
 use shaketable_host::testfile::{TestFile, TestFileError};
+use shaketable_host::verdict::Outcome;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -41,6 +47,8 @@ enum PrepareError {
     TestFile(#[from] TestFileError),
     #[error(transparent)]
     Library(#[from] LoadError),
+    #[error(transparent)]
+    Server(#[from] server::PrepareError),
 }
 
 fn serve() -> io::Result<()> {
@@ -74,14 +82,34 @@ fn send(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
 
 struct Worker {
     job: Job,
-    plans: Vec<Plan>,
-    isolation: Isolation,
+    runs: Runs,
     /// Where standard output and error of the code under test go, when they are kept.
     printed: Option<File>,
 }
 
+/// How this worker runs seeds.
+enum Runs {
+    Embedded {
+        plans: Vec<Plan>,
+        isolation: Isolation,
+    },
+    Server(ServerRuns),
+}
+
 impl Worker {
     fn prepare(job: Job) -> Result<Worker, PrepareError> {
+        if let Host::Fdbserver {
+            server,
+            keeps_passing,
+        } = &job.host
+        {
+            let runs = ServerRuns::prepare(&job, server, *keeps_passing)?;
+            return Ok(Worker {
+                job,
+                runs: Runs::Server(runs),
+                printed: None,
+            });
+        }
         let isolation = Isolation::prepare(Duration::from_secs_f64(job.hang_limit_seconds))?;
         let printed = if job.capture { Some(capture()?) } else { None };
         let mut plans = Vec::new();
@@ -90,16 +118,38 @@ impl Worker {
         }
         Ok(Worker {
             job,
-            plans,
-            isolation,
+            runs: Runs::Embedded { plans, isolation },
             printed,
         })
     }
 
     fn run(&self, request: &Request) -> io::Result<Response> {
-        self.forget_printed()?;
         let start = Instant::now();
-        let plan = &self.plans[request.file];
+        let (outcome, printed) = match &self.runs {
+            Runs::Embedded { plans, isolation } => {
+                self.forget_printed()?;
+                let outcome = self.simulate(&plans[request.file], isolation, request);
+                let printed = match outcome.passed() {
+                    true => String::new(),
+                    false => self.read_printed()?,
+                };
+                (outcome, printed)
+            }
+            Runs::Server(runs) => {
+                let (outcome, printed) = runs.run(&self.job, request);
+                let shown = !outcome.passed();
+                (outcome, if shown { printed } else { String::new() })
+            }
+        };
+        Ok(Response {
+            file: request.file,
+            real_seconds: start.elapsed().as_secs_f64(),
+            printed,
+            outcome,
+        })
+    }
+
+    fn simulate(&self, plan: &Plan, isolation: &Isolation, request: &Request) -> Outcome {
         let changed = request.case.as_deref();
         let changed = changed.map(|case| plan.with_case(case.clone()));
         // A case in a request says everything: nothing else may set what it leaves open.
@@ -110,22 +160,12 @@ impl Worker {
             },
             None => self.job.settings.clone(),
         };
-        let outcome = self.isolation.run_seed(
+        isolation.run_seed(
             changed.as_ref().unwrap_or(plan),
             &settings,
             request.seed,
             &request.recording,
-        );
-        Ok(Response {
-            file: request.file,
-            real_seconds: start.elapsed().as_secs_f64(),
-            printed: if outcome.passed() {
-                String::new()
-            } else {
-                self.read_printed()?
-            },
-            outcome,
-        })
+        )
     }
 
     fn forget_printed(&self) -> io::Result<()> {

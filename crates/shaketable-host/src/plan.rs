@@ -286,7 +286,7 @@ impl Plan {
 
 /// Where the library of an External block is expected: built for this run, or from the current
 /// folder as in fdbserver, or from the folder of the test file.
-fn library_path(
+pub fn library_path(
     file: &Path,
     workload: &WorkloadSpec,
     built: &BTreeMap<String, PathBuf>,

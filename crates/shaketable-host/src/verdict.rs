@@ -11,9 +11,12 @@
 //! before that, `isolation::death` makes one from what is known about it. Code that receives
 //! outcomes, such as the program, only reads them.
 
+pub mod events;
 mod failure;
+mod sites;
 
 pub use failure::{Failure, FailureKind, Phase};
+pub use sites::Sites;
 
 use crate::case::TakenDecision;
 use crate::coverage::{Counts, Covered};
@@ -144,9 +147,11 @@ impl Outcome {
         std::fs::write(path, serde_json::to_vec(self)?)
     }
 
-    /// The folder that the seed left, with its record.
+    /// The folder that the seed left, with its record; under a real server with its trace alone.
     pub fn folder(&self) -> Option<&Path> {
-        Path::new(self.record.as_ref()?).parent()
+        let in_folder = |path: &&Path| path.file_stem().is_some_and(|stem| stem == "trace");
+        let trace = self.trace.as_ref().map(Path::new).filter(in_folder);
+        self.record.as_ref().map(Path::new).or(trace)?.parent()
     }
 
     /// The outcome of a seed that the simulator itself could not simulate.

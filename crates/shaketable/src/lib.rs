@@ -64,6 +64,10 @@
 //! `assertions`, on by default, compiles [`always!`], [`sometimes!`], [`reachable!`],
 //! [`never_reached!`] and [`buggify!`], which cost nothing without it.
 //!
+//! `hermetic` has the library answer for time and randomness itself where the host does not: inside
+//! fdbserver `Instant`, `SystemTime`, `HashMap` and whatever else asks the operating system get their
+//! values from the simulation, and threads and sockets are noted in the trace. `tokio` includes it.
+//!
 //! `tokio` runs code on tokio in simulated time: `tokio::spawn`, timers, channels, `select!`, and
 //! what is built on them, unchanged. Each phase has a runtime of its own.
 //!
@@ -105,7 +109,13 @@ mod draw;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod executor;
-#[cfg(any(all(feature = "record", not(feature = "embedded")), feature = "tokio"))]
+#[cfg(all(feature = "hermetic", not(feature = "embedded")))]
+mod hermetic;
+#[cfg(any(
+    all(feature = "record", not(feature = "embedded")),
+    all(feature = "hermetic", not(feature = "embedded")),
+    feature = "tokio"
+))]
 mod hidden;
 pub mod history;
 mod host;
@@ -126,7 +136,7 @@ mod trace_event;
 mod workload;
 
 pub use clock::Clock;
-pub use context::{OptionError, Severity, WorkloadContext};
+pub use context::{OptionError, ProcessId, Severity, WorkloadContext};
 #[cfg(feature = "embedded")]
 pub use embedded::{Failed, Faults, Passed, Seeds, Simulation};
 pub use executor::{

@@ -8,6 +8,7 @@
 mod cases;
 mod explore;
 mod groups;
+mod host;
 mod output;
 mod subcommands;
 mod values;
@@ -15,11 +16,13 @@ mod values;
 pub use cases::{BugsArgs, DecisionsArgs, MinimiseArgs, WhenArgs};
 pub use explore::ExploreArgs;
 pub use groups::{BuildArgs, OnOff, SimulationArgs, SweepArgs};
+pub use host::{HostArgs, HostName};
 pub use output::{LogFormat, MessageFormat, Minimising, OutputArgs, TraceFormat, ValuesShown};
 pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
-    CheckArgs, CompletionsArgs, ExplainArgs, FilterArgs, InitArgs, LintArgs, ListArgs, LogArgs,
-    ManArgs, NewArgs, PageArgs, ReplayArgs, RunArgs, StatsArgs,
+    CheckArgs, CompareArgs, CompletionsArgs, DoctorArgs, ExplainArgs, FilterArgs, InitArgs,
+    JoshuaArgs, JoshuaTestArgs, LintArgs, ListArgs, LogArgs, ManArgs, NewArgs, PageArgs,
+    ReplayArgs, RunArgs, StatsArgs,
 };
 pub use values::Shard;
 
@@ -45,8 +48,8 @@ Examples:
   shaketable replay tests/atomic.toml --seed 42    the same run again, with its record
   cargo shaketable run -p my-workloads --for 10m   build the library, then run for ten minutes
 
-Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 101 does not build,
-96 cannot be set up, 4 nothing to run, 2 wrong usage, 130 interrupted.";
+Exit status: 0 passed, 100 a seed failed, 103 not deterministic, 104 hosts differ,
+101 does not build, 96 cannot be set up, 4 nothing to run, 2 wrong usage, 130 interrupted.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -121,6 +124,12 @@ Examples:
   shaketable check-determinism tests/atomic.toml
   shaketable check-determinism tests/atomic.toml --seed 42 --seeds 20")]
     CheckDeterminism(CheckArgs),
+    /// Compare a real fdbserver with the embedded host: the same library, many seeds of each.
+    #[command(after_help = "\
+Examples:
+  shaketable compare tests/atomic.toml --seeds 20
+  shaketable compare tests/atomic.toml --seeds 50 --fdbserver /opt/fdb/bin/fdbserver")]
+    Compare(CompareArgs),
     /// Count, over many seeds, the errors that clients saw and the faults that were injected.
     #[command(after_help = "\
 Examples:
@@ -148,6 +157,12 @@ Examples:
   shaketable page target/shaketable/failures/queue-42 --open
   shaketable page record.jsonl.gz -o queue.html --perfetto queue.perfetto")]
     Page(PageArgs),
+    /// Look whether this machine has what each host needs, and say what to do where it has not.
+    #[command(after_help = "\
+Examples:
+  shaketable doctor
+  shaketable doctor target/release/libatomic.so --fdbserver /opt/fdb/bin/fdbserver")]
+    Doctor(DoctorArgs),
     /// Print a script that completes this program's commands and options in a shell.
     #[command(after_help = "\
 Examples:
@@ -161,6 +176,15 @@ Examples:
   shaketable man | man -l -
   shaketable man ~/.local/share/man/man1")]
     Man(ManArgs),
+    /// Write a package that the agents of Joshua run, FoundationDB's own test fleet.
+    #[command(after_help = "\
+Examples:
+  shaketable joshua tests/atomic.toml -o atomic.tar.gz
+  shaketable joshua tests --host fdbserver -o nightly.tar.gz")]
+    Joshua(JoshuaArgs),
+    /// Run what an agent of Joshua asks for.
+    #[command(hide = true, name = "__joshua-test")]
+    JoshuaTest(JoshuaTestArgs),
     /// Simulate seeds for another process of this program.
     #[command(hide = true, name = "__worker")]
     Worker,

@@ -4,6 +4,7 @@
 //! others whole, so an option means the same wherever it is accepted.
 
 use super::groups::{BuildArgs, SimulationArgs, SweepArgs};
+use super::host::HostArgs;
 use super::output::{LogFormat, MessageFormat, Minimising, OutputArgs, ValuesShown};
 use super::values::parse_time;
 use crate::seed::Seed;
@@ -58,6 +59,9 @@ pub struct RunArgs {
     pub simulation: SimulationArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub output: OutputArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -78,6 +82,9 @@ pub struct ReplayArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: OutputArgs,
@@ -199,7 +206,70 @@ pub struct CheckArgs {
     pub simulation: SimulationArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The test file.
+    pub file: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sweep: SweepArgs,
+    /// How many seeds the embedded host runs [default: ten times as many, and at least 200].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub embedded_seeds: Option<u64>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `joshua`.
+#[derive(Debug, Args)]
+pub struct JoshuaArgs {
+    /// Test files, or folders to search for them [default: those of the package].
+    pub files: Vec<PathBuf>,
+    /// Where the package is written.
+    #[arg(long, short, value_name = "FILE", default_value = "package.tar.gz")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub build: BuildArgs,
+}
+
+/// `__joshua-test`.
+#[derive(Debug, Args)]
+pub struct JoshuaTestArgs {
+    /// Test files.
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub build: BuildArgs,
@@ -216,6 +286,9 @@ pub struct StatsArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub host: HostArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: OutputArgs,
@@ -251,6 +324,22 @@ pub struct InitArgs {
     /// The Cargo.toml of the layer or its workspace [default: the nearest one].
     #[arg(long, value_name = "PATH")]
     pub manifest_path: Option<PathBuf>,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Libraries of workloads to look at.
+    pub libraries: Vec<PathBuf>,
+    /// The fdbserver to look at [default: FDBSERVER, else the one in the PATH].
+    #[arg(long, value_name = "PATH")]
+    pub fdbserver: Option<PathBuf>,
+    /// The libfdb_c.so to look at [default: FDB_LIBRARY, else the one beside the server].
+    #[arg(long, value_name = "PATH")]
+    pub fdb_library: Option<PathBuf>,
+    /// The format of the findings.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub message_format: MessageFormat,
 }
 
 /// `completions`.

@@ -10,6 +10,7 @@ use crate::report::{Summary, human, json};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::{Schedule, run_one};
+use shaketable_fdbserver::trace::comparable;
 use shaketable_host::plan::Recording;
 use shaketable_host::trace::Format;
 use std::fs;
@@ -28,6 +29,7 @@ pub fn check_determinism(args: &CheckArgs) -> Result<u8, SessionError> {
         &args.build,
         true,
     )?;
+    let session = session.on(&args.host, &args.simulation, true)?;
     let schedule = Schedule::new(&args.sweep, SEEDS_DEFAULT, 1);
     let schedule = schedule.with_cases(&session.case_seeds);
     let mut pools = [
@@ -163,7 +165,10 @@ fn explain(
 /// The first event in which two traces differ, with what came before it.
 fn first_difference(a: &Path, b: &Path) -> Option<String> {
     let open = |path: &PathBuf| {
-        fs::File::open(path).map(|file| BufReader::new(file).lines().map_while(Result::ok))
+        let lines = |file| BufReader::new(file).lines().map_while(Result::ok);
+        // What depends on the machine's time differs always.
+        let comparable = |file| lines(file).filter_map(|line| comparable(&line));
+        fs::File::open(path).map(comparable)
     };
     let (mut left, mut right) = (open(&a.to_owned()).ok()?, open(&b.to_owned()).ok()?);
     let mut number = 0;

@@ -2,10 +2,13 @@
 
 pub mod bugs;
 pub mod check_determinism;
+pub mod compare;
 pub mod decisions;
+pub mod doctor;
 pub mod explain;
 pub mod explore;
 pub mod init;
+pub mod joshua;
 pub mod lint;
 pub mod log;
 pub mod minimise;

@@ -7,6 +7,7 @@
 //! were looked at, it is reported. It is a correlation: what causes the failure is for `explain`
 //! and `minimise` to say.
 
+use crate::chance::Share;
 use serde::Serialize;
 use shaketable_host::verdict::{Drawn, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,13 +58,13 @@ pub fn common(failing: &Features, passing: &Features) -> Vec<Common> {
         .map(|feature| {
             let count = |features: &Features| features.counts.get(feature).copied().unwrap_or(0);
             let (failed, passed) = (count(failing), count(passing));
-            let share = |count: u64, runs: u64| count as f64 / runs.max(1) as f64;
-            let p_value = fisher(failed, failing.runs, passed, passing.runs);
+            let share = |hits: u64, of: u64| Share { hits, of };
+            let (failed, passed) = (share(failed, failing.runs), share(passed, passing.runs));
             Common {
                 feature: feature.clone(),
-                among_failing: share(failed, failing.runs),
-                among_passing: share(passed, passing.runs),
-                p_value: (p_value * looked_at).min(1.0),
+                among_failing: failed.value(),
+                among_passing: passed.value(),
+                p_value: (failed.more_by_chance(passed) * looked_at).min(1.0),
             }
         })
         .filter(|common| {
@@ -74,31 +75,6 @@ pub fn common(failing: &Features, passing: &Features) -> Vec<Common> {
     found.sort_by(|one, other| one.p_value.total_cmp(&other.p_value));
     found.truncate(REPORTED_MAX);
     found
-}
-
-/// The chance that at least `failed` of the `failing` runs have a feature, if all runs are equally
-/// likely to have it.
-fn fisher(failed: u64, failing: u64, passed: u64, passing: u64) -> f64 {
-    let (with, all) = (failed + passed, failing + passing);
-    let last = with.min(failing);
-    let log_choose = |n: u64, k: u64| log_factorial(n) - log_factorial(k) - log_factorial(n - k);
-    let total = log_choose(all, failing);
-    let chances = (failed..=last)
-        .filter(|count| with - count <= passing)
-        .map(|count| {
-            (log_choose(with, count) + log_choose(all - with, failing - count) - total).exp()
-        });
-    chances.sum::<f64>().min(1.0)
-}
-
-/// Stirling's series; exact enough for a chance.
-fn log_factorial(n: u64) -> f64 {
-    if n < 16 {
-        return (2..=n).map(|factor| (factor as f64).ln()).sum();
-    }
-    let n = n as f64;
-    let half = 0.5 * (2.0 * std::f64::consts::PI * n).ln();
-    n * n.ln() - n + half + 1.0 / (12.0 * n) - 1.0 / (360.0 * n.powi(3))
 }
 
 /// Everything that can be told apart about a run, except how it ended.
@@ -180,15 +156,5 @@ mod tests {
         sample(&mut failing, 2, &[("1021", 2)]);
         sample(&mut passing, 3, &[("1021", 0)]);
         assert_eq!(common(&failing, &passing), []);
-    }
-
-    #[test]
-    fn the_exact_test_is_exact() {
-        // Fisher's lady: all of four cups right.
-        assert!((fisher(4, 4, 0, 4) - 1.0 / 70.0).abs() < 1e-12);
-        assert!((fisher(3, 4, 1, 4) - 17.0 / 70.0).abs() < 1e-12);
-        assert!((fisher(0, 10, 5, 10) - 1.0).abs() < 1e-9);
-        let many = fisher(600, 1000, 500, 1000);
-        assert!((1e-6..1e-5).contains(&many), "{many}");
     }
 }

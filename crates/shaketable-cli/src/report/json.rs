@@ -2,6 +2,8 @@
 
 use super::common::Common;
 use super::{Group, Known, Small, Summary};
+use crate::commands::doctor::Check;
+use crate::compare::{Row, Seen};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use serde::Serialize;
@@ -24,6 +26,9 @@ pub enum Message<'a> {
         runs: Option<u64>,
         /// The number of worker processes.
         jobs: usize,
+        /// The server that runs the seeds, if one does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
     /// A run has ended.
     Run {
@@ -85,6 +90,17 @@ pub enum Message<'a> {
         seed: u32,
         /// The first difference, in words.
         message: &'a str,
+    },
+    /// Something that was looked at on this machine.
+    Check(&'a Check),
+    /// Two hosts compared.
+    Comparison {
+        /// The test file.
+        file: &'a Path,
+        /// The server.
+        server: &'a str,
+        /// What was compared.
+        rows: Vec<ComparedRow<'a>>,
     },
     /// After everything else.
     Summary {
@@ -197,6 +213,70 @@ fn lines(summary: &Summary) -> Vec<Line<'_>> {
     lines
 }
 
+/// One line of a comparison of hosts.
+#[derive(Debug, Serialize)]
+pub struct ComparedRow<'a> {
+    /// What is compared.
+    what: &'a str,
+    /// Under the real server.
+    real: ComparedValue,
+    /// In the embedded host.
+    embedded: ComparedValue,
+    /// The chance that the difference comes about by chance.
+    p_value: f64,
+    /// Whether it is less than chance allows.
+    differs: bool,
+    /// Whether it is a difference in what a client can see.
+    counts: bool,
+}
+
+/// What a host has shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ComparedValue {
+    /// In how many of its runs, with the interval in which the true share lies.
+    Share {
+        hits: u64,
+        of: u64,
+        low: f64,
+        high: f64,
+    },
+    /// The mean over its runs, and how far the true one may be from it.
+    Mean { value: f64, spread: f64 },
+}
+
+/// The message about a comparison of hosts.
+pub fn comparison<'a>(file: &'a Path, server: &'a str, rows: &'a [Row]) -> Message<'a> {
+    let value = |seen: &Seen| match seen {
+        Seen::Share(share) => {
+            let (low, high) = share.interval();
+            ComparedValue::Share {
+                hits: share.hits,
+                of: share.of,
+                low,
+                high,
+            }
+        }
+        Seen::Mean(value, spread) => ComparedValue::Mean {
+            value: *value,
+            spread: *spread,
+        },
+    };
+    let row = |row: &'a Row| ComparedRow {
+        what: &row.what,
+        real: value(&row.real),
+        embedded: value(&row.embedded),
+        p_value: row.p_value,
+        differs: row.differs(),
+        counts: row.counts,
+    };
+    Message::Comparison {
+        file,
+        server,
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,6 +289,7 @@ mod tests {
         let repro = Repro {
             program: "shaketable".into(),
             cases: Vec::new(),
+            host: crate::args::HostArgs::default(),
             settings: Settings::default(),
             build: BuildArgs::default(),
         };
@@ -220,6 +301,7 @@ mod tests {
                 first_seed: 42,
                 runs: Some(43),
                 jobs: 2,
+                host: None,
             },
             run(&samples::passing(7), file),
             failure(&sweep.groups[1], file, &repro),

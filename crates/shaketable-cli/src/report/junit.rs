@@ -61,6 +61,7 @@ mod tests {
         let repro = Repro {
             program: "shaketable".into(),
             cases: Vec::new(),
+            host: crate::args::HostArgs::default(),
             settings: Settings::default(),
             build: BuildArgs::default(),
         };

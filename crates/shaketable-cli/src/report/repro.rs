@@ -1,6 +1,6 @@
 //! The one line to paste that runs a seed again.
 
-use crate::args::{BuildArgs, OnOff};
+use crate::args::{BuildArgs, HostArgs, HostName, OnOff};
 use shaketable_host::plan::{Settings, StalledAfter};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,8 @@ pub struct Repro {
     pub build: BuildArgs,
     /// The files that are cases, with their own seeds.
     pub cases: Vec<PathBuf>,
+    /// Where seeds are run.
+    pub host: HostArgs,
 }
 
 impl Repro {
@@ -28,6 +30,50 @@ impl Repro {
         if !self.cases.iter().any(|case| case == file) {
             words.push(format!("--seed {seed}"));
         }
+        if self.host.host == Some(HostName::Fdbserver) {
+            words.push("--host fdbserver".to_owned());
+        }
+        if let Some(path) = &self.host.fdbserver {
+            words.push(format!(
+                "--fdbserver {}",
+                quoted(&path.display().to_string())
+            ));
+        }
+        if let Some(path) = &self.host.fdb_library {
+            words.push(format!(
+                "--fdb-library {}",
+                quoted(&path.display().to_string())
+            ));
+        }
+        words.extend(self.setting_words());
+        let build = &self.build;
+        if let Some(package) = &build.package {
+            words.push(format!("-p {}", quoted(package)));
+        }
+        if let Some(example) = &build.example {
+            words.push(format!("--example {}", quoted(example)));
+        }
+        for features in &build.features {
+            words.push(format!("--features {}", quoted(features)));
+        }
+        if !build.profile.is_empty() && build.profile != "release" {
+            words.push(format!("--profile {}", quoted(&build.profile)));
+        }
+        if let Some(manifest) = &build.manifest_path {
+            words.push(format!(
+                "--manifest-path {}",
+                quoted(&manifest.display().to_string())
+            ));
+        }
+        if build.no_build {
+            words.push("--no-build".to_owned());
+        }
+        words.join(" ")
+    }
+
+    /// The options that set what is the same for every seed.
+    pub fn setting_words(&self) -> Vec<String> {
+        let mut words = Vec::new();
         let settings = &self.settings;
         if let Some(on) = settings.swarm {
             words.push(format!("--swarm {}", OnOff::text(on)));
@@ -54,29 +100,7 @@ impl Repro {
             StalledAfter::Seconds(seconds) => words.push(format!("--stalled-after {seconds}s")),
             StalledAfter::Never => words.push("--stalled-after off".to_owned()),
         }
-        let build = &self.build;
-        if let Some(package) = &build.package {
-            words.push(format!("-p {}", quoted(package)));
-        }
-        if let Some(example) = &build.example {
-            words.push(format!("--example {}", quoted(example)));
-        }
-        for features in &build.features {
-            words.push(format!("--features {}", quoted(features)));
-        }
-        if !build.profile.is_empty() && build.profile != "release" {
-            words.push(format!("--profile {}", quoted(&build.profile)));
-        }
-        if let Some(manifest) = &build.manifest_path {
-            words.push(format!(
-                "--manifest-path {}",
-                quoted(&manifest.display().to_string())
-            ));
-        }
-        if build.no_build {
-            words.push("--no-build".to_owned());
-        }
-        words.join(" ")
+        words
     }
 }
 
@@ -122,6 +146,7 @@ mod tests {
         let repro = Repro {
             program: "cargo shaketable".into(),
             cases: Vec::new(),
+            host: HostArgs::default(),
             settings: Settings {
                 swarm: Some(false),
                 buggify: Some(true),

@@ -10,5 +10,6 @@ mod explore;
 mod hermetic;
 mod libraries;
 mod records;
+mod servers;
 mod sweeps;
 mod verdicts;

@@ -30,7 +30,6 @@ mod progress;
 mod record;
 mod recorder;
 mod run;
-mod sites;
 mod swarm;
 mod testbed;
 mod waits;

@@ -42,7 +42,7 @@ pub(super) struct Run {
 pub(super) struct Findings {
     pub(super) drawn: RefCell<Drawn>,
     pub(super) metrics: RefCell<Vec<Metric>>,
-    pub(super) sites: super::sites::Sites,
+    pub(super) sites: crate::verdict::Sites,
     pub(super) deaths: super::deaths::Deaths,
     /// The options that the code under test read; only of cases.
     options: RefCell<BTreeMap<String, String>>,

@@ -89,6 +89,20 @@ pub enum Severity {
     Error = abi::FDB_SEVERITY_ERROR as u32,
 }
 
+/// A simulated process, as [`WorkloadContext::get_process_id`] returned it.
+///
+/// The real server takes such a number for the address of an object, so none can be made up.
+///
+/// ```
+/// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
+/// #     .test(async |_db, context: shaketable::WorkloadContext| {
+/// let process: shaketable::ProcessId = context.get_process_id();
+/// assert_eq!(process, context.get_process_id());
+/// # });
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProcessId(u64);
+
 impl WorkloadContext {
     /// The context of the phase (or factory) that is running on this thread, if one is.
     ///
@@ -156,9 +170,9 @@ impl WorkloadContext {
 
     /// The simulated process that is running. An address in the real server, so it differs from run
     /// to run.
-    pub fn get_process_id(&self) -> u64 {
-        self.host("get_process_id")
-            .map_or(0, |host| host.get_process_id())
+    pub fn get_process_id(&self) -> ProcessId {
+        let host = self.host("get_process_id");
+        ProcessId(host.map_or(0, |host| host.get_process_id()))
     }
 
     /// Declares the simulated process that is running.
@@ -175,9 +189,9 @@ impl WorkloadContext {
     /// assert_eq!(context.get_process_id(), process);
     /// # });
     /// ```
-    pub fn set_process_id(&self, id: u64) {
+    pub fn set_process_id(&self, id: ProcessId) {
         if let Some(host) = self.host("set_process_id") {
-            host.set_process_id(id);
+            host.set_process_id(id.0);
         }
     }
 
@@ -336,8 +350,8 @@ impl WorkloadContext {
             host,
         }));
         context.0.crashes.get_or_init(|| Crashes::read(&context));
-        #[cfg(all(feature = "tokio", not(feature = "embedded")))]
-        crate::executor::runtime::machine::enter(&context);
+        #[cfg(all(feature = "hermetic", not(feature = "embedded")))]
+        crate::hermetic::enter(&context);
         context
     }
 
@@ -383,15 +397,15 @@ impl WorkloadContext {
     }
 
     /// Whether both are of the same workload.
-    #[cfg(all(feature = "tokio", not(feature = "embedded")))]
+    #[cfg(all(feature = "hermetic", not(feature = "embedded")))]
     pub(crate) fn is_same(&self, other: &WorkloadContext) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The host is about to forget this workload.
     pub(crate) fn kill(&self) {
-        #[cfg(all(feature = "tokio", not(feature = "embedded")))]
-        crate::executor::runtime::machine::leave(self);
+        #[cfg(all(feature = "hermetic", not(feature = "embedded")))]
+        crate::hermetic::leave(self);
         self.0.alive.store(false, Ordering::Relaxed);
     }
 

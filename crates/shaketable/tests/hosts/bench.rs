@@ -174,6 +174,11 @@ pub fn probe_on_tokio() -> PathBuf {
     build_probe("tokio", "fdb-7_4,tokio", &[])
 }
 
+/// The library that answers for time and randomness itself.
+pub fn probe_that_is_hermetic() -> PathBuf {
+    build_probe("hermetic", "fdb-7_4,hermetic", &[])
+}
+
 /// The library that records what its clients see.
 pub fn probe_that_records() -> PathBuf {
     build_probe("record", "fdb-7_4,record", &[])

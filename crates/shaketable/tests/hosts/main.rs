@@ -9,6 +9,7 @@
 
 mod bench;
 mod cpp;
+mod hermetic;
 mod on_tokio;
 mod recorded;
 mod v0;

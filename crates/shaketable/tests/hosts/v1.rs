@@ -22,7 +22,7 @@ fn a_workload_walks_through_all_phases_on_every_client() {
         run.expect_line(&format!("client {client} created, api version 1"))
             .expect_line(&format!(
                 "client {client} trace info Note | Client={client} | Clients=3 | Shared=4711 | \
-                 Process=1 | Version=1 | Random=true"
+                 Process=true | Version=1 | Random=true"
             ))
             .expect_line(&format!("client {client} trace info Note | Slept=2"))
             .expect_line(&format!(
@@ -378,7 +378,7 @@ fn a_context_that_outlives_its_workload_is_dead_and_says_so() {
     run(&["KeepContext", "--option", "text=hello"])
         .expect_sound()
         .expect_line(
-            "after free: alive false, client 0 of 1, now 0, rnd 0, process 0, option None, delay \
+            "after free: alive false, client 0 of 1, now 0, rnd 0, process ProcessId(0), option None, delay \
              Some(Err(1101))",
         )
         .expect_stderr("WorkloadContext::now of workload `KeepContext`, client 0, was called after the host had freed");

@@ -70,7 +70,7 @@ impl Plan {
                     .replace("{{stand-in}}", &self.source.stand_in(&self.folder)),
             ),
         };
-        let mut features = vec![self.version.as_str()];
+        let mut features = vec![self.version.as_str(), "hermetic"];
         if self.tokio {
             features.push("tokio");
         }

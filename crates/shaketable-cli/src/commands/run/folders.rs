@@ -30,6 +30,26 @@ impl Campaign<'_> {
         }
     }
 
+    /// The trace of a run that a server makes: in the folder of the seed, which is made only if there
+    /// is something to keep.
+    pub(super) fn trace_in_folder(&self, file: usize, seed: Seed) -> Recording {
+        Recording::Trace {
+            path: self.path_in_folder(file, seed),
+            format: self.output.trace_format.into(),
+            record: None,
+        }
+    }
+
+    /// Where the trace of a seed with a folder goes: there, unless another folder was asked for.
+    fn path_in_folder(&self, file: usize, seed: Seed) -> PathBuf {
+        let format: shaketable_host::trace::Format = self.output.trace_format.into();
+        let name = &self.trace_names[file];
+        match &self.output.trace_dir {
+            Some(asked) => asked.join(format!("{name}-{seed}.{}", format.extension())),
+            None => folder_of(name, seed).join(format!("trace.{}", format.extension())),
+        }
+    }
+
     /// A trace and a record of a file's run with a seed, in the folder of that seed unless another
     /// was asked for.
     pub(super) fn record_of(&self, file: usize, seed: Seed) -> Recording {
@@ -38,14 +58,10 @@ impl Campaign<'_> {
         let _ = fs::create_dir_all(&folder);
         let reproduce = self.session.repro.line(&self.session.files[file], seed.0);
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
-        let path = match &self.output.trace_dir {
-            Some(asked) => {
-                let _ = fs::create_dir_all(asked);
-                let name = &self.trace_names[file];
-                asked.join(format!("{name}-{seed}.{}", format.extension()))
-            }
-            None => folder.join(format!("trace.{}", format.extension())),
-        };
+        if let Some(asked) = &self.output.trace_dir {
+            let _ = fs::create_dir_all(asked);
+        }
+        let path = self.path_in_folder(file, seed);
         let record = folder.join(failure_folder::RECORD);
         Recording::Trace {
             path,

@@ -16,10 +16,11 @@ use crate::args::{
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::progress::Progress;
+use crate::protocol::Host;
 use crate::report::human::{self, Detail};
 use crate::report::{Summary, json};
 use crate::seed::Seed;
-use crate::session::{Session, SessionError, workers};
+use crate::session::{Session, SessionError};
 use crate::sweep::{Ended, Schedule, sweep};
 use folders::trace_names;
 use shaketable_host::plan::{Recording, Values};
@@ -34,7 +35,11 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let single = args.sweep.seeds.unwrap_or(1) == 1 && args.sweep.duration.is_none();
     // What a workload prints would mix with the messages.
     let capture = !single || args.output.message_format == MessageFormat::Json;
-    let mut session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
+    let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
+    let mut session = session.on(&args.host, &args.simulation, args.trace)?;
+    if session.job.host.server().is_some() {
+        refuse_embedded_only(args)?;
+    }
     session.job.settings.coverage = true;
     let schedule = Schedule::new(&args.sweep, 1, session.files.len());
     let schedule = schedule.with_cases(&session.case_seeds);
@@ -53,6 +58,20 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
         .make_small(minimising(args), args.minimise_budget)
         .remember(args.remember.clone());
     campaign.lint(args.lint).run()
+}
+
+/// Refuses what needs to look into the cluster, or to change single decisions.
+fn refuse_embedded_only(args: &RunArgs) -> Result<(), SessionError> {
+    let needs = [
+        ("--lint", args.lint),
+        ("--require-coverage", args.require_coverage),
+        ("--remember", args.remember.is_some()),
+        ("--minimise", args.minimise == Minimising::Always),
+    ];
+    match needs.iter().find(|(_, is_asked)| *is_asked) {
+        Some((option, _)) => Err(SessionError::NeedsEmbedded(option)),
+        None => Ok(()),
+    }
 }
 
 /// Whether failures are made small: what remembers them does so always.
@@ -75,6 +94,7 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
         &args.build,
         args.output.message_format == MessageFormat::Json,
     )?;
+    let session = session.on(&args.host, &args.simulation, true)?;
     let schedule = Schedule {
         first: session.only_seed(args.seed)?,
         count: Some(1),
@@ -91,6 +111,7 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
 /// `stats`.
 pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
+    let session = session.on(&args.host, &args.simulation, false)?;
     let schedule = Schedule::new(&args.sweep, 100, session.files.len());
     let schedule = schedule.with_cases(&session.case_seeds);
     Campaign::new(
@@ -158,8 +179,8 @@ impl<'a> Campaign<'a> {
         Campaign {
             session,
             output,
-            jobs: workers(jobs, schedule.runs()),
-            minimise_jobs: workers(jobs, None),
+            jobs: session.workers(jobs, schedule.runs()),
+            minimise_jobs: session.workers(jobs, None),
             schedule,
             traces,
             trace_names: trace_names(&session.files),
@@ -247,7 +268,10 @@ impl<'a> Campaign<'a> {
             &mut watcher,
         );
         let elapsed = start.elapsed();
-        if matches!(self.traces, Traces::Failing | Traces::All) && ended != Ended::NoWorkers {
+        // A server has left the traces of its failures, and its runs cannot be changed.
+        let is_embedded = self.session.job.host == Host::Embedded;
+        let is_kept = matches!(self.traces, Traces::Failing | Traces::All);
+        if is_embedded && is_kept && ended != Ended::NoWorkers {
             watcher.record_failures(&mut pool);
             drop(pool);
             watcher.recall_failures();
@@ -262,6 +286,12 @@ impl<'a> Campaign<'a> {
     /// How a run of the sweep is recorded.
     fn recording(&self, traces: Traces, file: usize, seed: Seed) -> Recording {
         match traces {
+            Traces::Failing if self.session.job.host != Host::Embedded => {
+                self.trace_in_folder(file, seed)
+            }
+            Traces::Replayed if self.session.job.host != Host::Embedded => {
+                self.trace_in_folder(file, seed)
+            }
             Traces::All => self.trace_of(file, seed),
             Traces::Replayed => self.record_of(file, seed),
             // A single run is worth knowing where its clients wait, should it not end.
@@ -277,6 +307,12 @@ impl<'a> Campaign<'a> {
                 first_seed: self.schedule.first.0,
                 runs: self.schedule.runs(),
                 jobs: self.jobs,
+                host: self
+                    .session
+                    .job
+                    .host
+                    .server()
+                    .map(|server| server.to_string()),
             };
             println!("{}", start.line());
         } else if !self.is_single() && self.output.detail() != Detail::Quiet {
@@ -289,7 +325,9 @@ impl<'a> Campaign<'a> {
                 (None, None) => "runs without end".to_owned(),
             };
             let (first, jobs) = (self.schedule.first, self.jobs);
-            eprintln!("{runs} from seed {first}, {jobs} at once");
+            let host = self.session.job.host.server();
+            let host = host.map_or(String::new(), |server| format!(", by {server}"));
+            eprintln!("{runs} from seed {first}, {jobs} at once{host}");
         }
     }
 

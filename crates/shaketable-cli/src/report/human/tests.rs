@@ -14,6 +14,7 @@ fn repro() -> Repro {
     Repro {
         program: "shaketable".into(),
         cases: Vec::new(),
+        host: crate::args::HostArgs::default(),
         settings: Settings {
             buggify: Some(true),
             ..Settings::default()

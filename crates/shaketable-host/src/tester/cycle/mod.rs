@@ -12,11 +12,11 @@ mod ring;
 
 pub(crate) use options::CycleOptions;
 
-use super::client_host::message_of;
 use super::run::Run;
 use super::testbed::Client;
 use crate::library::instance::Reported;
 use crate::trace::{Event, Severity};
+use crate::verdict::events::message_of;
 use crate::verdict::{FailureKind, Phase};
 use shaketable_cluster::client::{ConflictRangeKind, Database, RangeLimits, Transaction};
 use shaketable_cluster::cluster::Cluster;

@@ -19,8 +19,6 @@
 
 #[cfg(all(feature = "embedded", not(tokio_unstable)))]
 pub(crate) mod chance;
-#[cfg(not(feature = "embedded"))]
-pub(crate) mod machine;
 mod symbols;
 mod turn;
 

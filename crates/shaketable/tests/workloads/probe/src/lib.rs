@@ -118,6 +118,7 @@ impl Workload for Probe {
             }
             "Walk" => self.walk().await?,
             "Trace" => self.trace(),
+            "Machine" => self.machine().await,
             "Assert" => {
                 for number in 0..3 {
                     always!(number < 2, "small", "Number" => number);
@@ -248,16 +249,31 @@ impl Probe {
         self.context.trace(Severity::Info, "Note", details);
     }
 
+    /// What code asks the machine for that knows nothing of simulations.
+    async fn machine(&self) {
+        let (began, since) = (std::time::Instant::now(), std::time::SystemTime::now());
+        sleep(seconds(3600)).await;
+        self.note(details![
+            "Instant" => began.elapsed().as_secs_f64(),
+            "Calendar" => since.elapsed().unwrap_or_default().as_secs_f64(),
+        ]);
+        let order: std::collections::HashSet<u32> = (0..20).collect();
+        self.note(details!["Order" => format!("{order:?}")]);
+        let joined = std::thread::spawn(|| 7).join();
+        let bound = std::net::UdpSocket::bind("127.0.0.1:0");
+        self.note(details!["Joined" => joined.is_ok(), "Bound" => bound.is_ok()]);
+    }
+
     /// Everything a context offers, and the tools of the executor.
     async fn walk(&mut self) -> PhaseResult {
         let context = self.context.clone();
         let process = context.get_process_id();
-        context.set_process_id(process + 1);
+        context.set_process_id(process);
         self.note(details![
             "Client" => context.client_id(),
             "Clients" => context.client_count(),
             "Shared" => context.shared_random_number(),
-            "Process" => context.get_process_id() - process,
+            "Process" => context.get_process_id() == process,
             "Version" => context.get_workload_api_version(),
             "Random" => context.rnd() != context.rnd(),
         ]);
@@ -353,10 +369,10 @@ extern "C" fn probe_after_free() {
         return;
     };
     context.trace(Severity::Error, "Late", details!["Never" => "seen"]);
-    context.set_process_id(3);
+    context.set_process_id(context.get_process_id());
     let delayed = context.delay(seconds(1)).now_or_never();
     println!(
-        "after free: alive {}, client {} of {}, now {}, rnd {}, process {}, option {:?}, delay {:?}",
+        "after free: alive {}, client {} of {}, now {}, rnd {}, process {:?}, option {:?}, delay {:?}",
         context.is_alive(),
         context.client_id(),
         context.client_count(),

@@ -3,20 +3,20 @@
 //! The crate `shaketable` writes them to the trace, which exists on every host. Here they are read
 //! back.
 
-use crate::verdict::Assertion;
+use super::Assertion;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 /// The counts of one run.
 #[derive(Default)]
-pub(super) struct Sites {
+pub struct Sites {
     assertions: RefCell<Vec<Assertion>>,
     buggified: RefCell<BTreeSet<String>>,
 }
 
 impl Sites {
     /// Looks at an event of a workload.
-    pub(super) fn note(&self, event: &str, details: &[(String, String)]) {
+    pub fn note(&self, event: &str, details: &[(String, String)]) {
         let text = |key: &str| {
             let detail = details.iter().find(|(name, _)| name == key);
             detail.map_or(String::new(), |(_, value)| value.clone())
@@ -42,12 +42,12 @@ impl Sites {
     }
 
     /// The assertions, by their place.
-    pub(super) fn assertions(&self) -> Vec<Assertion> {
+    pub fn assertions(&self) -> Vec<Assertion> {
         self.assertions.borrow().clone()
     }
 
     /// The active places of the workload.
-    pub(super) fn buggified(&self) -> Vec<String> {
+    pub fn buggified(&self) -> Vec<String> {
         self.buggified.borrow().iter().cloned().collect()
     }
 }

@@ -1,0 +1,184 @@
+//! Seeds under a real server, played by a stand-in: a script that is started, prints, traces and
+//! ends as fdbserver does.
+
+use crate::bench::{Bench, text};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// What the stand-in does with each seed: those that leave 2 when divided by 3 fail, seed 99 hangs.
+const SIMULATE: &str = r#"
+while [ $# -gt 0 ]; do case "$1" in -s) seed=$2;; -b) buggify=$2;; esac; shift; done
+trace=traces/trace.0.0.0.0.1.1.abcdef.0.1.json
+event() { echo "{  \"Severity\": \"$1\", \"Time\": \"$2\", \"DateTime\": \"$(date)\", \"Type\": \"$3\", $4 }" >> $trace; }
+event 10 1.0 TestRunning '"Machine": "0.0.0.0:0", "WorkloadTitle": "Bench", "TesterCount": "4"'
+event 10 2.0 ClogInterface '"Machine": "3.4.3.1:1", "Roles": "TS"'
+event 10 3.0 WorkloadAssertion '"Machine": "3.4.3.1:1", "Kind": "sometimes", "Message": "a retry", "Site": "src/lib.rs:7", "Held": "2", "Broken": "1", "Roles": "TS"'
+[ $seed = 99 ] && exec sleep 600
+failed=0
+if [ $((seed % 3)) = 2 ]; then
+    failed=1
+    event 40 5.0 WorkloadPhaseFailed '"Machine": "3.4.3.1:1", "Phase": "check", "Client": "1", "Error": "3 rows are missing", "Roles": "TS"'
+fi
+echo "$((1 - failed)) tests passed; $failed tests failed."
+echo "Unseed: ${UNSEED:-$((seed * 10))}"
+echo "Elapsed: 12.500000 simsec, 0.100000 real seconds"
+exit $failed
+"#;
+
+/// A test file, and a server in the same folder.
+fn bench(name: &str) -> Bench {
+    let bench = Bench::misbehaving(name, "nothing", "start");
+    let program = bench.folder.join("fdbserver");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'FoundationDB 7.4 (v7.4.7)'; echo 'source version abcdef12'; exit; fi\n{SIMULATE}"
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(bench.folder.join("libfdb_c.so"), "abcdef12").unwrap();
+    // What runs leave goes below the nearest workspace.
+    fs::write(bench.folder.join("Cargo.lock"), "").unwrap();
+    bench
+}
+
+fn run(bench: &Bench, arguments: &str) -> (Option<i32>, String, String) {
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let output = bench.run(&arguments);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    (output.status.code(), stdout.to_owned(), stderr.to_owned())
+}
+
+#[test]
+fn seeds_are_run_by_a_server() {
+    let bench = bench("by-a-server");
+    let (code, stdout, stderr) = run(
+        &bench,
+        "run bench.toml --seed 1 --seeds 6 --no-build --fdbserver ./fdbserver",
+    );
+    assert_eq!(code, Some(100), "{stdout}{stderr}");
+    assert!(stderr.contains("6 runs from seed 1"), "{stderr}");
+    assert!(stderr.contains("by fdbserver 7.4.7"), "{stderr}");
+    assert!(stdout.contains("3 rows are missing"), "{stdout}");
+    assert!(stdout.contains("2 of 6"), "{stdout}");
+    let again = "replay bench.toml --seed 2 --fdbserver ./fdbserver --no-build";
+    assert!(stdout.contains(again), "{stdout}");
+    let folder = bench.folder.join("target/shaketable/failures");
+    assert!(folder.join("bench-2/trace.json").is_file(), "{stdout}");
+    assert!(folder.join("bench-2/report.txt").is_file(), "{stdout}");
+    assert!(!folder.join("bench-1").exists());
+}
+
+#[test]
+fn a_seed_is_replayed_by_a_server() {
+    let bench = bench("replayed-by-a-server");
+    let (code, stdout, stderr) = run(
+        &bench,
+        "replay bench.toml --seed 1 --no-build --fdbserver ./fdbserver",
+    );
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    let trace = bench
+        .folder
+        .join("target/shaketable/runs/bench-1/trace.json");
+    assert!(trace.is_file(), "{stdout}{stderr}");
+}
+
+#[test]
+fn a_server_that_hangs_is_killed() {
+    let bench = bench("a-server-hangs");
+    let (code, stdout, stderr) = run(
+        &bench,
+        "run bench.toml --seed 99 --no-build --fdbserver ./fdbserver --hang-limit 1s",
+    );
+    assert_eq!(code, Some(100), "{stdout}{stderr}");
+    assert!(stdout.contains("did not end within 1 s"), "{stdout}");
+}
+
+#[test]
+fn a_server_is_checked_for_determinism() {
+    let bench = bench("determinism-of-a-server");
+    let (code, stdout, stderr) = run(
+        &bench,
+        "check-determinism bench.toml --seed 1 --seeds 2 --no-build --fdbserver ./fdbserver",
+    );
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    let program = bench.folder.join("fdbserver");
+    let script = fs::read_to_string(&program).unwrap();
+    fs::write(&program, script.replace("${UNSEED:-", "${UNSEED:-$$")).unwrap();
+    let (code, stdout, stderr) = run(
+        &bench,
+        "check-determinism bench.toml --seed 1 --seeds 2 --no-build --fdbserver ./fdbserver",
+    );
+    assert_eq!(code, Some(103), "{stdout}{stderr}");
+}
+
+#[test]
+fn hosts_are_compared() {
+    let bench = bench("compared-with-a-server");
+    let (code, stdout, stderr) = run(
+        &bench,
+        "compare bench.toml --seed 1 --seeds 12 --embedded-seeds 40 --no-build --fdbserver ./fdbserver",
+    );
+    assert_eq!(code, Some(104), "{stdout}{stderr}");
+    assert!(stdout.contains("| fdbserver 7.4.7"), "{stdout}");
+    assert!(stdout.contains("67 % (39–86) of 12"), "{stdout}");
+}
+
+#[test]
+fn what_only_the_embedded_host_can_do_is_refused() {
+    let bench = bench("refused-by-a-server");
+    let refused = |options: &str| {
+        let line = format!("run bench.toml --no-build --fdbserver ./fdbserver {options}");
+        let (code, stdout, stderr) = run(&bench, &line);
+        assert_eq!(code, Some(96), "{stdout}{stderr}");
+        stderr
+    };
+    let told = refused("--clients 3");
+    assert!(
+        told.contains("draws the number of clients from the seed"),
+        "{told}"
+    );
+    let told = refused("--lint");
+    assert!(told.contains("--lint needs the embedded host"), "{told}");
+    let (code, _, told) = run(&bench, "run bench.toml --no-build --fdbserver ./none");
+    assert_eq!(code, Some(96));
+    assert!(told.starts_with("error: cannot run "), "{told}");
+    assert!(told.contains("No such file or directory"), "{told}");
+}
+
+#[test]
+fn a_package_for_joshua_runs_by_itself() {
+    let bench = bench("joshua");
+    let (code, stdout, stderr) = run(
+        &bench,
+        "joshua bench.toml -o package.tar.gz --no-build --fdbserver ./fdbserver --buggify on",
+    );
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    let unpacked = bench.folder.join("unpacked");
+    let _ = fs::remove_dir_all(&unpacked);
+    fs::create_dir(&unpacked).unwrap();
+    let tar = Command::new("tar")
+        .args(["xzf", "../package.tar.gz"])
+        .current_dir(&unpacked)
+        .status();
+    assert!(tar.unwrap().success());
+    let test = |seed: &str| {
+        let output = Command::new(unpacked.join("joshua_test"))
+            .env("JOSHUA_SEED", seed)
+            .output()
+            .unwrap();
+        (output.status.code(), text(&output.stdout).to_owned())
+    };
+    let (code, told) = test("4294967299");
+    assert_eq!(code, Some(100), "{told}");
+    assert!(
+        told.contains(r#"RandomSeed="2" JoshuaSeed="4294967299""#),
+        "{told}"
+    );
+    assert!(told.contains(r#"Message="3 rows are missing""#), "{told}");
+    let (code, told) = test("1");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.starts_with("<Test ") && told.contains(r#"Ok="1""#),
+        "{told}"
+    );
+}

@@ -1,0 +1,288 @@
+//! The test file, as a server understands it.
+//!
+//! A user writes one file for both hosts. A server gets the same text, with what must differ there:
+//! libraries are named by the folder of the run, keys that only the embedded host knows are left
+//! out, and engines that the server's build does not have cannot be drawn. What a server cannot do
+//! at all, such as a given number of clients, is refused here: fdbserver would ignore it, or hang.
+
+use crate::server::{Server, Version};
+use shaketable_host::plan::{Settings, library_path};
+use shaketable_host::testfile::{EXTERNAL, TestFile};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+/// What a run of a test file needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// The text of the file.
+    pub text: String,
+    /// The libraries that it names, with where they lie.
+    pub libraries: BTreeMap<String, PathBuf>,
+    /// What the file says about buggify, which beats the command line.
+    pub buggify: Option<bool>,
+    /// What the file says about faults of machines and disks.
+    pub fault_injection: Option<bool>,
+    /// The workload, if all of them are the same, for messages.
+    pub workload: String,
+}
+
+/// Why a server cannot run a file.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum Unsupported {
+    #[error(
+        "{} is a case: fdbserver cannot drop or force single decisions. Run the test file that it names",
+        .0.display()
+    )]
+    Case(PathBuf),
+    #[error(
+        "fdbserver draws the number of clients from the seed: leave out --clients, or use the embedded host"
+    )]
+    Clients,
+    #[error("--stress is for the embedded host: fdbserver has only --buggify")]
+    Stress,
+    #[error("--swarm is for the embedded host: fdbserver draws faults by itself")]
+    Swarm,
+    #[error(
+        "{}: fdbserver {version} does not know `{key}` in [configuration], and hangs on such a key",
+        .file.display()
+    )]
+    Key {
+        file: PathBuf,
+        key: &'static str,
+        version: Version,
+    },
+    #[error("{}: the library {} is not there{}", .file.display(), .library.display(), "; build it, or leave out --no-build")]
+    NoLibrary { file: PathBuf, library: PathBuf },
+    #[error("cannot read {}", .0.display())]
+    Read(PathBuf, #[source] std::io::Error),
+    #[error("cannot change {}", .0.display())]
+    Parse(PathBuf, #[source] toml_edit::TomlError),
+}
+
+/// The folder with the libraries, in that of the run.
+pub(crate) const LIBRARIES: &str = "lib";
+
+/// Engines that need RocksDB.
+const ROCKSDB_ENGINES: [i64; 2] = [4, 5];
+
+impl Server {
+    /// Makes a test file ready for this server. `built` holds the libraries that were built for it.
+    pub fn prepare(
+        &self,
+        path: &Path,
+        built: &BTreeMap<String, PathBuf>,
+        settings: &Settings,
+    ) -> Result<Prepared, Unsupported> {
+        refuse_settings(settings)?;
+        let read = |error| Unsupported::Read(path.to_owned(), error);
+        let source = std::fs::read_to_string(path).map_err(read)?;
+        if shaketable_host::case::is_case(&source) {
+            return Err(Unsupported::Case(path.to_owned()));
+        }
+        let unreadable = |error| Unsupported::Parse(path.to_owned(), error);
+        let mut document: DocumentMut = source.parse().map_err(unreadable)?;
+        // It has been read before, with better messages than these.
+        let file =
+            TestFile::parse(path, &source).map_err(|_| Unsupported::Case(path.to_owned()))?;
+        self.change_configuration(path, &mut document)?;
+        let mut libraries = BTreeMap::new();
+        let mut names = Vec::new();
+        let workloads = file.tests.iter().flat_map(|test| &test.workloads);
+        for workload in workloads.filter(|workload| workload.name == EXTERNAL) {
+            let name = workload.option("libraryName").unwrap_or_default();
+            names.push(workload.option("workloadName").unwrap_or_default());
+            let Some(library) = library_path(path, workload, built) else {
+                continue;
+            };
+            let missing = || Unsupported::NoLibrary {
+                file: path.to_owned(),
+                library: library.clone(),
+            };
+            let found = std::fs::canonicalize(&library).map_err(|_| missing())?;
+            libraries.insert(name.to_owned(), found);
+        }
+        names.dedup();
+        for_each_workload(&mut document, |workload| {
+            let is_external = workload.get("testName").and_then(Item::as_str) == Some(EXTERNAL);
+            if is_external {
+                // The key keeps its place.
+                *workload.entry("libraryPath").or_insert(Item::None) = value(LIBRARIES);
+            }
+        });
+        Ok(Prepared {
+            text: document.to_string(),
+            libraries,
+            buggify: file.configuration.buggify,
+            fault_injection: file.configuration.fault_injection,
+            workload: match names[..] {
+                [name] => name.to_owned(),
+                _ => String::new(),
+            },
+        })
+    }
+
+    /// Changes `[configuration]` into what this server accepts.
+    fn change_configuration(
+        &self,
+        path: &Path,
+        document: &mut DocumentMut,
+    ) -> Result<(), Unsupported> {
+        let is_given = |document: &DocumentMut, key: &str| {
+            let configuration = document.get("configuration").and_then(Item::as_table_like);
+            configuration.is_some_and(|configuration| configuration.contains_key(key))
+        };
+        // On the command line instead: 7.4 does not know the key.
+        for ours in ["swarm", "faultInjection"] {
+            if is_given(document, ours) {
+                document["configuration"][ours] = Item::None;
+            }
+        }
+        if self.version.major < 8 && is_given(document, "singleRegion") {
+            return Err(Unsupported::Key {
+                file: path.to_owned(),
+                key: "singleRegion",
+                version: self.version,
+            });
+        }
+        let chooses = ["storageEngineType", "storageEngineExcludeTypes", "config"];
+        if !self.has_rocksdb && !chooses.iter().any(|key| is_given(document, key)) {
+            let configuration = document
+                .entry("configuration")
+                .or_insert(Item::Table(Table::new()));
+            configuration["storageEngineExcludeTypes"] =
+                value(ROCKSDB_ENGINES.into_iter().collect::<Array>());
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what only the embedded host can do.
+fn refuse_settings(settings: &Settings) -> Result<(), Unsupported> {
+    match settings {
+        Settings {
+            clients: Some(_), ..
+        } => Err(Unsupported::Clients),
+        Settings {
+            stress: Some(true), ..
+        } => Err(Unsupported::Stress),
+        Settings {
+            swarm: Some(true), ..
+        } => Err(Unsupported::Swarm),
+        _ => Ok(()),
+    }
+}
+
+fn for_each_workload(document: &mut DocumentMut, mut change: impl FnMut(&mut Table)) {
+    let Some(tests) = document
+        .get_mut("test")
+        .and_then(Item::as_array_of_tables_mut)
+    else {
+        return;
+    };
+    for test in tests.iter_mut() {
+        let workloads = test.get_mut("workload");
+        let Some(workloads) = workloads.and_then(Item::as_array_of_tables_mut) else {
+            continue;
+        };
+        workloads.iter_mut().for_each(&mut change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(has_rocksdb: bool) -> Server {
+        Server {
+            program: "fdbserver".into(),
+            client_library: "libfdb_c.so".into(),
+            version: Version {
+                major: 7,
+                minor: 4,
+                patch: 7,
+            },
+            source: String::new(),
+            has_rocksdb,
+        }
+    }
+
+    const FILE: &str = "\
+# Kept as it is.
+[configuration]
+swarm = false
+faultInjection = false
+buggify = true
+
+[[test]]
+testTitle = 'Walk'
+
+  [[test.workload]]
+  testName = 'External'
+  useCAPI = true
+  libraryName = 'walk'
+  libraryPath = 'target/release'
+  workloadName = 'Walk'
+
+  [[test.workload]]
+  testName = 'Attrition'
+";
+
+    fn prepare(server: &Server, text: &str, settings: &Settings) -> Result<Prepared, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("walk.toml");
+        let library = folder.path().join("libwalk.so");
+        std::fs::write(&path, text).unwrap();
+        std::fs::write(&library, "").unwrap();
+        let built = BTreeMap::from([("walk".to_owned(), library)]);
+        let told = |error: Unsupported| {
+            let folder = folder.path().display().to_string();
+            error.to_string().replace(&folder, "DIR")
+        };
+        server.prepare(&path, &built, settings).map_err(told)
+    }
+
+    #[test]
+    fn what_a_server_does_not_know_is_left_out() {
+        let prepared = prepare(&server(false), FILE, &Settings::default()).unwrap();
+        insta::assert_snapshot!(prepared.text, @r#"
+        # Kept as it is.
+        [configuration]
+        buggify = true
+        storageEngineExcludeTypes = [4, 5]
+
+        [[test]]
+        testTitle = 'Walk'
+
+          [[test.workload]]
+          testName = 'External'
+          useCAPI = true
+          libraryName = 'walk'
+          libraryPath = "lib"
+          workloadName = 'Walk'
+
+          [[test.workload]]
+          testName = 'Attrition'
+        "#);
+        assert_eq!(prepared.workload, "Walk");
+        assert_eq!(
+            (prepared.buggify, prepared.fault_injection),
+            (Some(true), Some(false))
+        );
+        let whole = prepare(&server(true), FILE, &Settings::default()).unwrap();
+        assert!(!whole.text.contains("Exclude"));
+    }
+
+    #[test]
+    fn what_a_server_cannot_do_is_refused() {
+        let refused = |settings: Settings| prepare(&server(true), FILE, &settings).unwrap_err();
+        let clients = Settings {
+            clients: Some(2),
+            ..Settings::default()
+        };
+        insta::assert_snapshot!(refused(clients), @"fdbserver draws the number of clients from the seed: leave out --clients, or use the embedded host");
+        let text = FILE.replace("swarm = false", "singleRegion = true");
+        insta::assert_snapshot!(prepare(&server(true), &text, &Settings::default()).unwrap_err(), @"DIR/walk.toml: fdbserver 7.4.7 does not know `singleRegion` in [configuration], and hangs on such a key");
+    }
+}
