@@ -91,7 +91,8 @@ fn begun_anew(
     landed: CommittedId,
 ) -> Option<(AttemptId, Vec<Again>)> {
     let own = history.attempt(first);
-    if matches!(own.end, End::Retried(_)) {
+    // A transaction that waited its turn and was then thrown away has no later attempt.
+    if matches!(own.end, End::Retried(_)) && history.later_attempts(first).next().is_some() {
         return None;
     }
     let ended = own.ended?;
@@ -447,7 +448,9 @@ fn new_finding(
     let own = history.attempt(first);
     let (name, more) = match (own.end, history.commit_error(first)) {
         (_, Some(1031)) | (End::Failed(1031), _) => ("repeated-after-timeout", 3),
-        (End::Failed(_), _) | (_, Some(_)) => ("repeated-after-unknown-result", 0),
+        (End::Failed(_) | End::Retried(_), _) | (_, Some(_)) => {
+            ("repeated-after-unknown-result", 0)
+        }
         _ => ("repeated-after-dropped-commit", 2),
     };
     let mut proof = doubtful_proof(history, first, landed, key);
