@@ -11,4 +11,5 @@ mod hermetic;
 mod libraries;
 mod records;
 mod sweeps;
+mod under_server;
 mod verdicts;
