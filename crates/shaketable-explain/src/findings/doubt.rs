@@ -161,18 +161,21 @@ fn made_again(
             }
             _ => false,
         };
-        if !one.mutations.iter().any(before) {
+        let Some(earlier) = one.mutations.iter().find(|other| before(other)) else {
             continue;
-        }
+        };
         if atomic::accumulates(name) {
+            let (again, key_text) = (value_text(operand), history.key_text(key.kept()));
             found.push(Again {
                 weight: 95,
                 keys: vec![key.kept().to_vec()],
-                words: format!(
-                    "{name} {} to {}",
-                    value_text(operand),
-                    history.key_text(key.kept())
-                ),
+                words: match earlier {
+                    // What had come meanwhile was added too.
+                    Mutation::Atomic { operand: first, .. } if first != operand => {
+                        format!("{name} {} to {key_text}, then {again}", value_text(first))
+                    }
+                    _ => format!("{name} {again} to {key_text}"),
+                },
             });
             continue;
         }

@@ -89,18 +89,7 @@ enum Whose {
 pub struct Found(usize, usize);
 
 thread_local! {
-    static WALK: RefCell<Walk> = const {
-        RefCell::new(Walk {
-            frames: Vec::new(),
-            known: 0,
-            first_step: NONE,
-            bounds: None,
-            sites: Vec::new(),
-            numbers: BTreeMap::new(),
-            found: Vec::new(),
-            is_told: false,
-        })
-    };
+    static WALK: RefCell<Walk> = const { RefCell::new(Walk::new()) };
 }
 
 /// What the threads of this process have been told, for those that begin later.
@@ -272,6 +261,19 @@ impl Site {
 }
 
 impl Walk {
+    const fn new() -> Walk {
+        Walk {
+            frames: Vec::new(),
+            known: 0,
+            first_step: NONE,
+            bounds: None,
+            sites: Vec::new(),
+            numbers: BTreeMap::new(),
+            found: Vec::new(),
+            is_told: false,
+        }
+    }
+
     fn site(&mut self, stack: usize) -> u32 {
         self.be_ready();
         let mut place = Site::default();
@@ -601,19 +603,15 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn frames_of_variable_size_are_left_to_the_unwinder() {
-        // Near the end of a stack, a size that was larger before leads out of it.
-        let sites = std::thread::spawn(|| {
-            // One line calls each time, however the compiler likes to unroll.
-            let rooms = std::hint::black_box(vec![1 << 17, 1 << 17, 16, 1 << 12, 16]);
-            let mut sites = Vec::new();
-            for bytes in rooms {
-                // SAFETY: the function calls what it is passed, with that much room on the stack,
-                // which has more, and keeps the alignment, because these are multiples of 16.
-                sites.push(unsafe { shaketable_walk_test_with_room(bytes, site_there) });
-            }
-            sites
-        });
-        let sites = sites.join().unwrap();
+        // One line calls each time, however the compiler likes to unroll. Near the end of a stack, a
+        // size that was larger before leads out of it.
+        let rooms = std::hint::black_box(vec![1 << 17, 1 << 17, 16, 1 << 12, 16]);
+        let mut sites = Vec::new();
+        for bytes in rooms {
+            // SAFETY: the function calls what it is passed, with that much room on the stack, which
+            // has more, and keeps the alignment, because these are multiples of 16.
+            sites.push(unsafe { shaketable_walk_test_with_room(bytes, site_there) });
+        }
         assert!(sites.iter().all(|site| *site == sites[0]), "{sites:?}");
     }
 
@@ -650,12 +648,13 @@ mod tests {
             // On another stack.
             (NONE, 0..stack, false),
         ] {
-            WALK.with_borrow_mut(|walk| {
-                walk.first_step = 16;
-                walk.bounds = Some(bounds);
-                walk.put(known, step);
-                assert_eq!(walk.walk(begin, |_| false), gets_there, "{step}");
-            });
+            let mut walk = Walk {
+                first_step: 16,
+                bounds: Some(bounds),
+                ..Walk::new()
+            };
+            walk.put(known, step);
+            assert_eq!(walk.walk(begin, |_| false), gets_there, "{step}");
         }
     }
 }
