@@ -33,6 +33,7 @@ double_append     retry-after-unknown-result
 double_increment  retry-after-unknown-result
 dropped_commit    repeated-after-dropped-commit
 early_effect      effect-before-commit
+flushed_twice     repeated-after-unknown-result
 forgotten_doubt   doubt-forgotten
 hash_order        order-of-the-process
 ignored_more      range-not-continued
@@ -45,7 +46,9 @@ offset_pages      scan-across-transactions
 orphan_record     died-half-way
 oversold          stale-rule
 phantom           phantom
+reused_cursor     state-kept-across-attempts
 snapshot_id       lost-update
+snapshot_index    lost-update
 split_index       split-transaction
 split_update      split-read-and-write
 stale_cache       split-read-and-write

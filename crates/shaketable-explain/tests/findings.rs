@@ -430,6 +430,72 @@ fn a_commit_that_failed_and_was_forgotten_is_found() {
     assert_eq!(names(&explanation), ["error-swallowed"]);
 }
 
+#[test]
+fn what_is_added_again_by_the_next_flush_is_found_although_it_waited_its_turn() {
+    let mut run = Run::new();
+    let flush = run.begin(0);
+    run.add(flush, 1, "hits");
+    run.commit(flush, Err(1021), true);
+    // `on_error` was awaited, and the transaction thrown away.
+    run.record.attempts[flush as usize].end = End::Retried(1021);
+    let next = run.begin(0);
+    run.add(next, 1, "hits");
+    run.commit(next, Ok(()), true);
+    let explanation = run.fails("1 hit, counted 2", &[("hits", Some("\x02\0\0\0\0\0\0\0"))]);
+    assert_eq!(names(&explanation), ["repeated-after-unknown-result"]);
+}
+
+/// Reads a row of a page of three, and copies it. Row 3 is the last one.
+fn copy_a_page(run: &mut Run, attempt: AttemptId, from: &str, to: &str, answer: Result<(), i32>) {
+    let at = |name: &str| Selector {
+        key: key(name),
+        or_equal: false,
+        offset: 1,
+    };
+    let call = Call::GetRange(RangeCall {
+        begin: at(from),
+        end: at("old~"),
+        limit: 3,
+        target_bytes: 0,
+        mode: -1,
+        iteration: 1,
+        snapshot: false,
+        reverse: false,
+    });
+    let rows = Answer::Rows {
+        rows: vec![(key(from), key("x"))],
+        more: from != "old 3",
+        count: 1,
+    };
+    run.call(attempt, 1, call, rows);
+    run.set(attempt, 2, to, "x");
+    run.commit(attempt, answer, answer.is_ok());
+}
+
+#[test]
+fn a_cursor_that_an_attempt_has_moved_is_found() {
+    let mut run = Run::new();
+    let first = run.begin(0);
+    copy_a_page(&mut run, first, "old 1", "new 1", Err(1020));
+    let second = run.retry(first, 1020);
+    copy_a_page(&mut run, second, "old 3", "new 3", Ok(()));
+    let reads = [("new 1", None), ("new 3", Some("x"))];
+    let explanation = run.fails("a row was not copied", &reads);
+    assert_eq!(names(&explanation), ["state-kept-across-attempts"]);
+}
+
+#[test]
+fn a_page_that_the_next_transaction_continues_is_continued() {
+    let mut run = Run::new();
+    for (from, to) in [("old 1", "new 1"), ("old 2", "new 2"), ("old 3", "new 3")] {
+        let page = run.begin(0);
+        copy_a_page(&mut run, page, from, to, Ok(()));
+    }
+    let explanation = run.fails("something else", &[("new 1", Some("x"))]);
+    let found = names(&explanation);
+    assert!(!found.contains(&"range-not-continued"), "{found:?}");
+}
+
 /// Two attempts that read the same and count on, each with its own version, asked for before or
 /// after the first read.
 fn counted_outside(asks_first: bool) -> Explanation {

@@ -7,9 +7,10 @@
 //! There are two ways to note a call, and both return a number for it; its line is looked up later,
 //! for the calls that are shown. [`stack`] keeps all addresses on the stack and looks nothing up,
 //! which suits a run that will most likely show nothing. [`place`] walks up to the author's frame
-//! and no further, which suits a run that notes every call; whether an address is the author's is
-//! looked up when it is met first.
+//! and no further ([`coverage::author`]), which suits a run that notes every call; whether an
+//! address is the author's is looked up when it is met first.
 
+use crate::coverage;
 use crate::hermetic;
 use crate::isolation;
 use shaketable_record::Place;
@@ -29,7 +30,7 @@ static CALLS: Mutex<Calls> = Mutex::new(Calls {
 struct Calls {
     /// The addresses that were looked up, and which of the author's lines they are in.
     places: BTreeMap<usize, Option<Place>>,
-    /// Those that were looked up by this process.
+    /// Those that the process of a seed has looked up, for its parent.
     found: Vec<usize>,
     stacks: Vec<Box<[usize]>>,
     numbers: BTreeMap<Box<[usize]>, usize>,
@@ -43,15 +44,21 @@ impl Calls {
 
     /// Whether an address is the author's.
     fn is_authors(&mut self, address: usize) -> bool {
-        if let Some(place) = self.places.get(&address) {
-            return place.is_some();
+        if self.look_up(address) {
+            self.found.push(address);
+        }
+        self.places.get(&address).is_some_and(Option::is_some)
+    }
+
+    /// Looks an address up, and returns whether it is new.
+    fn look_up(&mut self, address: usize) -> bool {
+        if self.places.contains_key(&address) {
+            return false;
         }
         // Looking up lines opens files, which must not count as done by the code under test.
         let place = hermetic::outside(|| place_at(address));
-        let is_authors = place.is_some();
         self.places.insert(address, place);
-        self.found.push(address);
-        is_authors
+        true
     }
 
     fn number(&mut self, stack: &[usize]) -> usize {
@@ -81,18 +88,16 @@ pub(crate) fn stack() -> Option<usize> {
 /// The number of the call that is being made, by the address of the author's frame; none if no
 /// frame is the author's.
 pub(crate) fn place() -> Option<usize> {
+    let address = coverage::author(|address| Calls::table().is_authors(address))?;
+    Some(Calls::table().number(&[address]))
+}
+
+/// The author's line at an address.
+pub(crate) fn line_of(address: usize) -> Option<String> {
     let mut calls = Calls::table();
-    let mut found = None;
-    let mut depth = 0;
-    backtrace::trace(|frame| {
-        let address = frame.ip().addr();
-        if calls.is_authors(address) {
-            found = Some(address);
-        }
-        depth += 1;
-        found.is_none() && depth < FRAMES_MAX
-    });
-    found.map(|address| calls.number(&[address]))
+    calls.look_up(address);
+    let place = calls.places.get(&address)?.as_ref()?;
+    Some(format!("{}:{}", place.file, place.line))
 }
 
 /// The author's line of a call, as `src/queue.rs:88`.
@@ -126,6 +131,9 @@ pub(crate) fn found() -> Vec<(usize, Option<Place>)> {
 /// Takes over what a fork of this process has looked up, so that the next one need not: reading the
 /// debug information takes as long as a short seed. Libraries stay where they are.
 pub(crate) fn learn(found: Vec<(usize, Option<Place>)>) {
+    for (address, place) in &found {
+        coverage::tell_apart(*address, place.is_some());
+    }
     Calls::table().places.extend(found);
 }
 
@@ -147,8 +155,9 @@ const LINES_MAX: usize = 12;
 /// The author's line and function at an address. Of calls that were inlined there, the innermost of
 /// the author's counts.
 pub(crate) fn place_at(address: usize) -> Option<Place> {
-    // The program is large, and so is its debug information: reading it takes longer than a seed.
-    if isolation::is_hosts_own(address) {
+    // The debug information of the program is large, and so is that of the C library where it is
+    // installed, compressed: reading either takes longer than a seed.
+    if isolation::is_foreign(address) {
         return None;
     }
     // A return address lies behind the call; the byte before it is inside.

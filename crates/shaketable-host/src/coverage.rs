@@ -14,9 +14,9 @@ use crate::verdict::Outcome;
 use serde::{Deserialize, Serialize};
 use shaketable_fdbc::{CountedCall, Met, Reached};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
-pub(crate) use walk::site;
+pub use walk::Found;
+pub(crate) use walk::{author, learn, prepare, site, take_found, tell_apart};
 
 /// What became of the calls of a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,9 +114,6 @@ impl Counts {
     }
 }
 
-/// The author's lines at the addresses that were looked up.
-static LINES: Mutex<BTreeMap<usize, Option<String>>> = Mutex::new(BTreeMap::new());
-
 /// Turns the counts of an outcome into lines, in the process that lives on and outside of every
 /// simulation: looking lines up opens files.
 pub fn settle(outcome: &mut Outcome) {
@@ -125,14 +122,11 @@ pub fn settle(outcome: &mut Outcome) {
     };
     walk::learn(&counts.found);
     let addresses: BTreeSet<usize> = counts.places.iter().flatten().copied().collect();
-    // Whatever panicked, the lines are whole.
-    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lines: BTreeMap<usize, Option<String>> = BTreeMap::new();
     for address in addresses {
-        let line = lines.entry(address).or_insert_with(|| {
-            let place = call_site::place_at(address)?;
-            Some(format!("{}:{}", place.file, place.line))
-        });
+        let line = call_site::line_of(address);
         walk::tell_apart(address, line.is_some());
+        lines.insert(address, line);
     }
     let line_of = |site: u32| {
         let place = counts.places.get(site as usize)?;

@@ -19,7 +19,7 @@ pub use failure::{Failure, FailureKind, Phase};
 pub use sites::Sites;
 
 use crate::case::TakenDecision;
-use crate::coverage::{Counts, Covered};
+use crate::coverage::{Counts, Covered, Found};
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use shaketable_explain::lint::{Hazard, HotKey};
@@ -114,6 +114,9 @@ pub struct Outcome {
     /// The lines that the process of the seed has looked up, for the next one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines_found: Vec<(usize, Option<Place>)>,
+    /// The sizes of frames that it has found, for the next one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames_found: Vec<Found>,
 }
 
 /// The hazards that a run has shown.

@@ -237,6 +237,9 @@ impl Compiled {
 
     /// What is said about a decision by its name or that of its group.
     fn verdict_by_name(&self, name: &DecisionName) -> Verdict {
+        if self.forced.is_empty() && self.dropped.is_empty() {
+            return Verdict::AsDrawn;
+        }
         if let Some(outcome) = self.forced.get(name) {
             return Verdict::Forced(outcome.clone());
         }
@@ -244,6 +247,11 @@ impl Compiled {
             return Verdict::Dropped;
         }
         Verdict::AsDrawn
+    }
+
+    /// Whether they list no name.
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.forced.is_empty() && self.dropped.is_empty()
     }
 
     /// Every name that the overrides list.
@@ -307,6 +315,14 @@ impl Decisions {
         self.note(name, drawn, time, verdict)
     }
 
+    /// Notes that a name has come up, if overrides list any: a run that only lists its decisions
+    /// meets thousands, and is never asked which.
+    fn meet(&mut self, name: impl FnOnce() -> DecisionName) {
+        if !self.overrides.is_empty() {
+            self.met.insert(name());
+        }
+    }
+
     /// Lists a decision with what became of it.
     fn note(
         &mut self,
@@ -315,14 +331,14 @@ impl Decisions {
         time: Time,
         verdict: Verdict,
     ) -> Verdict {
-        self.met.insert(group_name(&name.group));
+        self.meet(|| group_name(&name.group));
         let (happened, outcome) = match &verdict {
             Verdict::AsDrawn => (drawn.is_some(), drawn.clone()),
             Verdict::Dropped => (false, drawn.clone()),
             Verdict::Forced(outcome) => (true, outcome.clone().or(drawn.clone())),
         };
         if drawn.is_some() || happened {
-            self.met.insert(name.clone());
+            self.meet(|| name.clone());
             self.taken.push(Decision {
                 name,
                 outcome: outcome.filter(|outcome| !outcome.is_empty()),
@@ -514,7 +530,7 @@ impl Kernel {
             return true;
         }
         let mut decisions = self.0.decisions.borrow_mut();
-        decisions.met.insert(group_name(group));
+        decisions.meet(|| group_name(group));
         let overrides = &decisions.overrides;
         let forced = overrides.forced_numbers.contains_key(group);
         let closed = overrides.only && !overrides.open.contains(group);

@@ -90,9 +90,13 @@ enum LineRef<'a> {
     End { lines: u64 },
 }
 
+/// How much is compressed at once. The encoder clears 32 KiB each time it is called.
+const CHUNK_BYTES: usize = 256 << 10;
+
 /// Writes a record.
 pub fn write(record: &Record, to: impl Write) -> io::Result<()> {
-    let mut out = BufWriter::new(GzEncoder::new(to, Compression::fast()));
+    let encoder = GzEncoder::new(to, Compression::fast());
+    let mut out = BufWriter::with_capacity(CHUNK_BYTES, encoder);
     let Record {
         header,
         places,

@@ -38,6 +38,9 @@
 //! | `claimed_twice` | a job is chosen by a snapshot read and claimed without a conflict |
 //! | `double_append` | a line is appended again after an unknown result |
 //! | `kept_state` | what one attempt collected is still there in the next one |
+//! | `flushed_twice` | a cached counter is flushed again after an unknown result |
+//! | `reused_cursor` | a cursor that an attempt has moved is still moved in the next one |
+//! | `snapshot_index` | the old entry of an index is found by a snapshot read |
 //! | `orphan_record` | a client dies between a record and its index |
 //! | `abandoned_job` | a worker dies, and the job that it had claimed is never done |
 //! | `unreturned_lease` | the holder of a lease dies, and never gives it back |
@@ -55,6 +58,7 @@ mod double_append;
 mod double_increment;
 mod dropped_commit;
 mod early_effect;
+mod flushed_twice;
 mod forgotten_doubt;
 mod hash_order;
 mod ignored_more;
@@ -67,7 +71,9 @@ mod offset_pages;
 mod orphan_record;
 mod oversold;
 mod phantom;
+mod reused_cursor;
 mod snapshot_id;
+mod snapshot_index;
 mod split_index;
 mod split_update;
 mod stale_cache;
@@ -129,6 +135,13 @@ impl RustWorkloadFactory for Bugs {
             "claimed_twice" => WrappedWorkload::new(Canary::<claimed_twice::Queue>::new(context)),
             "double_append" => WrappedWorkload::new(Canary::<double_append::Diary>::new(context)),
             "kept_state" => WrappedWorkload::new(Canary::<kept_state::Basket>::new(context)),
+            "flushed_twice" => WrappedWorkload::new(Canary::<flushed_twice::Hits>::new(context)),
+            "reused_cursor" => {
+                WrappedWorkload::new(Canary::<reused_cursor::Migration>::new(context))
+            }
+            "snapshot_index" => {
+                WrappedWorkload::new(Canary::<snapshot_index::Cities>::new(context))
+            }
             "orphan_record" => WrappedWorkload::new(Canary::<orphan_record::Records>::new(context)),
             "abandoned_job" => WrappedWorkload::new(Canary::<abandoned_job::Worker>::new(context)),
             "unreturned_lease" => {

@@ -187,6 +187,7 @@ pub fn probe() -> &'static Path {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("probe");
         fs::create_dir_all(&folder).unwrap();
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let _turn = turn();
         let status = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--package", "shaketable-test-probe"])
             .arg("--target-dir")
@@ -200,4 +201,13 @@ pub fn probe() -> &'static Path {
         fs::rename(fresh, folder.join("libprobe.so")).unwrap();
         folder
     })
+}
+
+/// Waits until no other test builds that library, which has one name whatever its features.
+pub fn turn() -> fs::File {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hosts");
+    fs::create_dir_all(&folder).unwrap();
+    let turn = fs::File::create(folder.join("lock")).unwrap();
+    turn.lock().unwrap();
+    turn
 }

@@ -12,4 +12,5 @@ mod libraries;
 mod records;
 mod servers;
 mod sweeps;
+mod under_server;
 mod verdicts;

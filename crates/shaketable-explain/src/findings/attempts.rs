@@ -135,7 +135,7 @@ fn left_undone(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                 let by_name = focus.read_of(missing).is_some_and(|read| read.point);
                 if begins_alike(history, (*first, *operation), (last, OperationId::MAX)) {
                     found.push(undone_finding(history, *first, last, *operation, missing));
-                } else if by_name && !reached {
+                } else if by_name && !reached || asks_otherwise(history, *first, last) {
                     let mut candidate = undone_finding(history, *first, last, *operation, missing);
                     candidate.weight = 66;
                     found.push(candidate);
@@ -243,6 +243,30 @@ fn begins_alike(
 ) -> bool {
     let (one, two) = (told(history, first), told(history, second));
     one.starts_with(&two) || two.starts_with(&one)
+}
+
+/// Whether two attempts begin with another question, asked by the same line: nothing had been told
+/// yet that could be the reason, so it is a cursor that the first one has moved.
+fn asks_otherwise(history: &History<'_>, first: AttemptId, second: AttemptId) -> bool {
+    let question = |attempt| {
+        let mut ids = history.operations_of(attempt).iter();
+        ids.find_map(|id| {
+            let operation = history.operation(*id);
+            let asked = match &operation.call {
+                Call::Get { key, .. } => (key, key),
+                Call::GetKey { selector, .. } => (&selector.key, &selector.key),
+                Call::GetRange(range) | Call::GetMappedRange(range) => {
+                    (&range.begin.key, &range.end.key)
+                }
+                _ => return None,
+            };
+            Some((operation.place?, asked))
+        })
+    };
+    match (question(first), question(second)) {
+        (Some((line, one)), Some((other, two))) => line == other && one != two,
+        _ => false,
+    }
 }
 
 /// What an attempt had asked and been told before a call.

@@ -91,7 +91,8 @@ fn begun_anew(
     landed: CommittedId,
 ) -> Option<(AttemptId, Vec<Again>)> {
     let own = history.attempt(first);
-    if matches!(own.end, End::Retried(_)) {
+    // A transaction that waited its turn and was then thrown away has no later attempt.
+    if matches!(own.end, End::Retried(_)) && history.later_attempts(first).next().is_some() {
         return None;
     }
     let ended = own.ended?;
@@ -160,18 +161,21 @@ fn made_again(
             }
             _ => false,
         };
-        if !one.mutations.iter().any(before) {
+        let Some(earlier) = one.mutations.iter().find(|other| before(other)) else {
             continue;
-        }
+        };
         if atomic::accumulates(name) {
+            let (again, key_text) = (value_text(operand), history.key_text(key.kept()));
             found.push(Again {
                 weight: 95,
                 keys: vec![key.kept().to_vec()],
-                words: format!(
-                    "{name} {} to {}",
-                    value_text(operand),
-                    history.key_text(key.kept())
-                ),
+                words: match earlier {
+                    // What had come meanwhile was added too.
+                    Mutation::Atomic { operand: first, .. } if first != operand => {
+                        format!("{name} {} to {key_text}, then {again}", value_text(first))
+                    }
+                    _ => format!("{name} {again} to {key_text}"),
+                },
             });
             continue;
         }
@@ -447,7 +451,9 @@ fn new_finding(
     let own = history.attempt(first);
     let (name, more) = match (own.end, history.commit_error(first)) {
         (_, Some(1031)) | (End::Failed(1031), _) => ("repeated-after-timeout", 3),
-        (End::Failed(_), _) | (_, Some(_)) => ("repeated-after-unknown-result", 0),
+        (End::Failed(_) | End::Retried(_), _) | (_, Some(_)) => {
+            ("repeated-after-unknown-result", 0)
+        }
         _ => ("repeated-after-dropped-commit", 2),
     };
     let mut proof = doubtful_proof(history, first, landed, key);

@@ -12,6 +12,9 @@ use crate::history::{Change, History, How, Read, after};
 use crate::words::{attempt, call, committed};
 use shaketable_record::{Answer, AttemptId, Call, CommittedId, OperationId, RangeCall};
 
+/// How many attempts of a client after a range read are searched for its continuation.
+const ATTEMPTS_AFTER: usize = 2;
+
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (id, _) in history.attempts() {
@@ -67,24 +70,49 @@ fn left_open(history: &History<'_>, id: AttemptId) -> Vec<OperationId> {
         let Some((call, last, _)) = unfinished(history, *operation) else {
             return false;
         };
-        !ids.iter().filter(|other| *other > operation).any(|other| {
+        let here = ids.iter().filter(|other| *other > operation).any(|other| {
             match &history.operation(*other).call {
                 Call::GetRange(next) | Call::GetMappedRange(next) => {
-                    let apart = match call.reverse {
-                        false => next.begin.key.kept() >= last,
-                        true => next.end.key.kept() <= last,
-                    };
-                    apart || next.iteration > call.iteration
+                    goes_on(call, last, next) || next.iteration > call.iteration
                 }
                 _ => false,
             }
-        })
+        });
+        !here && !is_continued_later(history, id, call, last)
     };
     // An attempt that met an error may have wanted to go on.
     let error = |id: &OperationId| matches!(history.operation(*id).answer, Answer::Error(_));
     let failed = ids.iter().any(error) && history.landed(id).is_none();
     let open = ids.iter().filter(|id| open(id)).copied();
     if failed { Vec::new() } else { open.collect() }
+}
+
+/// Whether a range read begins where another one ended.
+fn goes_on(call: &RangeCall, last: &[u8], next: &RangeCall) -> bool {
+    match call.reverse {
+        false => next.begin.key.kept() >= last,
+        true => next.end.key.kept() <= last,
+    }
+}
+
+/// Whether the client goes on with the same range in one of its next attempts, as one does that
+/// works in pages and keeps a cursor.
+fn is_continued_later(history: &History<'_>, id: AttemptId, call: &RangeCall, last: &[u8]) -> bool {
+    let own = history.attempt(id);
+    let all = history.attempts_of(own.client);
+    let from = all.partition_point(|other| history.attempt(*other).begun <= own.begun);
+    let next = all[from..].iter().take(ATTEMPTS_AFTER);
+    let mut calls = next.flat_map(|attempt| history.operations_of(*attempt));
+    calls.any(|id| match &history.operation(*id).call {
+        Call::GetRange(next) | Call::GetMappedRange(next) => {
+            let same_end = match call.reverse {
+                false => next.end == call.end,
+                true => next.begin == call.begin,
+            };
+            same_end && goes_on(call, last, next)
+        }
+        _ => false,
+    })
 }
 
 /// A range read with more rows behind it: the call, its last key, and how many rows there were.

@@ -1,4 +1,4 @@
-//! Which line of the code under test makes a call, found fast enough for every call of every seed.
+//! Which frame of the code under test makes a call, found fast enough for every call of every seed.
 //!
 //! An unwinder reads tables to find out how large the frame at an address is, each time anew: tens
 //! of microseconds for a stack, more than a simulated read takes. But at a given return address the
@@ -9,17 +9,23 @@
 //!
 //! Where that does not hold, because the frame is of variable size, the walk reads something else
 //! than a return address. That is noticed, because an address must be known; the unwinder is asked
-//! again, and from then on each time it comes this way.
+//! again, and from then on each time it comes this way. And it does no harm: a walk reads nothing
+//! but the stack that the operating system gave this thread, from the frame it began in to the end.
+//! On another stack, such as one that code under test made for a coroutine, it is not known where
+//! that ends, so there the unwinder is asked each time.
 //!
 //! Whose code an address is takes debug information to know, which is too slow for the process of a
-//! seed. It returns the addresses of a stack that are new, together with the sizes of their frames;
-//! its parent looks them up ([`learn`], [`tell_apart`]), and the next fork knows them. In a program
-//! whose seeds have threads instead, the next thread does.
+//! seed that only counts ([`site`]). It returns the addresses of a stack that are new, together with
+//! the sizes of their frames; its parent looks them up ([`learn`], [`tell_apart`]), and the next
+//! fork knows them. In a program whose seeds have threads instead, the next thread does. A process
+//! that records looks them up itself ([`author`]).
 
+use crate::hermetic;
 use crate::isolation;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How deep the author's frame is searched for.
@@ -33,8 +39,10 @@ struct Walk {
     /// By address, at the index that its hash says or one of the next.
     frames: Vec<Frame>,
     known: usize,
-    /// The distance from the frame of [`site`] to that of its caller.
+    /// The distance from the frame of [`here`] to that of its caller.
     first_step: usize,
+    /// The stack of this thread, once that was asked for.
+    bounds: Option<Range<usize>>,
     /// The places, as the addresses that are not known to be foreign.
     sites: Vec<Box<[usize]>>,
     numbers: BTreeMap<Box<[usize]>, u32>,
@@ -55,6 +63,15 @@ struct Frame {
     site: Option<u32>,
 }
 
+impl Frame {
+    const EMPTY: Frame = Frame {
+        address: 0,
+        step: NONE,
+        whose: Whose::Unknown,
+        site: None,
+    };
+}
+
 /// A step that is not the same each time.
 const VARIABLE: usize = usize::MAX;
 /// The step from the outermost frame.
@@ -69,20 +86,10 @@ enum Whose {
 
 /// A frame that was found: its address, and the distance to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Found(usize, usize);
+pub struct Found(usize, usize);
 
 thread_local! {
-    static WALK: RefCell<Walk> = const {
-        RefCell::new(Walk {
-            frames: Vec::new(),
-            known: 0,
-            first_step: NONE,
-            sites: Vec::new(),
-            numbers: BTreeMap::new(),
-            found: Vec::new(),
-            is_told: false,
-        })
-    };
+    static WALK: RefCell<Walk> = const { RefCell::new(Walk::new()) };
 }
 
 /// What the threads of this process have been told, for those that begin later.
@@ -104,12 +111,35 @@ impl Told {
 }
 
 /// The number of the place that calls into the program.
-#[inline(never)]
 pub(crate) fn site() -> u32 {
+    let found = here(None);
+    found.map_or(0, |found| found as u32)
+}
+
+/// The address of the author's frame that calls into the program. `is_authors` is asked about each
+/// address when it is met first.
+pub(crate) fn author(is_authors: fn(usize) -> bool) -> Option<usize> {
+    here(Some(is_authors))
+}
+
+/// Both, so that both begin with a frame of the same size.
+#[inline(never)]
+fn here(is_authors: Option<fn(usize) -> bool>) -> Option<usize> {
     let stack = stack_pointer();
     // Code under test may call while a thread ends; what is counted then is lost anyway.
-    let number = WALK.try_with(|walk| walk.borrow_mut().site(stack));
-    number.unwrap_or(0)
+    let found = WALK.try_with(|walk| {
+        let mut walk = walk.borrow_mut();
+        match is_authors {
+            Some(is_authors) => walk.author(stack, is_authors),
+            None => Some(walk.site(stack) as usize),
+        }
+    });
+    found.ok().flatten()
+}
+
+/// Finds out where this thread's stack lies, so that its forks need not.
+pub(crate) fn prepare() {
+    WALK.with_borrow_mut(|walk| walk.be_ready());
 }
 
 /// The addresses of the places, by their numbers, and the frames that this process has found.
@@ -117,11 +147,14 @@ pub(crate) fn take_places() -> (Vec<Box<[usize]>>, Vec<Found>) {
     WALK.with_borrow_mut(|walk| {
         walk.numbers.clear();
         walk.frames.iter_mut().for_each(|frame| frame.site = None);
-        (
-            std::mem::take(&mut walk.sites),
-            std::mem::take(&mut walk.found),
-        )
+        let sites = std::mem::take(&mut walk.sites);
+        (sites, std::mem::take(&mut walk.found))
     })
+}
+
+/// The frames that this process has found.
+pub(crate) fn take_found() -> Vec<Found> {
+    WALK.with_borrow_mut(|walk| std::mem::take(&mut walk.found))
 }
 
 /// Takes over what a fork of this process has found.
@@ -129,6 +162,12 @@ pub(crate) fn learn(found: &[Found]) {
     WALK.with_borrow_mut(|walk| {
         walk.be_told();
         walk.learn(found);
+        let told = Told::all();
+        for Found(address, _) in found {
+            if let Some(is_authors) = told.whose.get(address) {
+                walk.tell_apart(*address, *is_authors);
+            }
+        }
     });
     Told::all().found.extend_from_slice(found);
 }
@@ -156,22 +195,133 @@ fn stack_pointer() -> usize {
     0
 }
 
-/// The return address below a frame on the stack of this thread.
+/// The return address below a frame.
 ///
 /// # Safety
-/// `stack` is a multiple of eight and lies on this thread's stack, in or above the caller's frame.
+/// `stack` is a multiple of eight, and the eight bytes below it are readable and on a stack.
 unsafe fn return_address(stack: usize) -> usize {
-    // SAFETY: the caller vouches that this is part of the stack, which is readable and outlives the
-    // call.
+    // SAFETY: the caller vouches for it.
     unsafe { std::ptr::with_exposed_provenance::<usize>(stack - 8).read() }
 }
 
-impl Walk {
-    fn site(&mut self, stack: usize) -> u32 {
-        if !self.is_told {
-            self.be_told();
+/// Where the stack of this thread lies that the operating system gave it; nowhere if that is not
+/// known.
+fn stack_of_thread() -> Range<usize> {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut low, mut bytes) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are read and destroyed only if they were made.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return 0..0;
         }
-        self.walk(stack).unwrap_or_else(|| self.unwind(stack))
+        let is_known = libc::pthread_attr_getstack(attributes.as_ptr(), &mut low, &mut bytes) == 0;
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if !is_known {
+            return 0..0;
+        }
+    }
+    low.addr()..low.addr().saturating_add(bytes)
+}
+
+/// A place, while it is being found: the addresses that are not known to be foreign, up to the
+/// author's.
+struct Site {
+    addresses: [usize; FRAMES_MAX],
+    count: usize,
+    /// Whether the last of them is known to be the author's.
+    is_authors: bool,
+    /// The number of the place, if it is one address that has one.
+    known: Option<u32>,
+}
+
+impl Default for Site {
+    fn default() -> Site {
+        Site {
+            addresses: [0; FRAMES_MAX],
+            count: 0,
+            is_authors: false,
+            known: None,
+        }
+    }
+}
+
+impl Site {
+    fn look(&mut self, frame: &mut Frame) -> bool {
+        if frame.whose == Whose::Foreign {
+            return false;
+        }
+        self.is_authors = frame.whose == Whose::Authors;
+        if self.is_authors && self.count == 0 {
+            self.known = frame.site;
+        }
+        self.addresses[self.count] = frame.address;
+        self.count += 1;
+        self.is_authors
+    }
+}
+
+impl Walk {
+    const fn new() -> Walk {
+        Walk {
+            frames: Vec::new(),
+            known: 0,
+            first_step: NONE,
+            bounds: None,
+            sites: Vec::new(),
+            numbers: BTreeMap::new(),
+            found: Vec::new(),
+            is_told: false,
+        }
+    }
+
+    fn site(&mut self, stack: usize) -> u32 {
+        self.be_ready();
+        let mut place = Site::default();
+        if !self.walk(stack, |frame| place.look(frame)) {
+            place = Site::default();
+            self.unwind(stack, |frame| place.look(frame));
+        }
+        match place {
+            Site {
+                known: Some(site), ..
+            } => site,
+            Site {
+                count: 1,
+                is_authors: true,
+                addresses: [address, ..],
+                ..
+            } => self.number_of(address),
+            _ => self.number(&place.addresses[..place.count]),
+        }
+    }
+
+    fn author(&mut self, stack: usize, is_authors: fn(usize) -> bool) -> Option<usize> {
+        self.be_ready();
+        let mut found = None;
+        let mut look = |frame: &mut Frame| {
+            if frame.whose == Whose::Unknown {
+                frame.whose = match is_authors(frame.address) {
+                    true => Whose::Authors,
+                    false => Whose::Foreign,
+                };
+            }
+            let is_found = frame.whose == Whose::Authors;
+            found = is_found.then_some(frame.address);
+            is_found
+        };
+        if !self.walk(stack, &mut look) {
+            self.unwind(stack, look);
+        }
+        found
+    }
+
+    /// What must be known before the first walk.
+    fn be_ready(&mut self) {
+        self.be_told();
+        if self.bounds.is_none() {
+            // For the first thread of a process that reads a file.
+            self.bounds = Some(hermetic::outside(stack_of_thread));
+        }
     }
 
     /// Takes over what other threads have been told before this one began.
@@ -204,46 +354,46 @@ impl Walk {
         }
     }
 
-    /// The place, if everything up to the author is known.
-    fn walk(&mut self, mut stack: usize) -> Option<u32> {
+    /// Shows the frames from a stack pointer on, outwards, until `look` has seen enough. Returns
+    /// whether it got there; if not, something on the way is not known.
+    fn walk(&mut self, mut stack: usize, mut look: impl FnMut(&mut Frame) -> bool) -> bool {
+        let Some(bounds) = self.bounds.clone().filter(|all| all.contains(&stack)) else {
+            return false;
+        };
         if self.first_step == NONE {
-            return None;
+            return false;
         }
-        let mut unknown = [0; FRAMES_MAX];
-        let mut unknown_count = 0;
-        stack += self.first_step;
+        let mut step = self.first_step;
         for _ in 0..FRAMES_MAX {
-            // SAFETY: the stack pointer of the frame below, and a distance that was found at this
-            // same address: the caller's frame begins there, or, if frames of this address vary in
-            // size, somewhere near; the outermost frame is large enough for that.
+            // Within the frames that are in use: above the stack pointer of the first, and below
+            // the end of the stack.
+            stack = match stack.checked_add(step) {
+                Some(next) if next <= bounds.end && next.is_multiple_of(align_of::<usize>()) => {
+                    next
+                }
+                _ => return false,
+            };
+            // SAFETY: a step is at least the size of an address, so these bytes lie between the
+            // stack pointer at which the walk began and the end of this thread's stack. All of that
+            // is readable, whatever is there: if it is not a return address, it is not known.
             let address = unsafe { return_address(stack) };
-            let frame = *self.frame(address)?;
-            match frame.whose {
-                Whose::Foreign => {}
-                Whose::Authors if unknown_count == 0 => {
-                    return Some(match frame.site {
-                        Some(site) => site,
-                        None => self.number_of(address),
-                    });
-                }
-                Whose::Authors | Whose::Unknown => {
-                    unknown[unknown_count] = address;
-                    unknown_count += 1;
-                }
+            let Some(frame) = self.frame(address) else {
+                return false;
+            };
+            if look(frame) {
+                return true;
             }
-            if frame.step == VARIABLE {
-                return None;
-            }
-            if frame.step == NONE || frame.whose == Whose::Authors {
-                break;
-            }
-            stack += frame.step;
+            step = match frame.step {
+                VARIABLE => return false,
+                NONE => return true,
+                step => step,
+            };
         }
-        Some(self.number(&unknown[..unknown_count]))
+        true
     }
 
-    /// The place as the unwinder knows it. Keeps what it says about frames.
-    fn unwind(&mut self, stack: usize) -> u32 {
+    /// Shows the same frames as the unwinder knows them. Keeps what it says about them.
+    fn unwind(&mut self, stack: usize, mut look: impl FnMut(&mut Frame) -> bool) {
         let mut frames: Vec<(usize, usize)> = Vec::with_capacity(FRAMES_MAX);
         backtrace::trace(|frame| {
             frames.push((frame.ip().addr(), frame.sp().addr()));
@@ -259,7 +409,7 @@ impl Walk {
             }
             if let Some((address, at)) = frames.first() {
                 // SAFETY: the unwinder says that a frame begins there.
-                if unsafe { return_address(*at) } == *address {
+                if *at > stack && unsafe { return_address(*at) } == *address {
                     self.first_step = at - stack;
                     self.found.push(Found(0, self.first_step));
                 }
@@ -268,17 +418,15 @@ impl Walk {
                 self.put_found(*address, NONE);
             }
         }
-        let mut places = Vec::new();
         for (address, _) in frames {
-            let whose = self.frame(*address).map_or(Whose::Unknown, |one| one.whose);
-            if whose != Whose::Foreign {
-                places.push(*address);
-            }
-            if whose == Whose::Authors {
+            let mut unknown = Frame {
+                address: *address,
+                ..Frame::EMPTY
+            };
+            if look(self.frame(*address).unwrap_or(&mut unknown)) {
                 break;
             }
         }
-        self.number(&places)
     }
 
     /// Keeps how far it is from a frame to its caller.
@@ -354,11 +502,11 @@ impl Walk {
             frame.step = step;
             return;
         }
-        let is_hosts = isolation::is_hosts_own(address);
+        let is_foreign = isolation::is_foreign(address);
         *frame = Frame {
             address,
             step,
-            whose: match is_hosts {
+            whose: match is_foreign {
                 true => Whose::Foreign,
                 false => Whose::Unknown,
             },
@@ -368,14 +516,8 @@ impl Walk {
     }
 
     fn grow(&mut self) {
-        let empty = Frame {
-            address: 0,
-            step: NONE,
-            whose: Whose::Unknown,
-            site: None,
-        };
         let size = (self.frames.len() * 2).max(256);
-        let old = std::mem::replace(&mut self.frames, vec![empty; size]);
+        let old = std::mem::replace(&mut self.frames, vec![Frame::EMPTY; size]);
         for frame in old.into_iter().filter(|frame| frame.address != 0) {
             let index = self.index(frame.address);
             self.frames[index] = frame;
@@ -424,6 +566,95 @@ mod tests {
                 tell_apart(stack[0], false);
                 tell_apart(stack[1], true);
             }
+        }
+    }
+
+    // A function with a frame of variable size, as a C compiler makes it of `alloca`: it takes a
+    // number of bytes and a function that it calls.
+    #[cfg(target_arch = "x86_64")]
+    std::arch::global_asm!(
+        ".globl shaketable_walk_test_with_room",
+        "shaketable_walk_test_with_room:",
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, rdi",
+        "call rsi",
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    );
+
+    #[cfg(target_arch = "x86_64")]
+    unsafe extern "C" {
+        fn shaketable_walk_test_with_room(bytes: usize, call: extern "C" fn() -> u32) -> u32;
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    extern "C" fn site_there() -> u32 {
+        std::hint::black_box(site())
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn frames_of_variable_size_are_left_to_the_unwinder() {
+        // One line calls each time, however the compiler likes to unroll. Near the end of a stack, a
+        // size that was larger before leads out of it.
+        let rooms = std::hint::black_box(vec![1 << 17, 1 << 17, 16, 1 << 12, 16]);
+        let mut sites = Vec::new();
+        for bytes in rooms {
+            // SAFETY: the function calls what it is passed, with that much room on the stack, which
+            // has more, and keeps the alignment, because these are multiples of 16.
+            sites.push(unsafe { shaketable_walk_test_with_room(bytes, site_there) });
+        }
+        assert!(sites.iter().all(|site| *site == sites[0]), "{sites:?}");
+    }
+
+    #[test]
+    fn a_walk_never_reads_beyond_the_stack() {
+        // A page with the frames, and one that cannot be read.
+        let page = 4096;
+        // SAFETY: a new anonymous mapping, part of which is then made unreadable.
+        let stack = unsafe {
+            let both = libc::mmap(
+                std::ptr::null_mut(),
+                2 * page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(both, libc::MAP_FAILED);
+            assert_eq!(
+                libc::mprotect(both.byte_add(page), page, libc::PROT_NONE),
+                0
+            );
+            both.expose_provenance()
+        };
+        let known = 0x1234;
+        let begin = stack + page - 64;
+        // SAFETY: within the first page.
+        unsafe { std::ptr::with_exposed_provenance_mut::<usize>(begin + 8).write(known) };
+        for (step, bounds, gets_there) in [
+            (32, stack..stack + page, false),
+            (page, stack..stack + page, false),
+            (VARIABLE - 64, stack..stack + page, false),
+            (NONE, stack..stack + page, true),
+            // On another stack.
+            (NONE, 0..stack, false),
+        ] {
+            let mut walk = Walk {
+                first_step: 16,
+                bounds: Some(bounds),
+                ..Walk::new()
+            };
+            walk.put(known, step);
+            assert_eq!(walk.walk(begin, |_| false), gets_there, "{step}");
         }
     }
 }

@@ -10,7 +10,9 @@ use super::beacon::{Beacon, FRAMES_MAX, PANICKED};
 use nix::sys::signal::Signal;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
+use std::ops::Range;
 use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Installs the handlers. `probe` finds out which client's code runs; it may only look.
@@ -198,9 +200,66 @@ const STACK_LINES_MAX: usize = 12;
 
 /// Whether an address is one of this program's own code, and of none of its libraries.
 pub(super) fn is_in_program(address: usize) -> bool {
-    let base = |address| file_of(address).map(|info| info.dli_fbase.addr());
-    let own = (is_in_program as fn(usize) -> bool) as usize;
-    base(address).is_some_and(|found| base(own) == Some(found))
+    /// Where the program lies. The loader searches its symbols for every address it is asked
+    /// about, which takes longer than to walk up a stack.
+    static PROGRAM: OnceLock<Range<usize>> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| file_with(own_address()));
+    program.contains(&address)
+}
+
+/// Whether an address is one of the C library's.
+pub(super) fn is_in_c_library(address: usize) -> bool {
+    static LIBRARY: OnceLock<Range<usize>> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| {
+        let library = file_with((libc::abort as unsafe extern "C" fn() -> !) as usize);
+        // It may be part of the program.
+        match library.contains(&own_address()) {
+            true => 0..0,
+            false => library,
+        }
+    });
+    library.contains(&address)
+}
+
+/// An address in this program.
+fn own_address() -> usize {
+    (is_in_program as fn(usize) -> bool) as usize
+}
+
+/// The addresses of the file that contains one.
+fn file_with(address: usize) -> Range<usize> {
+    /// The address to look for, and the range it is in.
+    struct Search(usize, Range<usize>);
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
+        // SAFETY: `file_with` passes a search that nothing else uses meanwhile, and the loader a file
+        // that stays loaded during the call.
+        let (search, info) = unsafe { (&mut *to.cast::<Search>(), &*info) };
+        let headers = match info.dlpi_phdr.is_null() {
+            true => &[],
+            // SAFETY: not null, hence as many headers as the loader says.
+            false => unsafe {
+                std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
+            },
+        };
+        let loaded = headers.iter().filter(|part| part.p_type == libc::PT_LOAD);
+        let ranges = loaded.map(|part| {
+            let begin = (info.dlpi_addr as usize).wrapping_add(part.p_vaddr as usize);
+            begin..begin.wrapping_add(part.p_memsz as usize)
+        });
+        let all = ranges.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+        match all.filter(|all| all.contains(&search.0)) {
+            Some(all) => {
+                search.1 = all;
+                1
+            }
+            None => 0,
+        }
+    }
+    let mut search = Search(address, 0..0);
+    // SAFETY: the function does as it promises with what it is passed, and the search outlives the
+    // call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search.1
 }
 
 /// What the loader knows about the file that an address belongs to.

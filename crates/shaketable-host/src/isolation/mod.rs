@@ -44,10 +44,12 @@ use nix::sys::signal::{SigHandler, Signal};
 use std::io;
 use std::time::Duration;
 
-/// Whether an address is certainly none of the code under test: a process that forks for seeds has
-/// that in libraries alone.
-pub(crate) fn is_hosts_own(address: usize) -> bool {
-    Beacon::is_shared() && last_words::is_in_program(address)
+/// Whether an address is certainly none of the code under test: it is the C library's, or the
+/// program's where seeds have a process of their own, because that has code under test in libraries
+/// alone.
+pub(crate) fn is_foreign(address: usize) -> bool {
+    last_words::is_in_c_library(address)
+        || Beacon::is_shared() && last_words::is_in_program(address)
 }
 
 /// How much memory a seed's process may use; fdbserver's own limit.
@@ -70,6 +72,7 @@ impl Isolation {
         last_words::install(crate::tester::current_client)?;
         Beacon::share()?;
         heap::prepare_ground()?;
+        coverage::prepare();
         // The processor's features are detected once here, and not again in every fork: on virtual
         // machines that takes long.
         #[cfg(target_arch = "x86_64")]
@@ -163,6 +166,7 @@ impl Judge<'_> {
                             "the report of the seed's process is not whole: {error}"
                         ))
                     });
+                coverage::learn(&std::mem::take(&mut outcome.frames_found));
                 call_site::learn(std::mem::take(&mut outcome.lines_found));
                 outcome
             }

@@ -8,6 +8,7 @@ mod directories;
 
 use crate::call_site;
 use crate::case::TakenDecision;
+use crate::coverage;
 use crate::failure_folder;
 use crate::plan::{KnownDeath, RecordTo, Recording, Values};
 use crate::story::Story;
@@ -204,6 +205,7 @@ impl Notes {
         let decisions = decisions.into_iter().take(DECISIONS_MAX);
         record.decisions = decisions.map(Decision::from).collect();
         outcome.lines_found = call_site::found();
+        outcome.frames_found = coverage::take_found();
         match &self.to {
             Some(to) => write(&record, outcome, to),
             None => outcome.hazards = Some(hazards(&record)),

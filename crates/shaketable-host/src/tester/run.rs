@@ -350,6 +350,7 @@ impl Run {
             story: Vec::new(),
             hazards: None,
             lines_found: Vec::new(),
+            frames_found: Vec::new(),
         }
     }
 }

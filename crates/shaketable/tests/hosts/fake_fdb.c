@@ -1,5 +1,5 @@
-// The few functions of libfdb_c that a workload without transactions needs, on a clock that the test
-// owns. Every other function is added by the test as a stub that aborts.
+// The few functions of libfdb_c that the workloads of the tests need, on a clock that the test owns.
+// Every other function is added by the test as a stub that aborts.
 //
 // Futures behave as FoundationDB's do where it matters here: a callback set on a ready future runs
 // inside the call; destroying a pending future cancels it, and its callback still runs, later.
@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct FDB_future {
     double due;
@@ -18,6 +19,11 @@ struct FDB_future {
     void (*callback)(FDBFuture*, void*);
     void* argument;
     FDBFuture* next;
+    // What it is answered with, if it is a value or a number.
+    int present;
+    int length;
+    uint8_t value[64];
+    int64_t number;
 };
 
 static double clock_seconds = 92.5;
@@ -118,8 +124,136 @@ void fdb_database_destroy(FDBDatabase* database) {
     printf("BUG: the library destroyed database %p\n", (void*)database);
 }
 
+// A store with the few operations that a counter takes: no ranges, no conflicts, values of up to 64
+// bytes.
+
+typedef struct Row {
+    struct Row* next;
+    int key_length, length;
+    uint8_t key[64], value[64];
+} Row;
+
+typedef struct FDB_transaction {
+    Row* writes;
+    int64_t committed;
+} FDBTransaction;
+
+static Row* rows;
+static int64_t version = 1000;
+static int commits;
+
+static void write_row(Row** list, const uint8_t* key, int key_length, const uint8_t* value, int length) {
+    Row* row = *list;
+    while (row && (row->key_length != key_length || memcmp(row->key, key, key_length))) row = row->next;
+    if (!row) {
+        row = calloc(1, sizeof *row);
+        row->next = *list;
+        row->key_length = key_length;
+        memcpy(row->key, key, key_length);
+        *list = row;
+    }
+    row->length = length;
+    memcpy(row->value, value, length);
+}
+
+static void forget(FDBTransaction* transaction) {
+    while (transaction->writes) {
+        Row* row = transaction->writes;
+        transaction->writes = row->next;
+        free(row);
+    }
+    transaction->committed = -1;
+}
+
 int fdb_database_create_transaction(FDBDatabase* database, void** transaction) {
+    if (database->alive && database->has_store) {
+        *transaction = calloc(1, sizeof(FDBTransaction));
+        forget(*transaction);
+        return 0;
+    }
     printf("%s\n", database->alive ? "transaction on a live database" : "BUG: transaction on a dead database");
     *transaction = NULL;
     return 1;
+}
+
+void fdb_transaction_destroy(FDBTransaction* transaction) {
+    forget(transaction);
+    free(transaction);
+}
+
+void fdb_transaction_reset(FDBTransaction* transaction) {
+    forget(transaction);
+}
+
+int fdb_transaction_set_option(FDBTransaction* transaction, int option, const uint8_t* value, int length) {
+    (void)transaction, (void)option, (void)value, (void)length;
+    return 0;
+}
+
+FDBFuture* fdb_transaction_get(FDBTransaction* transaction, const uint8_t* key, int key_length, int snapshot) {
+    (void)snapshot;
+    FDBFuture* future = fake_delay(0.001);
+    Row* lists[] = { transaction->writes, rows };
+    for (int i = 0; i < 2 && !future->present; i++)
+        for (Row* row = lists[i]; row && !future->present; row = row->next)
+            if (row->key_length == key_length && !memcmp(row->key, key, key_length)) {
+                future->present = 1;
+                future->length = row->length;
+                memcpy(future->value, row->value, row->length);
+            }
+    return future;
+}
+
+void fdb_transaction_set(FDBTransaction* transaction, const uint8_t* key, int key_length, const uint8_t* value, int length) {
+    write_row(&transaction->writes, key, key_length, value, length);
+}
+
+FDBFuture* fdb_transaction_commit(FDBTransaction* transaction) {
+    FDBFuture* future = fake_delay(0.002);
+    if (!transaction->writes) return future;
+    for (Row* row = transaction->writes; row; row = row->next)
+        write_row(&rows, row->key, row->key_length, row->value, row->length);
+    transaction->committed = ++version;
+    if (++commits % 3 == 0) future->error = 1021; // it has landed all the same
+    return future;
+}
+
+int fdb_transaction_get_committed_version(FDBTransaction* transaction, int64_t* out) {
+    *out = transaction->committed;
+    return 0;
+}
+
+FDBFuture* fdb_transaction_get_read_version(FDBTransaction* transaction) {
+    (void)transaction;
+    FDBFuture* future = fake_delay(0);
+    future->number = version;
+    return future;
+}
+
+int fdb_error_predicate(int predicate, int error) {
+    switch (predicate) {
+    case 50000: return error == 1021 || error == 1020;
+    case 50001: return error == 1021;
+    case 50002: return error == 1020;
+    default: return 0;
+    }
+}
+
+FDBFuture* fdb_transaction_on_error(FDBTransaction* transaction, int error) {
+    FDBFuture* future = fake_delay(0.01);
+    if (fdb_error_predicate(50000, error)) forget(transaction);
+    else future->error = error;
+    return future;
+}
+
+int fdb_future_get_value(FDBFuture* future, int* present, const uint8_t** value, int* length) {
+    *present = future->present;
+    *value = future->value;
+    *length = future->length;
+    return future->error;
+}
+
+int fdb_future_get_int64(FDBFuture* future, int64_t* out) {
+    *out = future->number;
+    return future->error;
 }

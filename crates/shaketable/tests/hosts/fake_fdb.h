@@ -9,6 +9,8 @@ extern "C" {
 typedef struct FDB_future FDBFuture;
 typedef struct FDB_database {
     int alive;
+    // Whether it has transactions: of one store, and every third commit ends in doubt.
+    int has_store;
 } FDBDatabase;
 
 double fake_now(void);

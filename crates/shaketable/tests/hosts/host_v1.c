@@ -1,8 +1,10 @@
 // Plays a server that speaks the C ABI version 1, and writes down what the library does.
 //
 // usage: host_v1 LIBRARY WORKLOAD [--clients N] [--option KEY=VALUE]... [--break WHAT]...
+//                [--trace FILE]
 //
 // Every call of the library becomes one line on stdout. `--break` makes this a bad host; see `broken`.
+// With `--trace` its databases have transactions, and events go to a file, as fdbserver writes it.
 
 #include "fake_fdb.h"
 
@@ -61,6 +63,7 @@ static const char* breaks[16];
 static int break_count;
 static int phases_pending;
 static bool some_phase_broken;
+static FILE* trace_file;
 
 static bool broken(const char* what) {
     for (int i = 0; i < break_count; i++)
@@ -74,6 +77,17 @@ static Client* client_of(void* inner, const char* call) {
     return client;
 }
 
+// One event as fdbserver writes it.
+static void trace_to_file(int severity, const char* name, const Pair* details, int n) {
+    static const int severities[] = { 5, 10, 20, 30, 40 };
+    fprintf(trace_file,
+            "{  \"Severity\": \"%d\", \"Time\": \"%f\", \"DateTime\": \"2026-11-15T20:55:39Z\", "
+            "\"Type\": \"%s\", \"Machine\": \"3.4.3.6:1\", \"ID\": \"0000000000000000\"",
+            severities[severity], fake_now(), name);
+    for (int i = 0; i < n; i++) fprintf(trace_file, ", \"%s\": \"%s\"", details[i].key, details[i].val);
+    fprintf(trace_file, ", \"ThreadID\": \"12770302858035397241\", \"LogGroup\": \"default\", \"Roles\": \"TS\" }\n");
+}
+
 static void trace(void* inner, int severity, const char* name, const Pair* details, int n) {
     static const char* names[] = { "debug", "info", "warn", "warn-always", "error" };
     Client* client = client_of(inner, "trace");
@@ -84,6 +98,7 @@ static void trace(void* inner, int severity, const char* name, const Pair* detai
         bytes += strlen(details[i].key) + strlen(details[i].val);
     }
     printf("\n");
+    if (trace_file) trace_to_file(severity, name, details, n);
     if (!*name) printf("BUG: an event without a name\n");
     if (bytes > 3500) printf("BUG: an event of %zu bytes\n", bytes);
 }
@@ -167,6 +182,7 @@ static void call_phase(Client* client, const char* phase, void (*function)(void*
     if (!broken("null-database")) {
         pending->database = calloc(1, sizeof(FDBDatabase));
         pending->database->alive = 1;
+        pending->database->has_store = trace_file != NULL;
         databases[database_count++] = pending->database;
     }
     Promise promise = { pending, &table };
@@ -196,6 +212,11 @@ int main(int argc, char** argv) {
     for (int i = 3; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--clients")) client_count = atoi(argv[i + 1]);
         if (!strcmp(argv[i], "--break")) breaks[break_count++] = argv[i + 1];
+        if (!strcmp(argv[i], "--trace")) {
+            if (!(trace_file = fopen(argv[i + 1], "w"))) return 2;
+            Pair seed = { "RandomSeed", "4" };
+            trace_to_file(1, "ProgramStart", &seed, 1);
+        }
         if (!strcmp(argv[i], "--option")) {
             for (int c = 0; c < CLIENTS_MAX; c++) clients[c].options[option_count] = strdup(argv[i + 1]);
             option_count++;
@@ -271,6 +292,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < database_count; i++) free(databases[i]);
     for (int c = 0; c < CLIENTS_MAX; c++)
         for (int i = 0; i < option_count; i++) free(clients[c].options[i]);
+    if (trace_file) fclose(trace_file);
     printf("end\n");
     return 0;
 }

@@ -52,123 +52,75 @@ pub(super) unsafe extern "C" fn fdb_transaction_get_key(
     awaited(ticket, future)
 }
 
-/// # Safety
-///
-/// As the C function.
-pub(super) unsafe extern "C" fn fdb_transaction_get_range(
-    transaction: *mut FDBTransaction,
-    begin: *const u8,
-    begin_length: c_int,
-    begin_or_equal: c_int,
-    begin_offset: c_int,
-    end: *const u8,
-    end_length: c_int,
-    end_or_equal: c_int,
-    end_offset: c_int,
-    limit: c_int,
-    target_bytes: c_int,
-    mode: c_int,
-    iteration: c_int,
-    snapshot: c_int,
-    reverse: c_int,
-) -> *mut FDBFuture {
-    let ticket = recorder::note(transaction, || {
-        Call::GetRange(RangeCall {
+/// A read of a range: with which arguments beside those that all have, and what is recorded of it.
+macro_rules! range_read {
+    ($name:ident($($more:ident: $type:ty),*), $call:path) => {
+        /// # Safety
+        ///
+        /// As the C function.
+        pub(super) unsafe extern "C" fn $name(
+            transaction: *mut FDBTransaction,
+            begin: *const u8,
+            begin_length: c_int,
+            begin_or_equal: c_int,
+            begin_offset: c_int,
+            end: *const u8,
+            end_length: c_int,
+            end_or_equal: c_int,
+            end_offset: c_int,
+            $($more: $type,)*
+            limit: c_int,
+            target_bytes: c_int,
+            mode: c_int,
+            iteration: c_int,
+            snapshot: c_int,
+            reverse: c_int,
+        ) -> *mut FDBFuture {
+            let ticket = recorder::note(transaction, || {
+                $call(RangeCall {
+                    // SAFETY: the caller's promise.
+                    begin: unsafe { selector(begin, begin_length, begin_or_equal, begin_offset) },
+                    // SAFETY: the caller's promise.
+                    end: unsafe { selector(end, end_length, end_or_equal, end_offset) },
+                    limit,
+                    target_bytes,
+                    mode,
+                    iteration,
+                    snapshot: snapshot != 0,
+                    reverse: reverse != 0,
+                })
+            });
             // SAFETY: the caller's promise.
-            begin: unsafe { selector(begin, begin_length, begin_or_equal, begin_offset) },
-            // SAFETY: the caller's promise.
-            end: unsafe { selector(end, end_length, end_or_equal, end_offset) },
-            limit,
-            target_bytes,
-            mode,
-            iteration,
-            snapshot: snapshot != 0,
-            reverse: reverse != 0,
-        })
-    });
-    // SAFETY: the caller's promise.
-    let future = unsafe {
-        real::fdb_transaction_get_range(
-            transaction,
-            begin,
-            begin_length,
-            begin_or_equal,
-            begin_offset,
-            end,
-            end_length,
-            end_or_equal,
-            end_offset,
-            limit,
-            target_bytes,
-            mode,
-            iteration,
-            snapshot,
-            reverse,
-        )
+            let future = unsafe {
+                real::$name(
+                    transaction,
+                    begin,
+                    begin_length,
+                    begin_or_equal,
+                    begin_offset,
+                    end,
+                    end_length,
+                    end_or_equal,
+                    end_offset,
+                    $($more,)*
+                    limit,
+                    target_bytes,
+                    mode,
+                    iteration,
+                    snapshot,
+                    reverse,
+                )
+            };
+            awaited(ticket, future)
+        }
     };
-    awaited(ticket, future)
 }
 
-/// # Safety
-///
-/// As the C function.
-pub(super) unsafe extern "C" fn fdb_transaction_get_mapped_range(
-    transaction: *mut FDBTransaction,
-    begin: *const u8,
-    begin_length: c_int,
-    begin_or_equal: c_int,
-    begin_offset: c_int,
-    end: *const u8,
-    end_length: c_int,
-    end_or_equal: c_int,
-    end_offset: c_int,
-    mapper: *const u8,
-    mapper_length: c_int,
-    limit: c_int,
-    target_bytes: c_int,
-    mode: c_int,
-    iteration: c_int,
-    snapshot: c_int,
-    reverse: c_int,
-) -> *mut FDBFuture {
-    let ticket = recorder::note(transaction, || {
-        Call::GetMappedRange(RangeCall {
-            // SAFETY: the caller's promise.
-            begin: unsafe { selector(begin, begin_length, begin_or_equal, begin_offset) },
-            // SAFETY: the caller's promise.
-            end: unsafe { selector(end, end_length, end_or_equal, end_offset) },
-            limit,
-            target_bytes,
-            mode,
-            iteration,
-            snapshot: snapshot != 0,
-            reverse: reverse != 0,
-        })
-    });
-    // SAFETY: the caller's promise.
-    let future = unsafe {
-        real::fdb_transaction_get_mapped_range(
-            transaction,
-            begin,
-            begin_length,
-            begin_or_equal,
-            begin_offset,
-            end,
-            end_length,
-            end_or_equal,
-            end_offset,
-            mapper,
-            mapper_length,
-            limit,
-            target_bytes,
-            mode,
-            iteration,
-            snapshot,
-            reverse,
-        )
-    };
-    awaited(ticket, future)
-}
+range_read!(fdb_transaction_get_range(), Call::GetRange);
+range_read!(
+    fdb_transaction_get_mapped_range(mapper: *const u8, mapper_length: c_int),
+    Call::GetMappedRange
+);
 
 /// # Safety
 ///

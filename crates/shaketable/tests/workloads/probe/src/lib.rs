@@ -64,6 +64,33 @@ async fn delays(context: WorkloadContext) {
     }
 }
 
+/// How often `Count` counts.
+const COUNTED: u8 = 5;
+
+/// Adds one to a counter, and once more if the result of the commit is not known.
+async fn count(db: &SimDatabase) -> PhaseResult {
+    db.run(|trx, _| async move {
+        let value = trx.get(b"counter", false).await?;
+        let counted = value.map_or(0, |value| value[0]);
+        trx.set(b"counter", &[counted + 1]);
+        Ok(())
+    })
+    .await?;
+    Ok(())
+}
+
+/// Whether everything was counted once.
+async fn check_count(db: &SimDatabase) -> PhaseResult {
+    let value = db
+        .run(|trx, _| async move { Ok(trx.get(b"counter", false).await?) })
+        .await?;
+    let counted = value.map_or(0, |value| value[0]);
+    match counted == COUNTED {
+        true => Ok(()),
+        false => Err(format!("counted {counted}, expected {COUNTED}").into()),
+    }
+}
+
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
@@ -117,6 +144,11 @@ impl Workload for Probe {
                 .await?;
             }
             "Walk" => self.walk().await?,
+            "Count" => {
+                for _ in 0..COUNTED {
+                    count(&db).await?;
+                }
+            }
             "Trace" => self.trace(),
             "Machine" => self.machine().await,
             "Assert" => {
@@ -203,9 +235,10 @@ impl Workload for Probe {
         Ok(())
     }
 
-    async fn check(&mut self, _db: SimDatabase) -> PhaseResult {
+    async fn check(&mut self, db: SimDatabase) -> PhaseResult {
         self.phases += 1;
         match self.name.as_str() {
+            "Count" => check_count(&db).await?,
             #[cfg(feature = "tokio")]
             name if name.starts_with("Tokio") => on_tokio::check(name, &self.context).await?,
             "FailCheck" => return fail(),
