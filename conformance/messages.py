@@ -17,12 +17,16 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / "target/conformance/messages/venv"
-BUG = "examples/bugs/double_increment.toml"
+# Fails with every seed.
+BUG = "examples/bugs/claimed_twice.toml"
 COMMANDS = [
     f"run {BUG} --seed 1 --seeds 10",
     f"check-determinism {BUG} --seed 1 --seeds 2",
     f"minimise {BUG} --seed 1",
     f"decisions {BUG} --seed 1",
+    f"when {BUG} --seed 1 --futures 5",
+    "explore examples/bugs/ignored_more.toml --clients 2",
+    f"lint {BUG} --seed 1 --seeds 2",
     "list examples/bugs",
 ]
 

@@ -162,7 +162,7 @@ impl Hazards {
     }
 
     fn json_summary(&self) -> String {
-        let summary = Line::Summary {
+        let summary = Line::Linted {
             runs: self.runs,
             failed: self.failed,
             hazards: self.found.len(),
@@ -183,7 +183,7 @@ enum Line<'a> {
         runs: u64,
     },
     HotKey(&'a HotKey),
-    Summary {
+    Linted {
         runs: u64,
         failed: u64,
         hazards: usize,
