@@ -16,7 +16,7 @@
 pub mod exceptions;
 
 use shaketable_kernel::{
-    Disk, Endpoint, Event, Forced, Kernel, Priority, ProcessId, ProcessSpec, Request,
+    Disk, Endpoint, Event, Forced, Kernel, KillKind, Priority, ProcessId, ProcessSpec, Request,
     RequestStream, Requesting, Sleep, Stream, Task, Time,
 };
 use std::fmt;
@@ -138,6 +138,16 @@ impl Process {
         name: impl FnOnce() -> (String, String),
     ) -> Option<f64> {
         self.kernel.decide_seconds(drawn, longest, name)
+    }
+
+    /// A process dies, and comes back with its disk after this many seconds: the override of a
+    /// decision says so.
+    pub(crate) fn reboot(&self, process: ProcessId, seconds: f64) {
+        let kernel = self.kernel.clone();
+        // Between tasks: it may be the process that this is called on.
+        kernel.call_at(kernel.now(), move |kernel| {
+            kernel.reboot(process, KillKind::RebootProcess, seconds);
+        });
     }
 
     /// A forced outcome happens now.

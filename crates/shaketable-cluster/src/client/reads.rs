@@ -231,7 +231,9 @@ impl Context {
                 let server = &servers[(first + asked) % servers.len()];
                 let request = question();
                 let open = self.balance.ask(&self.process, server, request.about());
-                waiting.push((self.process.request(endpoint(server), request), open));
+                let endpoint = endpoint(server);
+                waiting.push((self.process.request(endpoint, request), open));
+                self.strike(endpoint.process());
                 asked += 1;
                 second = false;
             }
