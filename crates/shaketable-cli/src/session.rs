@@ -125,6 +125,7 @@ impl Session {
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
             stalled_after: simulation.stalled_after,
+            liveness: simulation.liveness,
         };
         let (mut parsed, mut wrong) = (Vec::new(), Vec::new());
         for path in &files {

@@ -62,6 +62,7 @@ impl Simulation {
             stress: self.faults.are_stressed(),
             clients: self.clients,
             stalled_after: self.stalled_after,
+            liveness: self.faults.liveness_limit(),
             ..Settings::default()
         }
     }
