@@ -126,6 +126,7 @@ impl Session {
             clients: simulation.clients,
             coverage: false,
             stalled_after: simulation.stalled_after,
+            liveness: simulation.liveness,
         };
         let (mut parsed, mut wrong) = (Vec::new(), Vec::new());
         for path in &files {

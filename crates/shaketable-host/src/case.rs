@@ -26,6 +26,7 @@
 mod text;
 
 use crate::options::WorkloadOption;
+use crate::plan::Liveness;
 use crate::testfile::{Configuration, Finding, TestFile, TestFileError};
 use serde::{Deserialize, Serialize};
 use shaketable_kernel::{Overrides, Reseed};
@@ -65,6 +66,8 @@ pub struct Case {
     pub fault_injection: Option<bool>,
     /// Whether rare but legal outcomes are frequent.
     pub stress: Option<bool>,
+    /// Whether a minority is left broken for good, and the rest must get on.
+    pub liveness: Option<Liveness>,
     /// Knobs, which override those of the file.
     pub knobs: BTreeMap<String, String>,
     /// Options of workloads of a library, which override those of the file.

@@ -1,7 +1,7 @@
 //! The one line to paste that runs a seed again.
 
 use crate::args::{BuildArgs, OnOff};
-use shaketable_host::plan::{Settings, StalledAfter};
+use shaketable_host::plan::{Liveness, Settings, StalledAfter};
 use std::path::{Path, PathBuf};
 
 /// How this program was called, and with what.
@@ -53,6 +53,12 @@ impl Repro {
             usual if usual == StalledAfter::default() => {}
             StalledAfter::Seconds(seconds) => words.push(format!("--stalled-after {seconds}s")),
             StalledAfter::Never => words.push("--stalled-after off".to_owned()),
+        }
+        match settings.liveness {
+            None => {}
+            Some(Liveness::Off) => words.push("--liveness=off".to_owned()),
+            Some(Liveness::Seconds(Liveness::SECONDS_USUAL)) => words.push("--liveness".to_owned()),
+            Some(Liveness::Seconds(seconds)) => words.push(format!("--liveness={seconds}s")),
         }
         let build = &self.build;
         if let Some(package) = &build.package {

@@ -1,6 +1,7 @@
 //! The testbed: the machines of the testers, the cluster, and the databases that are lent to
 //! workloads.
 
+use super::liveness::REPLICAS_MIN;
 use super::record::Notes;
 use super::recorder::Recorded as RecordedFaults;
 use super::run::Run;
@@ -408,7 +409,10 @@ impl Testbed {
 
 /// Draws a cluster and starts it.
 fn start_cluster(run: &Run) -> Result<Cluster, BootError> {
-    let options = layout_options(&run.given.file.configuration);
+    let mut options = layout_options(&run.given.file.configuration);
+    if run.given.liveness_seconds.is_some() {
+        options.minimum_replication = options.minimum_replication.max(REPLICAS_MIN);
+    }
     let mut config = ClusterConfig::simulation(&run.kernel, &options, run.given.buggify)
         .map_err(BootError::UnknownWord)?;
     if run.given.stress {

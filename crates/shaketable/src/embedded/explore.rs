@@ -171,6 +171,7 @@ impl Simulation {
             case.buggify = case.buggify.or(settings.buggify);
             case.fault_injection = case.fault_injection.or(settings.fault_injection);
             case.stress = case.stress.or(settings.stress);
+            case.liveness = case.liveness.or(settings.liveness);
             case.swarm = case.swarm.or(settings.swarm);
             case
         };
