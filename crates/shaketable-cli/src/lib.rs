@@ -17,6 +17,7 @@ pub mod cargo;
 pub mod commands;
 pub mod exit_codes;
 pub mod explore;
+pub mod guided;
 pub mod list;
 pub mod minimise;
 pub mod pool;

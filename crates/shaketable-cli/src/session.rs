@@ -125,6 +125,7 @@ impl Session {
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
             coverage: false,
+            moments: false,
             stalled_after: simulation.stalled_after,
             liveness: simulation.liveness,
         };

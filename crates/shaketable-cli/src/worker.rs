@@ -106,6 +106,8 @@ impl Worker {
         let settings = match &changed {
             Some(_) => Settings {
                 stalled_after: self.job.settings.stalled_after,
+                coverage: self.job.settings.moments,
+                moments: self.job.settings.moments,
                 ..Settings::default()
             },
             None => self.job.settings.clone(),
@@ -125,6 +127,7 @@ impl Worker {
                 self.read_printed()?
             },
             outcome,
+            case: None,
         })
     }
 

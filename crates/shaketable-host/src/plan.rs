@@ -41,6 +41,10 @@ pub struct Settings {
     /// Whether it is counted what becomes of the calls of each line.
     #[serde(default)]
     pub coverage: bool,
+    /// Whether it is kept when something was met for the first time; with `coverage`, also of the
+    /// calls of each line.
+    #[serde(default)]
+    pub moments: bool,
     /// After how many simulated seconds without progress a client has stalled.
     #[serde(default)]
     pub stalled_after: StalledAfter,

@@ -220,7 +220,10 @@ impl<'a> Oracle<'a> {
                         return Forked::Impossible;
                     }
                     for (failed, futures) in failed.iter_mut().zip(found) {
-                        let is_wanted = |one: &&Vec<String>| one.contains(&self.wanted);
+                        let is_wanted = |one: &&Outcome| {
+                            let failures = &mut one.failures.iter();
+                            failures.any(|failure| failure.signature() == self.wanted)
+                        };
                         *failed += futures.iter().filter(is_wanted).count() as u64;
                         self.runs += futures.len() as u64;
                     }

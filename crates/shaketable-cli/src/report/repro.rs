@@ -18,6 +18,19 @@ pub struct Repro {
 }
 
 impl Repro {
+    /// The line that replays a case, which says itself what is the same for every seed.
+    pub fn line_of_case(&self, case: &Path) -> String {
+        let said = Repro {
+            settings: Settings {
+                stalled_after: self.settings.stalled_after,
+                ..Settings::default()
+            },
+            cases: vec![case.to_owned()],
+            ..self.clone()
+        };
+        said.line(case, 0)
+    }
+
     /// The line that replays a seed.
     pub fn line(&self, file: &Path, seed: u32) -> String {
         let mut words = vec![
@@ -136,6 +149,7 @@ mod tests {
                 knobs: vec![("default_backoff".into(), "0.5".into())],
                 clients: Some(3),
                 coverage: false,
+                moments: false,
                 stalled_after: StalledAfter::Never,
             },
             build: BuildArgs {

@@ -22,6 +22,8 @@ pub(super) struct Conditions {
     /// Knobs that were set outside the file, and override those in it.
     pub(super) asked_knobs: Vec<Knob>,
     pub(super) client_count: u32,
+    /// Whether it is kept when something was met for the first time.
+    pub(super) keeps_moments: bool,
     /// Simulated seconds the whole run may take.
     pub(super) limit_seconds: f64,
     /// Simulated seconds that a client may go without progress, if that is limited.
@@ -74,6 +76,7 @@ impl Conditions {
             asked_knobs: asked_knobs.collect(),
             client_count: clients.unwrap_or(usual_clients),
             swarm,
+            keeps_moments: settings.moments,
             limit_seconds: limit_seconds(configuration, buggify),
             stalled_after_seconds: match settings.stalled_after {
                 StalledAfter::Seconds(seconds) => Some(seconds as f64),

@@ -99,6 +99,9 @@ pub(crate) fn play(
             if settings.coverage {
                 testbed.count_outcomes();
             }
+            if settings.moments {
+                testbed.keep_milestones();
+            }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
             drive(&run, &testbed, &tests);

@@ -337,6 +337,10 @@ impl Run {
             faults: super::recorder::fault_counts(self),
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),
+            moments: match self.given.keeps_moments {
+                true => self.findings.sites.moments(),
+                false => Vec::new(),
+            },
             futures: Vec::new(),
             fates: Vec::new(),
             notable: self.log.notable(),

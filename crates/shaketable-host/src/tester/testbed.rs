@@ -375,11 +375,22 @@ impl Testbed {
         }
     }
 
+    /// Keeps when something was met for the first time.
+    pub(super) fn keep_milestones(&self) {
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.keep_milestones();
+        }
+    }
+
     /// What was counted.
     pub(super) fn take_counts(&self) -> Counts {
         let c_api = self.c_api.borrow();
         let reached = c_api.as_ref().map(CApi::take_coverage);
-        Counts::new(reached.unwrap_or_default())
+        let milestones = c_api.as_ref().map(CApi::take_milestones);
+        Counts::new(
+            &reached.unwrap_or_default(),
+            &milestones.unwrap_or_default(),
+        )
     }
 
     /// Traces each error that reaches a workload.
