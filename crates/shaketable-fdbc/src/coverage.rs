@@ -102,7 +102,7 @@ impl Met {
     fn is_milestone(self, count: u64) -> bool {
         match self {
             Met::Ok | Met::OkBlind | Met::OkReadOnly => count == 1,
-            _ => count <= 4 || count.is_power_of_two(),
+            _ => count <= 4 || count == 8,
         }
     }
 }

@@ -9,7 +9,7 @@ use shaketable::{PhaseResult, SimDatabase, Workload, WorkloadContext, closest};
 const BUCKETS: u32 = 4;
 const ROWS_PER_CLIENT: i64 = 20;
 /// By how much the fullest may be ahead of the emptiest.
-const SKEW_MAX: i64 = 24;
+const SKEW_MAX: i64 = 26;
 
 pub struct Table {
     context: WorkloadContext,

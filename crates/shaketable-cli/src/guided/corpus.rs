@@ -3,9 +3,10 @@
 //! Everything that a run can meet is a *feature*, known by its words. For each feature the corpus
 //! counts the runs that met it, and keeps a few *places*: runs, cut at the moment after they met
 //! it. Energy goes where few runs have been: the next futures begin at a place of the feature with
-//! the fewest runs for its worth. A place gets no preference for ever, because every future of it
-//! meets the feature too, and counts. So what is common is never returned to, what is rare is
-//! returned to until it is rare no more, and what leads on to something new is worth more.
+//! the fewest runs for its worth. No place is preferred for long, because every future of it meets
+//! the feature too, and counts. So what is common is never returned to, what is rare is returned to
+//! until it is rare no more, and what leads on to something new is worth more. Every other choice is
+//! made among what the author of the code has marked, if there is anything.
 //!
 //! A distance is one feature: only the runs that came closest count.
 
@@ -82,8 +83,6 @@ impl Place {
 const AFTER_SECONDS: f64 = 1e-9;
 /// How many places of a feature are kept: one alone may be a dead end.
 const PLACES_MAX: usize = 8;
-/// What the author of the code has marked is worth this many times as much.
-const WORTH_OF_MARKS: f64 = 4.0;
 /// What a future that met something new adds to the worth of where it began.
 const WORTH_OF_NEWS: f64 = 1.0;
 
@@ -95,6 +94,7 @@ struct Feature {
     /// How many futures of it are under way.
     planned: u64,
     worth: f64,
+    is_marked: bool,
     distance: Option<f64>,
     places: Vec<Place>,
     /// How often it was chosen.
@@ -112,6 +112,7 @@ impl Feature {
 pub struct Corpus {
     numbers: BTreeMap<String, usize>,
     features: Vec<Feature>,
+    choices: u64,
 }
 
 impl Corpus {
@@ -154,10 +155,8 @@ impl Corpus {
             self.features.push(Feature {
                 runs: 1,
                 planned: 0,
-                worth: match moment.is_marked {
-                    true => WORTH_OF_MARKS,
-                    false => 1.0,
-                },
+                worth: 1.0,
+                is_marked: moment.is_marked,
                 distance: moment.distance,
                 places: vec![place],
                 chosen: 0,
@@ -168,7 +167,7 @@ impl Corpus {
         match (feature.distance, moment.distance) {
             (Some(known), Some(distance)) if distance < known => {
                 feature.runs = 1;
-                feature.worth = WORTH_OF_MARKS;
+                feature.worth = 1.0;
                 feature.distance = Some(distance);
                 feature.places = vec![place];
                 return true;
@@ -185,9 +184,15 @@ impl Corpus {
 
     /// Chooses where this many futures begin; `None` if nothing was met.
     pub fn choose(&mut self, futures: u64) -> Option<Choice> {
-        let scores = self.features.iter().map(Feature::score).enumerate();
-        // Of equals the one that was met last.
-        let (number, _) = scores.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        self.choices += 1;
+        let only_marked = self.choices.is_multiple_of(2);
+        let best = |only_marked: bool| {
+            let features = self.features.iter().enumerate();
+            let features = features.filter(|(_, one)| one.is_marked || !only_marked);
+            // Of equals the one that was met last.
+            features.max_by(|one, other| one.1.score().total_cmp(&other.1.score()))
+        };
+        let (number, _) = best(only_marked).or_else(|| best(false))?;
         let feature = &mut self.features[number];
         let place = feature.places[feature.chosen % feature.places.len()].clone();
         feature.chosen += 1;

@@ -27,17 +27,18 @@ use corpus::{Corpus, Path};
 use shaketable_host::case::{Case, ReseedStreams};
 use shaketable_host::plan::{Futures, Recording};
 use shaketable_host::testfile::TestFile;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How many runs are chosen at a time.
-const ROUND: u64 = 64;
+const ROUND: u64 = 32;
 /// How many futures of a moment are run at a time: what lies before it is simulated once for all.
 const GROUP: u64 = 8;
 /// How many rounds are new seeds alone.
-const ROUNDS_OF_SEEDS: u64 = 2;
+const ROUNDS_OF_SEEDS: u64 = 4;
 /// How many runs of a round are new seeds, at least.
-const SEEDS_MIN: u64 = 16;
+const SEEDS_MIN: u64 = 8;
 
 /// How far a search may go.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +65,9 @@ pub struct Search {
     forks: bool,
     /// Runs of an earlier search that come first.
     known: Vec<Path>,
+    /// The ways in which runs have failed, and the first run of each.
+    failures: BTreeSet<String>,
+    failed: Vec<Path>,
     /// What it has done.
     pub counts: Counts,
 }
@@ -108,8 +112,17 @@ impl Search {
             seeds_bring_news: true,
             forks: true,
             known,
+            failures: BTreeSet::new(),
+            failed: Vec::new(),
             counts: Counts::default(),
         })
+    }
+
+    /// The runs that a later search should begin with.
+    pub fn kept(&self) -> Vec<Path> {
+        let mut paths = self.failed.clone();
+        paths.extend(self.corpus.paths());
+        paths
     }
 
     /// The runs of the next round, which are as many as `left` at most.
@@ -247,7 +260,14 @@ impl Search {
         for (from, path, response) in ended {
             self.runs += 1;
             let mut response = response;
-            let moments = std::mem::take(&mut response.outcome.moments);
+            let mut moments = std::mem::take(&mut response.outcome.moments);
+            if let Some(failure) = response.outcome.failures.first() {
+                // What comes after a failure leads to nothing but the same failure.
+                moments.retain(|moment| moment.seconds < failure.time);
+                if self.failures.insert(failure.signature()) {
+                    self.failed.push(path.clone());
+                }
+            }
             let news = self.corpus.learn(&path, &moments, from);
             self.counts.news += u64::from(news);
             match path.turns.is_empty() {
@@ -325,7 +345,7 @@ fn run_all(
 ) -> Option<Vec<Response>> {
     let mut responses: Vec<Option<Response>> = requests.iter().map(|_| None).collect();
     let mut next = requests.into_iter().enumerate();
-    let mut open = std::collections::BTreeMap::new();
+    let mut open = BTreeMap::new();
     let mut left = responses.len();
     while left > 0 {
         if interrupted.load(Ordering::Relaxed) || !pool.is_alive() {

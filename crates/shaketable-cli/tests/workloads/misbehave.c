@@ -113,7 +113,7 @@ static void step(void *future, void *arg) {
     snprintf(text, sizeof text, "%d", self->room);
     Pair pairs[] = {{"Kind", "sometimes_each"}, {"Message", "room"}, {"Site", "w.c:9"}, {"Value", text}};
     c.vt->trace(c.inner, 1, "WorkloadMark", pairs, 4);
-    if (self->room == 6) trace(self, 4, "NoWall", "Room", text);
+    if (self->room == 8) trace(self, 4, "NoWall", "Room", text);
     if (self->steps++ < 30) {
         fdb_future_set_callback(c.vt->delay(c.inner, 1), step, self);
         return;

@@ -290,7 +290,10 @@ impl<'a> Campaign<'a> {
             drop(pool);
             watcher.minimise_failures();
         }
-        watcher.summary.compare();
+        // Futures of one run have everything in common that lies before them.
+        if !self.guided {
+            watcher.summary.compare();
+        }
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
         self.conclude(&watcher.summary, watcher.hazards.as_ref(), elapsed, ended)
@@ -318,7 +321,7 @@ impl<'a> Campaign<'a> {
             guided.futures += search.counts.futures;
             guided.moments += search.corpus.len() as u64;
             if let Some(folder) = &self.corpus {
-                corpus::write(folder, name, &search.corpus.paths())
+                corpus::write(folder, name, &search.kept())
                     .map_err(|error| SessionError::Write(folder.clone(), error))?;
             }
         }
