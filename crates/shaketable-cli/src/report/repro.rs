@@ -151,6 +151,7 @@ mod tests {
                 coverage: false,
                 moments: false,
                 stalled_after: StalledAfter::Never,
+                liveness: Some(Liveness::Seconds(60)),
             },
             build: BuildArgs {
                 package: Some("my-workloads".into()),
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(
             repro.line(Path::new("my tests/a.toml"), 7),
             "cargo shaketable replay 'my tests/a.toml' --seed 7 --swarm off --buggify on --fault-injection off --stress \
-             --knob default_backoff=0.5 --clients 3 --stalled-after off -p my-workloads --profile dev"
+             --knob default_backoff=0.5 --clients 3 --stalled-after off --liveness=60s -p my-workloads --profile dev"
         );
     }
 }
