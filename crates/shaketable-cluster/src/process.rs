@@ -207,6 +207,11 @@ impl Process {
         self.kernel.is_failed(self.id, process)
     }
 
+    /// Whether this process knows that it cannot reach another for the rest of the run.
+    pub(crate) fn knows_cut_off(&self, process: ProcessId) -> bool {
+        self.kernel.is_known_cut_off(self.id, process)
+    }
+
     /// Waits until this process learns that another has failed.
     pub(crate) fn on_failed(&self, process: ProcessId) -> impl Future<Output = ()> + use<> {
         self.kernel.on_failed(self.id, process)

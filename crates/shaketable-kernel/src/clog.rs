@@ -14,7 +14,7 @@ use crate::network::LinkId;
 use crate::process::ProcessId;
 use crate::record::Event;
 use crate::time::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// What an interface clog holds back. As in FoundationDB, holding back what is sent has no effect.
@@ -38,8 +38,8 @@ pub(crate) struct Blockades {
     pair_clogs: Vec<Vec<Time>>,
     /// Pairs with the smaller number first.
     partitions: BTreeSet<(u32, u32)>,
-    /// Addresses that no other one reaches any more.
-    cut_off: BTreeSet<u32>,
+    /// Addresses that no other one reaches any more, and since when.
+    cut_off: BTreeMap<u32, Time>,
     /// No clog lasts longer than this: the shortcut for a calm network.
     clogged_until: Time,
     /// Counts how often something was unblocked before its time.
@@ -67,7 +67,7 @@ impl Blockades {
             receive_clogs: Vec::new(),
             pair_clogs: Vec::new(),
             partitions: BTreeSet::new(),
-            cut_off: BTreeSet::new(),
+            cut_off: BTreeMap::new(),
             clogged_until: Time::ZERO,
             relieved: 0,
         }
@@ -112,8 +112,17 @@ impl Blockades {
     }
 
     fn is_cut_off(&self, id: LinkId) -> bool {
+        self.cut_off_since(id).is_some()
+    }
+
+    fn cut_off_since(&self, id: LinkId) -> Option<Time> {
         let (from, to) = self.pair(id);
-        from != to && (self.cut_off.contains(&from) || self.cut_off.contains(&to))
+        if from == to {
+            return None;
+        }
+        let ends = [from, to];
+        let since = ends.iter().filter_map(|end| self.cut_off.get(end));
+        since.min().copied()
     }
 
     fn clog_of(&self, id: LinkId) -> Time {
@@ -298,14 +307,28 @@ impl Kernel {
     /// Cuts an address off from all others, in both directions, for the rest of the run: also while
     /// the faults of the network are switched off.
     pub fn cut_off(&self, ip: IpAddr) {
+        let now = self.now();
         self.block(|blockades| {
             let interface = blockades.interface(ip);
-            blockades.cut_off.insert(interface);
+            blockades.cut_off.entry(interface).or_insert(now);
             blockades.extend(Time::NEVER);
             (Time::NEVER, Reach::Interface(interface))
         });
         let until = Time::NEVER;
         self.record_fault(Event::InterfaceClogged { ip, until });
+    }
+
+    /// Whether two processes are cut off from each other for the rest of the run, and every failure
+    /// monitor has had the time to notice.
+    pub fn is_known_cut_off(&self, from: ProcessId, to: ProcessId) -> bool {
+        let network = self.0.network.borrow();
+        let blockades = &network.blockades;
+        if blockades.cut_off.is_empty() {
+            return false;
+        }
+        let since = blockades.cut_off_since(LinkId { from, to });
+        let detected = network.config.failure_detection_seconds;
+        since.is_some_and(|since| self.now().since(since) > detected)
     }
 
     fn block(&self, change: impl FnOnce(&mut Blockades) -> (Time, Reach)) {

@@ -202,7 +202,7 @@ impl Context {
     {
         let order = self
             .balance
-            .order(&shard.servers, &self.random, self.process.now());
+            .order(&shard.servers, &self.random, &self.process);
         self.ask_replicas(shard, order, endpoint, question)
     }
 
