@@ -9,6 +9,10 @@
 //! made among what the author of the code has marked, if there is anything.
 //!
 //! A distance is one feature: only the runs that came closest count.
+//!
+//! Futures begin just after the instant at which the feature was met, or, every other time, just
+//! before it. Code that meets something often draws what it does next in the same instant: after
+//! it, all futures would share that draw. Before it they do not, and most meet the feature again.
 
 use serde::{Deserialize, Serialize};
 use shaketable_host::verdict::Moment;
@@ -79,8 +83,8 @@ impl Place {
     }
 }
 
-/// Futures begin this long after what was met, so that all of it has happened.
-const AFTER_SECONDS: f64 = 1e-9;
+/// Futures begin this long after what was met, or before it: the shortest time there is.
+const INSTANT_SECONDS: f64 = 1e-9;
 /// How many places of a feature are kept: one alone may be a dead end.
 const PLACES_MAX: usize = 8;
 /// What a future that met something new adds to the worth of where it began.
@@ -146,7 +150,7 @@ impl Corpus {
     fn meet(&mut self, path: &Path, moment: &Moment) -> bool {
         let place = Place {
             path: path.clone(),
-            from: moment.seconds + AFTER_SECONDS,
+            from: moment.seconds + INSTANT_SECONDS,
         };
         let is_here = place.from > path.is_new_since();
         let Some(number) = self.numbers.get(&moment.what) else {
@@ -194,7 +198,12 @@ impl Corpus {
         };
         let (number, _) = best(only_marked).or_else(|| best(false))?;
         let feature = &mut self.features[number];
-        let place = feature.places[feature.chosen % feature.places.len()].clone();
+        let places = feature.places.len();
+        let mut place = feature.places[feature.chosen % places].clone();
+        let before = place.from - 2.0 * INSTANT_SECONDS;
+        if (feature.chosen / places) % 2 == 1 && before > place.path.is_new_since() {
+            place.from = before;
+        }
         feature.chosen += 1;
         feature.planned += futures;
         Some(Choice {
