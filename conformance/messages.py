@@ -21,6 +21,7 @@ VENV = ROOT / "target/conformance/messages/venv"
 BUG = "examples/bugs/claimed_twice.toml"
 COMMANDS = [
     f"run {BUG} --seed 1 --seeds 10",
+    f"run {BUG} --guided --seed 1 --seeds 160",
     f"check-determinism {BUG} --seed 1 --seeds 2",
     f"minimise {BUG} --seed 1",
     f"decisions {BUG} --seed 1",

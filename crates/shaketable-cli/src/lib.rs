@@ -19,6 +19,7 @@ pub mod commands;
 pub mod compare;
 pub mod exit_codes;
 pub mod explore;
+pub mod guided;
 pub mod list;
 pub mod minimise;
 pub mod pool;

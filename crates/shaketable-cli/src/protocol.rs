@@ -94,4 +94,18 @@ pub struct Response {
     pub printed: String,
     /// The result.
     pub outcome: Outcome,
+    /// The case that was run, if it was not the file with a seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<Box<Case>>,
+}
+
+impl Response {
+    /// The same, as that of a case.
+    #[must_use]
+    pub fn of_case(self, case: Box<Case>) -> Response {
+        Response {
+            case: Some(case),
+            ..self
+        }
+    }
 }

@@ -142,7 +142,9 @@ impl Session {
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
             coverage: false,
+            moments: false,
             stalled_after: simulation.stalled_after,
+            liveness: simulation.liveness,
         };
         let (mut parsed, mut wrong) = (Vec::new(), Vec::new());
         for path in &files {

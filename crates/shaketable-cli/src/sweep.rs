@@ -259,7 +259,7 @@ pub fn run_one(pool: &mut Pool, request: Request, interrupted: &AtomicBool) -> O
 }
 
 /// The result of a seed whose worker died.
-fn lost(request: &Request) -> Response {
+pub(crate) fn lost(request: &Request) -> Response {
     Response {
         file: request.file,
         real_seconds: 0.0,
@@ -268,6 +268,7 @@ fn lost(request: &Request) -> Response {
             request.seed,
             "the worker process that was to simulate this seed died",
         ),
+        case: None,
     }
 }
 

@@ -146,6 +146,7 @@ impl Worker {
             real_seconds: start.elapsed().as_secs_f64(),
             printed,
             outcome,
+            case: None,
         })
     }
 
@@ -156,6 +157,8 @@ impl Worker {
         let settings = match &changed {
             Some(_) => Settings {
                 stalled_after: self.job.settings.stalled_after,
+                coverage: self.job.settings.moments,
+                moments: self.job.settings.moments,
                 ..Settings::default()
             },
             None => self.job.settings.clone(),

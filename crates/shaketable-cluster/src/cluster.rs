@@ -140,6 +140,18 @@ impl Cluster {
         self.kernel().set_connection_failures(enabled);
     }
 
+    /// Ends all faults for the rest of the run, also those of fault workloads that are under way:
+    /// they do nothing any more.
+    pub fn end_faults(&self) {
+        self.set_faults_enabled(false);
+        self.0.instruments.end_faults();
+    }
+
+    /// Whether all faults have ended for the rest of the run.
+    pub(crate) fn have_faults_ended(&self) -> bool {
+        self.0.instruments.have_faults_ended()
+    }
+
     /// The current cluster controller, if there is one.
     pub(crate) fn controller(&self) -> Option<Controller> {
         self.0.controller.borrow().upgrade()

@@ -16,7 +16,7 @@
 pub mod exceptions;
 
 use shaketable_kernel::{
-    Disk, Endpoint, Event, Forced, Kernel, Priority, ProcessId, ProcessSpec, Request,
+    Disk, Endpoint, Event, Forced, Kernel, KillKind, Priority, ProcessId, ProcessSpec, Request,
     RequestStream, Requesting, Sleep, Stream, Task, Time,
 };
 use std::fmt;
@@ -140,6 +140,16 @@ impl Process {
         self.kernel.decide_seconds(drawn, longest, name)
     }
 
+    /// A process dies, and comes back with its disk after this many seconds: the override of a
+    /// decision says so.
+    pub(crate) fn reboot(&self, process: ProcessId, seconds: f64) {
+        let kernel = self.kernel.clone();
+        // Between tasks: it may be the process that this is called on.
+        kernel.call_at(kernel.now(), move |kernel| {
+            kernel.reboot(process, KillKind::RebootProcess, seconds);
+        });
+    }
+
     /// A forced outcome happens now.
     pub(crate) fn happens(&self, forced: &Forced) {
         self.kernel.happens(forced);
@@ -195,6 +205,11 @@ impl Process {
     /// Whether, as far as this process knows, another has failed.
     pub(crate) fn is_failed(&self, process: ProcessId) -> bool {
         self.kernel.is_failed(self.id, process)
+    }
+
+    /// Whether this process knows that it cannot reach another for the rest of the run.
+    pub(crate) fn knows_cut_off(&self, process: ProcessId) -> bool {
+        self.kernel.is_known_cut_off(self.id, process)
     }
 
     /// Waits until this process learns that another has failed.

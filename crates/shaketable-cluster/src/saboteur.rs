@@ -87,6 +87,11 @@ impl Saboteur {
         self.0.faults_enabled()
     }
 
+    /// Whether all faults have ended for the rest of the run.
+    pub(crate) fn have_faults_ended(&self) -> bool {
+        self.0.have_faults_ended()
+    }
+
     /// Reduces a configuration to no more replicas than there are zones for.
     pub(crate) fn fitting(&self, configuration: Configuration) -> Configuration {
         self.0.fitting(configuration)

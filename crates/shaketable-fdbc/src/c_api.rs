@@ -10,7 +10,7 @@
 //! destroyed but do nothing any more, pending futures stay pending, and the lent databases are
 //! gone.
 
-use crate::coverage::{Reached, SiteProbe};
+use crate::coverage::{Milestone, Reached, SiteProbe};
 use crate::database::{FDBDatabase, LeaseBreach};
 use crate::future::FDBFuture;
 use crate::operation::{self, Operation};
@@ -151,6 +151,21 @@ impl CApi {
     pub fn take_coverage(&self) -> Vec<Reached> {
         let reached = self.universe.objects(|objects| objects.coverage.finish());
         reached.unwrap_or_default()
+    }
+
+    /// From now on it is kept when something was met for the first time.
+    pub fn keep_milestones(&self) {
+        let clock = &self.kernel;
+        self.universe
+            .objects(|objects| objects.coverage.keep_milestones(clock));
+    }
+
+    /// What was kept; after [`CApi::take_coverage`].
+    pub fn take_milestones(&self) -> Vec<Milestone> {
+        let milestones = self
+            .universe
+            .objects(|objects| objects.coverage.take_milestones());
+        milestones.unwrap_or_default()
     }
 
     /// From now on every call of a transaction is recorded.

@@ -7,12 +7,17 @@
 //!
 //! A commit whose client does not learn its fate is counted when the run is over, with what really
 //! became of it.
+//!
+//! A host that searches also wants to know *when* a pair was met for the first time, and, if it is
+//! no success, for the second, the third, the fourth and the eighth time: a run that has met one
+//! unknown result is a good place to look for one that meets two.
 
 use crate::outstanding::Ask;
 use crate::value::Value;
 use shaketable_cluster::client::Transaction;
 use shaketable_cluster::error::Error;
 use shaketable_cluster::truth::{CommitTruth, Sent};
+use shaketable_kernel::{Kernel, Time};
 
 /// Returns the number of the place from which a call is made.
 pub type SiteProbe = fn() -> u32;
@@ -77,6 +82,31 @@ pub struct Reached {
     pub count: u64,
 }
 
+/// When something was met at a place for the first time, or once more in a number of note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Milestone {
+    /// The number of the place.
+    pub site: u32,
+    /// The call.
+    pub call: CountedCall,
+    /// What it met.
+    pub met: Met,
+    /// How often it had met that by then.
+    pub count: u64,
+    /// When.
+    pub time: Time,
+}
+
+impl Met {
+    /// Whether a run that has met this so often is one to remember.
+    fn is_milestone(self, count: u64) -> bool {
+        match self {
+            Met::Ok | Met::OkBlind | Met::OkReadOnly => count == 1,
+            _ => count <= 4 || count == 8,
+        }
+    }
+}
+
 /// An operation that is counted when it has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
@@ -98,11 +128,28 @@ impl Counted {
 pub(crate) struct Coverage {
     /// By the number of the place. Few things are met at each.
     sites: Vec<Vec<(CountedCall, Met, u64)>>,
-    /// The commits whose clients do not know their fate.
-    doubts: Vec<(u32, i32, CommitTruth)>,
+    /// The commits whose clients do not know their fate, and since when.
+    doubts: Vec<(u32, i32, CommitTruth, Time)>,
+    /// Tells the time, if milestones are kept.
+    clock: Option<Kernel>,
+    milestones: Vec<Milestone>,
 }
 
 impl Coverage {
+    /// From now on milestones are kept.
+    pub(crate) fn keep_milestones(&mut self, clock: &Kernel) {
+        self.clock = Some(clock.clone());
+    }
+
+    /// The milestones that were kept. To be taken after everything is finished.
+    pub(crate) fn take_milestones(&mut self) -> Vec<Milestone> {
+        std::mem::take(&mut self.milestones)
+    }
+
+    fn now(&self) -> Time {
+        self.clock.as_ref().map_or(Time::ZERO, Kernel::now)
+    }
+
     /// An operation has ended.
     pub(crate) fn end(&mut self, counted: Counted, outcome: &Result<Value, Error>) {
         let Counted { site, call, truth } = counted;
@@ -116,35 +163,50 @@ impl Coverage {
             },
             (Ok(_), None) => Met::Ok,
             (Err(error), Some(truth)) if is_doubtful(*error) && truth.sent() != Sent::Nothing => {
-                self.doubts.push((site, error.0, truth));
+                self.doubts.push((site, error.0, truth, self.now()));
                 return;
             }
             (Err(error), _) => Met::Error(error.0),
         };
-        self.count(site, call, met);
+        self.count(site, call, met, self.now());
     }
 
-    fn count(&mut self, site: u32, call: CountedCall, met: Met) {
+    fn count(&mut self, site: u32, call: CountedCall, met: Met, time: Time) {
         let index = site as usize;
         if self.sites.len() <= index {
             self.sites.resize_with(index + 1, Vec::new);
         }
         let known = self.sites[index].iter_mut();
         let mut known = known.filter(|known| known.0 == call && known.1 == met);
-        match known.next() {
-            Some(known) => known.2 += 1,
-            None => self.sites[index].push((call, met, 1)),
+        let count = match known.next() {
+            Some(known) => {
+                known.2 += 1;
+                known.2
+            }
+            None => {
+                self.sites[index].push((call, met, 1));
+                1
+            }
+        };
+        if self.clock.is_some() && met.is_milestone(count) {
+            self.milestones.push(Milestone {
+                site,
+                call,
+                met,
+                count,
+                time,
+            });
         }
     }
 
     /// Everything that was met, by place.
     pub(crate) fn finish(&mut self) -> Vec<Reached> {
-        for (site, code, truth) in std::mem::take(&mut self.doubts) {
+        for (site, code, truth, since) in std::mem::take(&mut self.doubts) {
             let met = match truth.has_landed() {
                 true => Met::Landed(code),
                 false => Met::Lost(code),
             };
-            self.count(site, CountedCall::Commit, met);
+            self.count(site, CountedCall::Commit, met, since);
         }
         let sites = (0..).zip(std::mem::take(&mut self.sites));
         let reached = sites.flat_map(|(site, mut all)| {

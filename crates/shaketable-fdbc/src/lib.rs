@@ -42,7 +42,7 @@ pub use abi::{
     transaction::*,
 };
 pub use c_api::CApi;
-pub use coverage::{CountedCall, Met, Reached, SiteProbe};
+pub use coverage::{CountedCall, Met, Milestone, Reached, SiteProbe};
 pub use database::{FDBDatabase, LeaseBreach};
 pub use exports::{EXPORTS, Export, keep_symbols};
 pub use future::FDBFuture;

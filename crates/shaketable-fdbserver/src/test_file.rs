@@ -134,7 +134,7 @@ impl Server {
             configuration.is_some_and(|configuration| configuration.contains_key(key))
         };
         // On the command line instead: 7.4 does not know the key.
-        for ours in ["swarm", "faultInjection"] {
+        for ours in ["swarm", "liveness", "faultInjection"] {
             if is_given(document, ours) {
                 document["configuration"][ours] = Item::None;
             }

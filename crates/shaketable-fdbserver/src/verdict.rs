@@ -104,7 +104,7 @@ impl Reading {
         if let Some(client) = event.get("Client").and_then(|client| client.parse().ok()) {
             self.clients.insert(event.machine.clone(), client);
         }
-        self.sites.note(&event.kind, &event.details);
+        self.sites.note(event.time, &event.kind, &event.details);
         self.progress(&event);
         if event.severity == Severity::Error {
             self.outcome.error_events += 1;

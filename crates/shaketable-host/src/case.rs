@@ -27,6 +27,7 @@ mod cargo_test;
 mod text;
 
 use crate::options::WorkloadOption;
+use crate::plan::Liveness;
 use crate::testfile::{Configuration, Finding, TestFile, TestFileError};
 use serde::{Deserialize, Serialize};
 use shaketable_kernel::{Overrides, Reseed};
@@ -75,6 +76,8 @@ pub struct Case {
     pub stress: Option<bool>,
     /// If set, of all fault workloads there are only these, by the groups of their decisions.
     pub faults: Option<Vec<String>>,
+    /// Whether a minority is left broken for good, and the rest must get on.
+    pub liveness: Option<Liveness>,
     /// Knobs, which override those of the file.
     pub knobs: BTreeMap<String, String>,
     /// Options of workloads of a library, which override those of the file.

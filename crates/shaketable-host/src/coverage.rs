@@ -10,9 +10,9 @@
 mod walk;
 
 use crate::call_site;
-use crate::verdict::Outcome;
+use crate::verdict::{Moment, Outcome};
 use serde::{Deserialize, Serialize};
-use shaketable_fdbc::{CountedCall, Met, Reached};
+use shaketable_fdbc::{CountedCall, Met, Milestone, Reached};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use walk::Found;
@@ -81,37 +81,52 @@ pub struct Counts {
     found: Vec<walk::Found>,
     /// The number of a place, the call, what it met, and how often.
     counts: Vec<(u32, String, String, u64)>,
+    /// The same for what was met for the first time, or once more in a number of note, and the
+    /// simulated seconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    milestones: Vec<(u32, String, String, u64, f64)>,
 }
 
 impl Counts {
     /// What was counted in this process.
-    pub(crate) fn new(reached: Vec<Reached>) -> Counts {
+    pub(crate) fn new(reached: &[Reached], milestones: &[Milestone]) -> Counts {
         let (places, found) = walk::take_places();
         let counts = reached.iter().map(|one| {
-            let call = match one.call {
-                CountedCall::Commit => "commit",
-                CountedCall::Read => "read",
-                CountedCall::RangeRead => "range read",
-                CountedCall::Watch => "watch",
-                CountedCall::ReadVersion => "read version",
-            };
-            let met = match one.met {
-                Met::Ok => OK.to_owned(),
-                Met::OkBlind => OK_BLIND.to_owned(),
-                Met::OkReadOnly => READ_ONLY.to_owned(),
-                Met::More => MORE.to_owned(),
-                Met::Error(code) => code.to_string(),
-                Met::Landed(code) => format!("{code} landed"),
-                Met::Lost(code) => format!("{code} lost"),
-            };
-            (one.site, call.to_owned(), met, one.count)
+            let (call, met) = words(one.call, one.met);
+            (one.site, call, met, one.count)
+        });
+        let milestones = milestones.iter().map(|one| {
+            let (call, met) = words(one.call, one.met);
+            (one.site, call, met, one.count, one.time.as_secs())
         });
         Counts {
             counts: counts.collect(),
+            milestones: milestones.collect(),
             places,
             found,
         }
     }
+}
+
+/// A call and what it met, in words.
+fn words(call: CountedCall, met: Met) -> (String, String) {
+    let call = match call {
+        CountedCall::Commit => "commit",
+        CountedCall::Read => "read",
+        CountedCall::RangeRead => "range read",
+        CountedCall::Watch => "watch",
+        CountedCall::ReadVersion => "read version",
+    };
+    let met = match met {
+        Met::Ok => OK.to_owned(),
+        Met::OkBlind => OK_BLIND.to_owned(),
+        Met::OkReadOnly => READ_ONLY.to_owned(),
+        Met::More => MORE.to_owned(),
+        Met::Error(code) => code.to_string(),
+        Met::Landed(code) => format!("{code} landed"),
+        Met::Lost(code) => format!("{code} lost"),
+    };
+    (call.to_owned(), met)
 }
 
 /// Turns the counts of an outcome into lines, in the process that lives on and outside of every
@@ -142,6 +157,20 @@ pub fn settle(outcome: &mut Outcome) {
             met: BTreeMap::from([(met, count)]),
         };
         Covered::merge(&mut outcome.coverage, &[one]);
+    }
+    for (site, call, met, count, seconds) in counts.milestones {
+        let line = line_of(site).unwrap_or_default();
+        let often = if count == 1 {
+            String::new()
+        } else {
+            format!(", {count} times")
+        };
+        outcome.moments.push(Moment {
+            seconds,
+            what: format!("{line}: {call} met {met}{often}"),
+            distance: None,
+            is_marked: false,
+        });
     }
 }
 

@@ -41,9 +41,49 @@ pub struct Settings {
     /// Whether it is counted what becomes of the calls of each line.
     #[serde(default)]
     pub coverage: bool,
+    /// Whether it is kept when something was met for the first time; with `coverage`, also of the
+    /// calls of each line.
+    #[serde(default)]
+    pub moments: bool,
     /// After how many simulated seconds without progress a client has stalled.
     #[serde(default)]
     pub stalled_after: StalledAfter,
+    /// Whether a minority is left broken for good, and the rest must get on.
+    #[serde(default)]
+    pub liveness: Option<Liveness>,
+}
+
+/// Whether from a moment on a minority of the machines is broken for good, every other fault has
+/// stopped, and each phase must end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Liveness {
+    /// No: faults come and go as the test file says.
+    Off,
+    /// Yes, and each phase has this many simulated seconds.
+    Seconds(u64),
+}
+
+impl Liveness {
+    /// How many simulated seconds a phase has unless something else is said: long enough for a
+    /// recovery, and for copying the data of a lost machine.
+    pub const SECONDS_USUAL: u64 = 300;
+
+    /// As a file says it, where 0 means no.
+    pub fn of_seconds(seconds: u64) -> Liveness {
+        match seconds {
+            0 => Liveness::Off,
+            seconds => Liveness::Seconds(seconds),
+        }
+    }
+
+    /// The opposite.
+    pub fn seconds(self) -> u64 {
+        match self {
+            Liveness::Off => 0,
+            Liveness::Seconds(seconds) => seconds,
+        }
+    }
 }
 
 /// After how many simulated seconds without progress of a client, with the fault workloads over, a

@@ -72,10 +72,13 @@ pub struct Outcome {
     /// The same, from the process that simulated the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Box<Counts>>,
-    /// The signatures of the failures of other futures: of each moment, of each seed. There are none
-    /// if the process could not be copied.
+    /// What was met for the first time, and when, if that was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub futures: Vec<Vec<Vec<String>>>,
+    pub moments: Vec<Moment>,
+    /// What became of other futures: of each moment, of each seed. There are none if the process
+    /// could not be copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub futures: Vec<Vec<Outcome>>,
     /// The failures of the copies that met other outcomes, in the order of the tries. There are none
     /// if the process could not be copied, or the operation never came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,6 +120,21 @@ pub struct Outcome {
     /// The sizes of frames that it has found, for the next one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames_found: Vec<Found>,
+}
+
+/// Something that a run met for the first time: a moment that a search may return to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// What was met, in words; the same words in every run that meets it.
+    pub what: String,
+    /// How far the run was from what a `closest!` asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<f64>,
+    /// Whether the author of the code marked it, with an assertion or a mark.
+    #[serde(default)]
+    pub is_marked: bool,
 }
 
 /// The hazards that a run has shown.
@@ -271,7 +289,7 @@ fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::
 pub struct Assertion {
     /// File and line.
     pub site: String,
-    /// `always`, `sometimes`, `reachable` or `unreachable`.
+    /// `always`, `sometimes`, `reachable` or `unreachable`, or a mark: `sometimes_each`, `closest`.
     pub kind: String,
     /// Its message.
     pub message: String,
@@ -305,7 +323,11 @@ impl Assertion {
 
     /// Whether it should have held at least once, and never did.
     pub fn is_missed(&self) -> bool {
-        self.held == 0 && matches!(self.kind.as_str(), "sometimes" | "reachable")
+        let must_hold = matches!(
+            self.kind.as_str(),
+            "sometimes" | "sometimes_each" | "reachable"
+        );
+        self.held == 0 && must_hold
     }
 }
 

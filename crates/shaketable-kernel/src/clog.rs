@@ -2,7 +2,8 @@
 //!
 //! Blockades are between addresses, as in FoundationDB's simulator, and delay messages without
 //! losing any. A clog has an end; a partition lasts until it is healed and counts as a clog without
-//! end.
+//! end. An address can also be cut off from all others for the rest of the run: that is no fault
+//! which can be switched off.
 //!
 //! Every message checks whether its link is blocked, and a fault workload blocks links hundreds of
 //! times in a run. So clogs are kept in a table indexed by the numbers of the two addresses, and
@@ -13,7 +14,7 @@ use crate::network::LinkId;
 use crate::process::ProcessId;
 use crate::record::Event;
 use crate::time::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// What an interface clog holds back. As in FoundationDB, holding back what is sent has no effect.
@@ -37,6 +38,8 @@ pub(crate) struct Blockades {
     pair_clogs: Vec<Vec<Time>>,
     /// Pairs with the smaller number first.
     partitions: BTreeSet<(u32, u32)>,
+    /// Addresses that no other one reaches any more, and since when.
+    cut_off: BTreeMap<u32, Time>,
     /// No clog lasts longer than this: the shortcut for a calm network.
     clogged_until: Time,
     /// Counts how often something was unblocked before its time.
@@ -64,6 +67,7 @@ impl Blockades {
             receive_clogs: Vec::new(),
             pair_clogs: Vec::new(),
             partitions: BTreeSet::new(),
+            cut_off: BTreeMap::new(),
             clogged_until: Time::ZERO,
             relieved: 0,
         }
@@ -96,11 +100,29 @@ impl Blockades {
     /// it.
     #[inline]
     pub(crate) fn until(&self, id: LinkId, now: Time) -> Time {
-        if self.clogged_until <= now || !self.faults {
+        if self.clogged_until <= now {
+            Time::ZERO
+        } else if !self.cut_off.is_empty() && self.is_cut_off(id) {
+            Time::NEVER
+        } else if !self.faults {
             Time::ZERO
         } else {
             self.clog_of(id)
         }
+    }
+
+    fn is_cut_off(&self, id: LinkId) -> bool {
+        self.cut_off_since(id).is_some()
+    }
+
+    fn cut_off_since(&self, id: LinkId) -> Option<Time> {
+        let (from, to) = self.pair(id);
+        if from == to {
+            return None;
+        }
+        let ends = [from, to];
+        let since = ends.iter().filter_map(|end| self.cut_off.get(end));
+        since.min().copied()
     }
 
     fn clog_of(&self, id: LinkId) -> Time {
@@ -282,6 +304,33 @@ impl Kernel {
         });
     }
 
+    /// Cuts an address off from all others, in both directions, for the rest of the run: also while
+    /// the faults of the network are switched off.
+    pub fn cut_off(&self, ip: IpAddr) {
+        let now = self.now();
+        self.block(|blockades| {
+            let interface = blockades.interface(ip);
+            blockades.cut_off.entry(interface).or_insert(now);
+            blockades.extend(Time::NEVER);
+            (Time::NEVER, Reach::Interface(interface))
+        });
+        let until = Time::NEVER;
+        self.record_fault(Event::InterfaceClogged { ip, until });
+    }
+
+    /// Whether two processes are cut off from each other for the rest of the run, and every failure
+    /// monitor has had the time to notice.
+    pub fn is_known_cut_off(&self, from: ProcessId, to: ProcessId) -> bool {
+        let network = self.0.network.borrow();
+        let blockades = &network.blockades;
+        if blockades.cut_off.is_empty() {
+            return false;
+        }
+        let since = blockades.cut_off_since(LinkId { from, to });
+        let detected = network.config.failure_detection_seconds;
+        since.is_some_and(|since| self.now().since(since) > detected)
+    }
+
     fn block(&self, change: impl FnOnce(&mut Blockades) -> (Time, Reach)) {
         let (until, reach) = change(&mut self.0.network.borrow_mut().blockades);
         // Most clogs are over before any process could notice.
@@ -295,7 +344,7 @@ impl Kernel {
             let blockades = &mut self.0.network.borrow_mut().blockades;
             let reach = change(blockades);
             blockades.relieved += 1;
-            if blockades.partitions.is_empty() {
+            if blockades.partitions.is_empty() && blockades.cut_off.is_empty() {
                 let clogs = blockades.pair_clogs.iter().flatten();
                 let clogs = clogs.chain(&blockades.receive_clogs);
                 blockades.clogged_until = clogs.copied().max().unwrap_or_default();

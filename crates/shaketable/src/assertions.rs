@@ -7,6 +7,13 @@
 //! [`Simulation::require_sometimes`](crate::Simulation::require_sometimes), fail where one never
 //! did.
 //!
+//! Two more macros are marks: they assert nothing, and say where a search should look.
+//! [`sometimes_each!`](crate::sometimes_each) names a state, and a state that no run has been in
+//! before is worth returning to; [`closest!`](crate::closest) measures how far the code is from
+//! something rare, and so is a run that came closer than all others. `shaketable run --guided` does
+//! return there. Any other run only traces them, as events `WorkloadMark` with `Kind`, `Message`,
+//! `Site` and `Value`, one for each value that is new in its process.
+//!
 //! No context is passed around: the macros find the client whose code is running. Outside a
 //! simulation they do nothing. Without the feature `assertions`, which is on by default, they are
 //! not even compiled, nor are their conditions evaluated: a layer that depends on `shaketable` for
@@ -54,6 +61,40 @@ macro_rules! always {
 macro_rules! sometimes {
     ($condition:expr, $message:literal $(,)?) => {{
         $crate::__site!(Sometimes, $message).count($condition);
+    }};
+}
+
+/// Marks a state of the code under test: each new value is a place that a search returns to.
+///
+/// The value can be anything with `Debug`, such as an enum or a tuple of small numbers. A value
+/// that is different in every run, such as a time or a random number, guides nowhere.
+///
+/// ```
+/// # let (held, waiting) = (2, 1);
+/// shaketable::sometimes_each!((held, waiting), "locks held and waited for");
+/// ```
+#[cfg(feature = "assertions")]
+#[macro_export]
+macro_rules! sometimes_each {
+    ($value:expr, $message:literal $(,)?) => {{
+        $crate::__site!(SometimesEach, $message).value(&$value);
+    }};
+}
+
+/// Marks how far the code under test is from something rare: a run that came closer than all others
+/// is one that a search returns to.
+///
+/// The distance is a number of any type. Smaller is closer, and the message says to what.
+///
+/// ```
+/// # let (capacity, queued) = (100, 97);
+/// shaketable::closest!(capacity - queued, "a full queue");
+/// ```
+#[cfg(feature = "assertions")]
+#[macro_export]
+macro_rules! closest {
+    ($distance:expr, $message:literal $(,)?) => {{
+        $crate::__site!(Closest, $message).distance($distance);
     }};
 }
 
@@ -111,6 +152,28 @@ macro_rules! sometimes {
     ($condition:expr, $message:literal $(,)?) => {{
         if false {
             let _: bool = $condition;
+        }
+    }};
+}
+
+/// Marks nothing: the feature `assertions` is off.
+#[cfg(not(feature = "assertions"))]
+#[macro_export]
+macro_rules! sometimes_each {
+    ($value:expr, $message:literal $(,)?) => {{
+        if false {
+            let _: &dyn ::core::fmt::Debug = &$value;
+        }
+    }};
+}
+
+/// Marks nothing: the feature `assertions` is off.
+#[cfg(not(feature = "assertions"))]
+#[macro_export]
+macro_rules! closest {
+    ($distance:expr, $message:literal $(,)?) => {{
+        if false {
+            let _ = $distance;
         }
     }};
 }

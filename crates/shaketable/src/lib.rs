@@ -189,6 +189,6 @@ pub mod internals {
     pub use crate::executor::poll_pending_tasks;
     pub use crate::register::{create, create_cpp, make_single};
     #[cfg(feature = "assertions")]
-    pub use crate::sites::{Kind, Site};
+    pub use crate::sites::{Distance, Kind, Site};
     pub use shaketable_abi::v1::FDBWorkloadContext;
 }

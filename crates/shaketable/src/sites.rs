@@ -1,9 +1,13 @@
-//! Places in the code under test that are counted: assertions and buggified places.
+//! Places in the code under test that are counted: assertions, marks and buggified places.
 //!
 //! A place is a `static` beside the code, found without any context. What happens there is counted
 //! for the simulation's thread, and written to the trace when a phase ends and when the workload is
 //! freed, so that the counts reach the report on either host. On a thread without a simulation
 //! nothing is counted.
+//!
+//! A mark (`sometimes_each!`, `closest!`) also writes each value to the trace that is new in this
+//! process, at once: a search wants to return to that moment. To a host that searches, assertions
+//! tell the moment at which they hold for the first time.
 //!
 //! On Linux all places of a program stand in one section of it, so that those that are never
 //! reached are known, too.
@@ -12,7 +16,7 @@ use crate::context::{Severity, WorkloadContext};
 use crate::executor::queue::is_attached;
 use crate::{details, draw};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a place is for.
 #[doc(hidden)]
@@ -22,6 +26,10 @@ pub enum Kind {
     Always,
     /// The condition must hold once.
     Sometimes,
+    /// A value is worth knowing each time it is new.
+    SometimesEach,
+    /// A distance is worth knowing each time it is the smallest so far.
+    Closest,
     /// The place must be reached.
     Reachable,
     /// The place must not be reached.
@@ -37,6 +45,8 @@ impl Kind {
         match self {
             Kind::Always => "always",
             Kind::Sometimes => "sometimes",
+            Kind::SometimesEach => "sometimes_each",
+            Kind::Closest => "closest",
             Kind::Reachable => "reachable",
             Kind::Unreachable => "unreachable",
             Kind::Buggify => "buggify",
@@ -81,8 +91,74 @@ impl Site {
             return false;
         }
         let count = self.add(held);
+        if held && count.held == 1 && matches!(self.kind, Kind::Sometimes | Kind::Reachable) {
+            self.tell_first_time();
+        }
         let must_hold = matches!(self.kind, Kind::Always | Kind::Unreachable);
         must_hold && !held && count.violations() == 1
+    }
+
+    /// Notes a value, and writes it to the trace if it is new.
+    #[doc(hidden)]
+    pub fn value(&'static self, value: &dyn std::fmt::Debug) {
+        if !is_attached() {
+            return;
+        }
+        self.add(true);
+        let value = match format!("{value:?}") {
+            long if long.len() > VALUE_BYTES_MAX => {
+                long.chars().take(VALUE_BYTES_MAX / 4).collect()
+            }
+            value => value,
+        };
+        let is_new = MARKS.with_borrow_mut(|marks| {
+            let values = &mut marks.entry(self.address()).or_default().values;
+            values.len() < VALUES_MAX && values.insert(value.clone())
+        });
+        if is_new {
+            self.mark(&value);
+        }
+    }
+
+    /// Notes a distance, and writes it to the trace if it is the smallest so far.
+    #[doc(hidden)]
+    pub fn distance(&'static self, distance: impl Distance) {
+        if !is_attached() {
+            return;
+        }
+        self.add(true);
+        let distance = distance.as_f64();
+        let is_closer = MARKS.with_borrow_mut(|marks| {
+            let closest = &mut marks.entry(self.address()).or_default().closest;
+            let is_closer = closest.map_or(!distance.is_nan(), |closest| distance < closest);
+            if is_closer {
+                *closest = Some(distance);
+            }
+            is_closer
+        });
+        if is_closer {
+            self.mark(&distance.to_string());
+        }
+    }
+
+    #[cold]
+    fn mark(&'static self, value: &str) {
+        if let Some(context) = WorkloadContext::current() {
+            let details = details![
+                "Kind" => self.kind.name(),
+                "Message" => self.message,
+                "Site" => self.place(),
+                "Value" => value,
+            ];
+            context.trace(Severity::Info, "WorkloadMark", details);
+        }
+    }
+
+    #[cold]
+    fn tell_first_time(&'static self) {
+        if let Some(context) = WorkloadContext::current() {
+            context.tell_moment(&format!("{}: {}", self.place(), self.message));
+        }
     }
 
     /// Reports the first violation.
@@ -185,6 +261,38 @@ impl Site {
     }
 }
 
+/// A number that can be a distance.
+#[doc(hidden)]
+pub trait Distance {
+    fn as_f64(self) -> f64;
+}
+
+macro_rules! distances {
+    ($($number:ty),*) => {
+        $(impl Distance for $number {
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+        })*
+    };
+}
+
+distances!(
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64
+);
+
+/// How many values of a mark are told apart.
+const VALUES_MAX: usize = 10_000;
+/// A longer value is cut.
+const VALUE_BYTES_MAX: usize = 400;
+
+/// What a mark has seen.
+#[derive(Debug, Default)]
+struct Marked {
+    values: BTreeSet<String>,
+    closest: Option<f64>,
+}
+
 /// FoundationDB's rule: in each run a quarter of the places is active.
 const ACTIVE_PROBABILITY: f64 = 0.25;
 
@@ -207,6 +315,7 @@ thread_local! {
     /// By address, because that is quick; they are sorted by place when they are written.
     static COUNTS: RefCell<BTreeMap<usize, (&'static Site, Count)>> =
         const { RefCell::new(BTreeMap::new()) };
+    static MARKS: RefCell<BTreeMap<usize, Marked>> = const { RefCell::new(BTreeMap::new()) };
     static LISTED: Cell<bool> = const { Cell::new(false) };
 }
 

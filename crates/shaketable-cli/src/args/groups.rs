@@ -4,10 +4,12 @@
 //! Each group is a heading of its own in the help, except the last, which is what a search is about.
 
 use super::output::MessageFormat;
-use super::values::{Shard, parse_knob, parse_shard, parse_stalled_after, parse_time};
+use super::values::{
+    Shard, parse_knob, parse_liveness, parse_shard, parse_stalled_after, parse_time,
+};
 use crate::seed::Seed;
 use clap::{Args, ValueEnum};
-use shaketable_host::plan::StalledAfter;
+use shaketable_host::plan::{Liveness, StalledAfter};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,6 +83,11 @@ pub struct SimulationArgs {
     /// workloads have ended; `off` sets no limit.
     #[arg(long, value_name = "TIME|off", default_value = "300s", value_parser = parse_stalled_after)]
     pub stalled_after: StalledAfter,
+    /// From a moment on, leave a minority of the machines dead or cut off for good, stop all other
+    /// faults, and fail a run if a phase has not ended this long afterwards, in simulated time; 300s
+    /// if no time is given [default: the test file's setting, else off].
+    #[arg(long, value_name = "TIME|off", num_args = 0..=1, require_equals = true, default_missing_value = "300s", value_parser = parse_liveness)]
+    pub liveness: Option<Liveness>,
     /// Kill a seed that takes longer than this in real time [default: 60s, under fdbserver 15m].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub hang_limit: Option<Duration>,

@@ -23,6 +23,18 @@ pub struct RunArgs {
     /// Stop at the first failure.
     #[arg(long)]
     pub fail_fast: bool,
+    /// Keep the moments at which a run met something for the first time, and spend runs on other
+    /// futures from there; `--seeds` is the number of all runs [default: 1000].
+    #[arg(long, conflicts_with_all = ["trace", "lint", "shard"])]
+    pub guided: bool,
+    /// With `--guided`: go on from the moments in this folder, and save them there [default:
+    /// target/shaketable/corpus, if `--for` says how long].
+    #[arg(long, value_name = "DIR", requires = "guided")]
+    pub corpus: Option<PathBuf>,
+    /// Stop when every `sometimes!` and `reachable!` has held and, for as many runs again as that
+    /// took, no line has met an outcome that was new to it.
+    #[arg(long)]
+    pub until_stable: bool,
     /// Fail if a `sometimes!` or `reachable!` in the code under test never held, in any seed.
     #[arg(long)]
     pub require_sometimes: bool,

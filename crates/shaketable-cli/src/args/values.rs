@@ -3,7 +3,7 @@
 //! What cannot be read is refused before anything runs, in words that say what was expected; a
 //! misspelt knob is answered with the nearest name.
 
-use shaketable_host::plan::StalledAfter;
+use shaketable_host::plan::{Liveness, StalledAfter};
 use shaketable_host::testfile::{KnobError, check_knob, check_knob_value};
 use std::time::Duration;
 
@@ -27,6 +27,13 @@ pub(super) enum ArgumentError {
 
 pub(super) fn parse_time(text: &str) -> Result<Duration, ArgumentError> {
     humantime::parse_duration(text).map_err(ArgumentError::Time)
+}
+
+pub(super) fn parse_liveness(text: &str) -> Result<Liveness, ArgumentError> {
+    if text == "off" {
+        return Ok(Liveness::Off);
+    }
+    parse_time(text).map(|time| Liveness::Seconds(time.as_secs().max(1)))
 }
 
 pub(super) fn parse_stalled_after(text: &str) -> Result<StalledAfter, ArgumentError> {

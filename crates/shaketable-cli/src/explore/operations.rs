@@ -63,11 +63,17 @@ impl Kind {
                 Outcome::ProxyDiesBefore,
                 Outcome::ProxyDiesAfter,
             ],
-            Kind::Read => &[Outcome::TooOld, Outcome::Future, Outcome::ReplyLate],
+            Kind::Read => &[
+                Outcome::TooOld,
+                Outcome::Future,
+                Outcome::ReplyLate,
+                Outcome::ServerDies,
+            ],
             Kind::RangeRead => &[
                 Outcome::TooOld,
                 Outcome::Future,
                 Outcome::ReplyLate,
+                Outcome::ServerDies,
                 Outcome::Cut,
             ],
             Kind::Watch => &[Outcome::Spurious, Outcome::WatchLate],
@@ -95,6 +101,8 @@ pub enum Outcome {
     ProxyDiesBefore,
     /// The commit proxy dies when the commit is durable.
     ProxyDiesAfter,
+    /// The storage server's process dies when it is asked.
+    ServerDies,
     /// 1009.
     Future,
     /// Fewer rows than there are, and `more`.
@@ -117,6 +125,7 @@ impl Outcome {
             Outcome::ReplyLate => ("reply", "late"),
             Outcome::ProxyDiesBefore => ("proxy dies", "before"),
             Outcome::ProxyDiesAfter => ("proxy dies", "after"),
+            Outcome::ServerDies => ("server", "dies"),
             Outcome::Future => ("", "1009"),
             Outcome::Cut => ("cut", "short"),
             Outcome::Spurious => ("fires", "unchanged"),
@@ -214,6 +223,7 @@ fn tries(operation: &Recorded, attempt: &Attempt, patience: Option<f64>) -> Vec<
             add(Outcome::TooOld, "its version is too old".into());
             add(Outcome::Future, "its version is in the future".into());
             add(Outcome::ReplyLate, format!("its reply is late by {late} s"));
+            add(Outcome::ServerDies, "the process that is asked dies".into());
             if let Answer::Rows { count, .. } = operation.answer {
                 for rows in 1..count {
                     let rows = match rows {

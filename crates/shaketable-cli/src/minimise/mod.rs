@@ -139,6 +139,7 @@ pub(crate) fn start_of(session: &Session, file: &TestFile, seed: Seed) -> Case {
     case.buggify = settings.buggify.or(case.buggify);
     case.fault_injection = settings.fault_injection.or(case.fault_injection);
     case.stress = settings.stress.or(case.stress);
+    case.liveness = settings.liveness.or(case.liveness);
     case.swarm = settings.swarm.or(case.swarm);
     case.knobs.extend(settings.knobs.iter().cloned());
     case

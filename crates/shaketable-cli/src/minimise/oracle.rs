@@ -9,7 +9,7 @@ use crate::protocol::Request;
 use shaketable_host::case::Case;
 use shaketable_host::minimise::{Answer, Candidates, Tried};
 use shaketable_host::plan::{Futures, Recording};
-use shaketable_host::verdict::Failure;
+use shaketable_host::verdict::{Failure, Outcome};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,7 +176,10 @@ impl<'a> Oracle<'a> {
                         return Forked::Impossible;
                     }
                     for (failed, futures) in failed.iter_mut().zip(found) {
-                        let is_wanted = |one: &&Vec<String>| one.contains(&self.wanted);
+                        let is_wanted = |one: &&Outcome| {
+                            let failures = &mut one.failures.iter();
+                            failures.any(|failure| failure.signature() == self.wanted)
+                        };
                         *failed += futures.iter().filter(is_wanted).count() as u64;
                         self.runs += futures.len() as u64;
                     }

@@ -41,7 +41,7 @@ pub fn markdown(summary: &Summary, repro: &Repro) -> String {
             .to_string()
             .replace('|', "\\|")
             .replace('\n', " ");
-        let line = repro.line(&summary.files[group.file], group.seeds[0]);
+        let line = group.reproduce(repro, &summary.files[group.file]);
         let _ = writeln!(out, "| {} | {text} | `{line}` |", group.count);
     }
     out.push('\n');

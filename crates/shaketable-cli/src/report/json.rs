@@ -1,12 +1,13 @@
 //! The report for programs: one JSON object per line. `docs/running.md` describes every message.
 
 use super::common::Common;
-use super::{Group, Known, Small, Summary};
+use super::{Group, Guided, Known, Small, Summary};
 use crate::commands::doctor::Check;
 use crate::compare::{Row, Seen};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
 use serde::Serialize;
+use shaketable_host::case::ReseedStreams;
 use shaketable_host::coverage::Covered;
 use shaketable_host::verdict::{Outcome, Wait};
 use std::path::Path;
@@ -44,6 +45,9 @@ pub enum Message<'a> {
         real_seconds: f64,
         /// The fingerprint of the random draws.
         unseed: u32,
+        /// From which moments on it was drawn anew, if it is a future in a guided search.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        reseed: Vec<ReseedStreams>,
     },
     /// A run that was interrupted after a while.
     Interrupted {
@@ -127,6 +131,12 @@ pub enum Message<'a> {
         /// did; left out if it was not counted.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         coverage: Vec<Line<'a>>,
+        /// What the search did, if it was guided.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        guided: Option<Guided>,
+        /// With `--until-stable`, after how many runs the last thing was new.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_news: Option<u64>,
         /// The exit status of the program.
         exit_code: u8,
     },
@@ -156,6 +166,10 @@ pub fn run<'a>(response: &Response, file: &'a Path) -> Message<'a> {
         simulated_seconds: response.outcome.simulated_seconds,
         real_seconds: response.real_seconds,
         unseed: response.outcome.unseed,
+        reseed: match &response.case {
+            Some(case) => case.reseed.clone(),
+            None => Vec::new(),
+        },
     }
 }
 
@@ -176,7 +190,7 @@ pub fn failure<'a>(group: &'a Group, file: &'a Path, repro: &Repro) -> Message<'
         file,
         count: group.count,
         seeds: &group.seeds,
-        reproduce: repro.line(file, group.seeds[0]),
+        reproduce: group.reproduce(repro, file),
         printed: &group.printed,
         small: group.small.as_ref(),
         known: group.known.as_ref(),
@@ -198,6 +212,8 @@ pub fn summary(summary: &Summary, elapsed: Duration, exit_code: u8) -> Message<'
         faults: &summary.faults,
         assertions: &summary.assertions,
         coverage: lines(summary),
+        guided: summary.guided,
+        last_news: summary.last_news,
         exit_code,
     }
 }

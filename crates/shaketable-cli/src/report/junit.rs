@@ -31,7 +31,7 @@ pub fn report(summary: &Summary, repro: &Repro) -> Result<String, quick_junit::S
                 "{failure}\nin {} of {runs} runs, seeds {:?}\nreproduce: {}",
                 group.count,
                 group.seeds,
-                repro.line(file, group.seeds[0])
+                group.reproduce(repro, file)
             ));
             let mut case = TestCase::new(
                 format!("{} ({})", failure.test, failure.kind.describe()),

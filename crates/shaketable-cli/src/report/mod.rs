@@ -12,11 +12,13 @@ pub mod repro;
 
 use crate::protocol::Response;
 use common::{Common, Features};
+use repro::Repro;
 use serde::Serialize;
+use shaketable_host::case::Case;
 use shaketable_host::coverage::Covered;
 use shaketable_host::verdict::{Assertion, Outcome};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything a report is made of.
 #[derive(Debug, Clone)]
@@ -45,6 +47,21 @@ pub struct Summary {
     pub coverage: Vec<Covered>,
     /// What passing runs were like, for each file.
     pub passing: Vec<Features>,
+    /// What the search did, if it was guided.
+    pub guided: Option<Guided>,
+    /// After how many runs the last thing was new, if it was watched whether that is long ago.
+    pub last_news: Option<u64>,
+}
+
+/// What a guided search has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Guided {
+    /// Runs of new seeds.
+    pub seeds: u64,
+    /// Futures of moments that were kept.
+    pub futures: u64,
+    /// Things that were met for the first time, each with a moment to return to.
+    pub moments: u64,
 }
 
 /// Failures of one cause.
@@ -62,6 +79,10 @@ pub struct Group {
     pub example: Outcome,
     /// What the code under test printed in it.
     pub printed: String,
+    /// The case of the run, if it is not that of a seed: a future in a guided search.
+    pub case: Option<Box<Case>>,
+    /// Where that case is kept.
+    pub case_file: Option<PathBuf>,
     /// The same failure made small, if that was asked for.
     pub small: Option<Small>,
     /// The case by which it is remembered, if it was known before.
@@ -96,6 +117,19 @@ pub struct Known {
     pub is_small: bool,
 }
 
+impl Group {
+    /// The line that runs its example again.
+    pub fn reproduce(&self, repro: &Repro, file: &Path) -> String {
+        match &self.case_file {
+            Some(case) => repro.line_of_case(case),
+            None => repro.line(file, self.example.seed),
+        }
+    }
+}
+
+/// Fewer runs than these say nothing about what is still to come.
+const STABLE_RUNS_MIN: u64 = 200;
+
 /// How many seeds a group remembers.
 const SEEDS_MAX: usize = 8;
 
@@ -106,6 +140,16 @@ impl Group {
         let outcome = &response.outcome;
         self.count += 1;
         self.features.add(outcome);
+        // A seed says more with less.
+        if response.case.is_some() {
+            return;
+        }
+        if self.case.take().is_some() {
+            self.seeds = vec![outcome.seed];
+            self.example = outcome.clone();
+            self.printed.clone_from(&response.printed);
+            return;
+        }
         let place = self.seeds.partition_point(|seed| *seed < outcome.seed);
         self.seeds.insert(place, outcome.seed);
         self.seeds.truncate(SEEDS_MAX);
@@ -132,6 +176,8 @@ impl Summary {
             faults: BTreeMap::new(),
             assertions: Vec::new(),
             coverage: Vec::new(),
+            guided: None,
+            last_news: None,
         }
     }
 
@@ -173,6 +219,8 @@ impl Summary {
             count: 1,
             example: outcome.clone(),
             printed: response.printed.clone(),
+            case: response.case.clone(),
+            case_file: None,
             small: None,
             known: None,
             features: {
@@ -189,6 +237,19 @@ impl Summary {
         for group in &mut self.groups {
             group.common = common::common(&group.features, &self.passing[group.file]);
         }
+    }
+
+    /// How many different things were met: assertions that held, and outcomes of lines.
+    pub fn things_met(&self) -> usize {
+        let held = self.assertions.iter().filter(|one| one.held > 0).count();
+        let outcomes = self.coverage.iter().map(|one| one.met.len());
+        held + outcomes.sum::<usize>()
+    }
+
+    /// Whether everything that must hold has held, and nothing new came for as many runs as it took
+    /// until the last thing was new.
+    pub fn is_stable(&self, last_news: u64) -> bool {
+        self.runs() >= STABLE_RUNS_MIN.max(2 * last_news) && self.missed().next().is_none()
     }
 
     /// Assertions that should have held once, and never did.
@@ -292,6 +353,7 @@ pub(crate) mod samples {
             real_seconds: 0.005,
             printed: "thread panicked\nat src/lib.rs:1\n".into(),
             outcome,
+            case: None,
         }
     }
 
@@ -307,6 +369,7 @@ pub(crate) mod samples {
                 tests_passed: 1,
                 ..Outcome::default()
             },
+            case: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The one line to paste that runs a seed again.
 
 use crate::args::{BuildArgs, HostArgs, HostName, OnOff};
-use shaketable_host::plan::{Settings, StalledAfter};
+use shaketable_host::plan::{Liveness, Settings, StalledAfter};
 use std::path::{Path, PathBuf};
 
 /// How this program was called, and with what.
@@ -20,6 +20,19 @@ pub struct Repro {
 }
 
 impl Repro {
+    /// The line that replays a case, which says itself what is the same for every seed.
+    pub fn line_of_case(&self, case: &Path) -> String {
+        let said = Repro {
+            settings: Settings {
+                stalled_after: self.settings.stalled_after,
+                ..Settings::default()
+            },
+            cases: vec![case.to_owned()],
+            ..self.clone()
+        };
+        said.line(case, 0)
+    }
+
     /// The line that replays a seed.
     pub fn line(&self, file: &Path, seed: u32) -> String {
         let mut words = vec![
@@ -100,6 +113,12 @@ impl Repro {
             StalledAfter::Seconds(seconds) => words.push(format!("--stalled-after {seconds}s")),
             StalledAfter::Never => words.push("--stalled-after off".to_owned()),
         }
+        match settings.liveness {
+            None => {}
+            Some(Liveness::Off) => words.push("--liveness=off".to_owned()),
+            Some(Liveness::Seconds(Liveness::SECONDS_USUAL)) => words.push("--liveness".to_owned()),
+            Some(Liveness::Seconds(seconds)) => words.push(format!("--liveness={seconds}s")),
+        }
         words
     }
 }
@@ -155,7 +174,9 @@ mod tests {
                 knobs: vec![("default_backoff".into(), "0.5".into())],
                 clients: Some(3),
                 coverage: false,
+                moments: false,
                 stalled_after: StalledAfter::Never,
+                liveness: Some(Liveness::Seconds(60)),
             },
             build: BuildArgs {
                 package: Some("my-workloads".into()),
@@ -166,7 +187,7 @@ mod tests {
         assert_eq!(
             repro.line(Path::new("my tests/a.toml"), 7),
             "cargo shaketable replay 'my tests/a.toml' --seed 7 --swarm off --buggify on --fault-injection off --stress \
-             --knob default_backoff=0.5 --clients 3 --stalled-after off -p my-workloads --profile dev"
+             --knob default_backoff=0.5 --clients 3 --stalled-after off --liveness=60s -p my-workloads --profile dev"
         );
     }
 }

@@ -7,6 +7,7 @@ mod bench;
 mod cases;
 mod explanations;
 mod explore;
+mod guided;
 mod hermetic;
 mod libraries;
 mod records;

@@ -52,6 +52,8 @@ typedef struct {
     Promise done;
     double began;
     int refusal;
+    /* Of "maze". */
+    int room, steps;
 } Self;
 
 int fdb_future_set_callback(void *, void (*)(void *, void *), void *);
@@ -101,6 +103,25 @@ static void refused(void *future, void *arg) {
     fdb_future_set_callback(self->context.vt->delay(self->context.inner, 1), delayed, self);
 }
 
+/* A step each second: one door of six leads on, the others back to the beginning. */
+static void step(void *future, void *arg) {
+    Self *self = arg;
+    Context c = self->context;
+    char text[16];
+    fdb_future_destroy(future);
+    self->room = c.vt->rnd(c.inner) % 6 ? 0 : self->room + 1;
+    snprintf(text, sizeof text, "%d", self->room);
+    Pair pairs[] = {{"Kind", "sometimes_each"}, {"Message", "room"}, {"Site", "w.c:9"}, {"Value", text}};
+    c.vt->trace(c.inner, 1, "WorkloadMark", pairs, 4);
+    if (self->room == 8) trace(self, 4, "NoWall", "Room", text);
+    if (self->steps++ < 30) {
+        fdb_future_set_callback(c.vt->delay(c.inner, 1), step, self);
+        return;
+    }
+    self->done.vt->send(self->done.inner, true);
+    self->done.vt->free(self->done.inner);
+}
+
 /* Does it; returns whether the phase still has to be ended. */
 static bool misbehave(Self *self, Promise done) {
     const char *what = self->what;
@@ -119,6 +140,11 @@ static bool misbehave(Self *self, Promise done) {
     if (!strcmp(what, "delay")) {
         self->done = done;
         fdb_future_set_callback(self->context.vt->delay(self->context.inner, -1), refused, self);
+        return false;
+    }
+    if (!strcmp(what, "maze")) {
+        self->done = done;
+        fdb_future_set_callback(self->context.vt->delay(self->context.inner, 1), step, self);
         return false;
     }
     /* Something is pending, and it takes longer than any limit. */

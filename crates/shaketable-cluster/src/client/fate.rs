@@ -18,7 +18,8 @@ use super::transaction::{Inner, Transaction};
 use crate::client::pending::Pending;
 use crate::error::Error;
 use crate::proto::{CommitFate, WatchFate};
-use shaketable_kernel::Forced;
+use shaketable_kernel::{Forced, ProcessId};
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -28,7 +29,11 @@ use std::rc::Rc;
 pub(crate) struct Fated {
     forced: Forced,
     pub(crate) fate: Fate,
+    is_met: Cell<bool>,
 }
+
+/// How long a process stays dead.
+const DEAD_SECONDS: f64 = 2.0;
 
 /// What can be made of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +50,8 @@ pub(crate) enum Fate {
     RequestLate(f64),
     /// The reply takes longer, by this many seconds.
     ReplyLate(f64),
+    /// The process that is asked dies when it is asked.
+    ServerDies,
     /// Of a range only this many rows are returned.
     Cut(usize),
     /// The watch meets this at its storage server.
@@ -73,6 +80,7 @@ impl Fate {
             "the proxy dies before it answers" => {
                 Fate::Commit(CommitFate::ProxyDiesBeforeAnswering)
             }
+            "the process that is asked dies" => Fate::ServerDies,
             "another transaction commits first" => Fate::Conflict,
             "its version is too old" => Fate::TooOld,
             "its version is in the future" => Fate::Early,
@@ -97,7 +105,11 @@ impl Transaction {
     /// have. Call [`Transaction::end_fate`] after that operation was asked for.
     pub fn force(&self, forced: Forced) {
         let fate = Fate::parse(&forced.outcome);
-        self.inner().state_mut().fated = fate.map(|fate| Fated { forced, fate });
+        self.inner().state_mut().fated = fate.map(|fate| Fated {
+            forced,
+            fate,
+            is_met: Cell::new(false),
+        });
     }
 
     /// Forgets a fate that did not apply to the operation.
@@ -147,7 +159,20 @@ impl Inner {
 impl Context {
     /// What the fate says happens now.
     pub(crate) fn meet(&self, fated: &Fated) {
+        fated.is_met.set(true);
         self.process.happens(&fated.forced);
+    }
+
+    /// Lets a process die that is asked now, if it is the fate of the operation.
+    pub(crate) fn strike(&self, server: ProcessId) {
+        let fated = self.fated.borrow();
+        let Some(fated) = fated.as_deref() else {
+            return;
+        };
+        if fated.fate == Fate::ServerDies && !fated.is_met.get() {
+            self.meet(fated);
+            self.process.reboot(server, DEAD_SECONDS);
+        }
     }
 
     /// Waits until a version that is new now is out of reach.

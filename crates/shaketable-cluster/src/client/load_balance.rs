@@ -2,10 +2,11 @@
 //!
 //! For every storage server a handle remembers how many of its requests are open, how long the last
 //! answer took, and whether the server was behind. The least busy one is asked; one that was behind
-//! is left alone for a while. When an answer takes longer than the next best replica usually needs,
-//! that one is asked as well, but only within a small budget: every answer earns a twentieth of a
-//! second request. So the client mostly waits for a slow replica, which is how applications come to
-//! see 1009 although other replicas have the version.
+//! is left alone for a while, and one that is known to be cut off for the rest of the run is asked
+//! last. When an answer takes longer than the next best replica usually needs, that one is asked as
+//! well, but only within a small budget: every answer earns a twentieth of a second request. So the
+//! client mostly waits for a slow replica, which is how applications come to see 1009 although other
+//! replicas have the version.
 
 use crate::process::Process;
 use crate::proto::{Key, StorageInterface};
@@ -87,7 +88,13 @@ pub(crate) struct Order {
 
 impl LoadBalance {
     /// Decides which replica to ask first.
-    pub(crate) fn order(&self, servers: &[StorageInterface], random: &Stream, now: Time) -> Order {
+    pub(crate) fn order(
+        &self,
+        servers: &[StorageInterface],
+        random: &Stream,
+        here: &Process,
+    ) -> Order {
+        let now = here.now();
         if servers.len() < 2 {
             return Order {
                 first: 0,
@@ -101,7 +108,8 @@ impl LoadBalance {
         let first = around
             .min_by_key(|index| {
                 let one = measured(*index);
-                (one.failed_until > now, one.open, one.asked)
+                let is_lost = here.knows_cut_off(servers[*index].get_value.process());
+                (is_lost, one.failed_until > now, one.open, one.asked)
             })
             .unwrap_or(start);
         let second = (first + 1) % servers.len();

@@ -202,7 +202,7 @@ impl Context {
     {
         let order = self
             .balance
-            .order(&shard.servers, &self.random, self.process.now());
+            .order(&shard.servers, &self.random, &self.process);
         self.ask_replicas(shard, order, endpoint, question)
     }
 
@@ -231,7 +231,9 @@ impl Context {
                 let server = &servers[(first + asked) % servers.len()];
                 let request = question();
                 let open = self.balance.ask(&self.process, server, request.about());
-                waiting.push((self.process.request(endpoint(server), request), open));
+                let endpoint = endpoint(server);
+                waiting.push((self.process.request(endpoint, request), open));
+                self.strike(endpoint.process());
                 asked += 1;
                 second = false;
             }

@@ -10,6 +10,9 @@
 //! * nothing is lost while a shard may have fewer replicas than it should;
 //! * enough zones stay alive to place all replicas;
 //! * while faults are off nothing is killed, except that a single process may be rebooted.
+//!
+//! The same rules say what may [break for good](Cluster::break_for_good) in a run that asks whether
+//! the rest of the cluster gets on.
 
 use super::Cluster;
 use crate::server::layout::Configuration;
@@ -27,6 +30,15 @@ pub enum Target {
     Zone(String),
     /// All processes of a datacenter.
     Datacenter(String),
+}
+
+/// A zone that is lost for the rest of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenZone {
+    /// Its name.
+    pub zone: String,
+    /// Whether its processes are dead; they are cut off otherwise.
+    pub is_dead: bool,
 }
 
 /// What has been killed so far.
@@ -101,6 +113,34 @@ impl Cluster {
                 (process, kind)
             })
             .collect()
+    }
+
+    /// Draws a zone that the others can do without for the rest of the run, and how it breaks;
+    /// `None` if at the moment there is none.
+    pub fn zone_to_break(&self, stream: &Stream) -> Option<BrokenZone> {
+        let mut zones = self.zones();
+        stream.shuffle(&mut zones);
+        let is_dead = stream.chance(0.5);
+        let zone = zones.into_iter().find(|zone| {
+            let victims = self.processes_of(&Target::Zone(zone.clone()));
+            self.can_lose(&victims, true)
+        })?;
+        Some(BrokenZone { zone, is_dead })
+    }
+
+    /// Breaks a zone for the rest of the run: either all of its processes die, or no message
+    /// reaches them or leaves them any more.
+    pub fn break_for_good(&self, broken: &BrokenZone) {
+        let victims = self.processes_of(&Target::Zone(broken.zone.clone()));
+        self.note_loss(&victims, true);
+        let kernel = self.kernel();
+        for process in victims {
+            if broken.is_dead {
+                kernel.kill(process, KillKind::KillInstantly);
+            } else {
+                kernel.cut_off(kernel.process(process).address.ip);
+            }
+        }
     }
 
     /// Draws what killing would draw, and kills nothing.

@@ -142,8 +142,10 @@ impl Context {
 
     /// Whether it acts now, or was told not to.
     fn acts(&self, act: &str) -> bool {
-        self.here()
-            .decide(true, || (self.name.clone(), act.to_owned()))
+        !self.saboteur.have_faults_ended()
+            && self
+                .here()
+                .decide(true, || (self.name.clone(), act.to_owned()))
     }
 
     fn kill(&self, target: &Target, kind: KillKind) {

@@ -25,6 +25,8 @@ pub struct Instruments {
     stress: bool,
     sites: RefCell<Sites>,
     faults_enabled: Cell<bool>,
+    /// Whether no fault happens for the rest of the run.
+    faults_ended: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
     quiet: Quiet,
@@ -72,6 +74,7 @@ impl Instruments {
             stress: config.stress,
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
+            faults_ended: Cell::new(false),
             rejections,
             quiet: Quiet::new(),
             recoveries: Recoveries::default(),
@@ -137,6 +140,17 @@ impl Instruments {
     /// Switches faults on or off.
     pub fn set_faults_enabled(&self, enabled: bool) {
         self.faults_enabled.set(enabled);
+    }
+
+    /// Ends all faults for the rest of the run; disks that are stalled work again.
+    pub fn end_faults(&self) {
+        self.faults_ended.set(true);
+        self.stalls.borrow_mut().clear();
+    }
+
+    /// Whether all faults have ended for the rest of the run.
+    pub fn have_faults_ended(&self) -> bool {
+        self.faults_ended.get()
     }
 
     /// Stalls the disk of a process until that moment.

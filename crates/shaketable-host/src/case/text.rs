@@ -2,6 +2,7 @@
 
 use super::{Case, ReseedStreams};
 use crate::options::text_of;
+use crate::plan::Liveness;
 use crate::testfile::{Finding, TestFile, TestFileError, configuration_keys};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -85,6 +86,7 @@ const KEYS: &[&str] = &[
     "faultInjection",
     "stress",
     "faults",
+    "liveness",
     "knobs",
     "options",
     "configuration",
@@ -137,6 +139,10 @@ impl Reader {
                 "faultInjection" => case.fault_injection = self.switch(key, item),
                 "stress" => case.stress = self.switch(key, item),
                 "faults" => case.faults = Some(self.names(key, item, "fault workloads")),
+                "liveness" => {
+                    let seconds: Option<u32> = self.whole(key, item);
+                    case.liveness = seconds.map(|seconds| Liveness::of_seconds(seconds.into()));
+                }
                 "knobs" => case.knobs = self.texts_by_name(key, item, text_of),
                 "options" => case.options = self.texts_by_name(key, item, text_of),
                 "configuration" => {
@@ -311,6 +317,9 @@ impl Case {
                 case.insert(key, value(switch));
             }
         }
+        if let Some(liveness) = self.liveness {
+            case.insert("liveness", value(liveness.seconds() as i64));
+        }
         let (drop, force) = (Some(&self.drop), Some(&self.force));
         let filled = |names: Option<&'_ Vec<String>>| names.is_some_and(|names| !names.is_empty());
         for (key, names, shown) in [
@@ -444,6 +453,7 @@ mod tests {
                 drop: vec!["Attrition".into()],
                 stress: Some(true),
                 swarm: Some(false),
+                liveness: Some(Liveness::Seconds(60)),
                 ..Case::default()
             },
         ] {

@@ -1,29 +1,23 @@
 //! Other futures of a run: its process is copied at moments, and each copy goes on with other
 //! draws.
 //!
-//! One process, the trunk, simulates the run as it was. At each moment it forks once for each seed,
-//! and waits: the copy gives all streams that seed and lives to its end, while the trunk stands
-//! still. What lies before a moment is simulated once, whatever the number of futures. A copy is
-//! exactly what a run with [`Reseed`](shaketable_kernel::Reseed) from that moment on would have
-//! become.
-//!
-//! A process with threads cannot be copied: they would be missing in the copy. Then there is no
-//! answer, and each future has to be simulated from its beginning.
+//! At each moment the trunk is copied once for each seed. The copy gives all streams that seed and
+//! lives to its end; it is exactly what a run with [`Reseed`](shaketable_kernel::Reseed) from that
+//! moment on would have become. If the process cannot be copied there is no answer, and each future
+//! has to be simulated from its beginning.
 
-use super::beacon::Beacon;
-use super::fork::{Child, ChildEnd, Fork, Report};
-use super::{Isolation, Judge};
-use crate::hermetic;
+use super::Isolation;
+use super::trunk::{Copied, Trunk};
+use crate::coverage;
 use crate::plan::{Futures, Plan, Recording, Settings};
 use crate::tester;
-use crate::verdict::{Failure, Outcome};
+use crate::verdict::Outcome;
 use shaketable_kernel::{Kernel, Time};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
-/// The signatures of failures, by moment and by seed.
-type Signatures = Vec<Vec<Vec<String>>>;
+/// What became of the futures, by moment and by seed.
+type Ended = Vec<Vec<Outcome>>;
 
 impl Isolation {
     /// Simulates futures; the outcome says nothing but what became of them.
@@ -34,50 +28,38 @@ impl Isolation {
         seed: u32,
         futures: &Futures,
     ) -> Outcome {
-        let count = futures.moments.len() * futures.seeds.len() + 1;
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let child = Child::fork_trunk(|report| {
-            let trunk = Rc::new(Trunk {
-                plan: plan.clone(),
-                seed,
-                time_limit: self.time_limit,
+        let count = futures.moments.len() * futures.seeds.len();
+        let mut ended: Ended = Trunk::run(self, plan, seed, count, |trunk| {
+            let branches = Rc::new(Branches {
+                trunk,
                 futures: futures.clone(),
-                report: RefCell::new(Some(report)),
-                is_branch: Cell::new(false),
                 ended: RefCell::default(),
             });
             let nothing = Recording::Nothing;
             let outcome = tester::play(plan, settings, seed, &nothing, |kernel| {
-                trunk.begin(kernel);
+                branches.begin(kernel);
             });
-            trunk.end(&outcome);
+            branches.end(&outcome);
         });
-        let end = child.and_then(|child| child.wait(self.time_limit.saturating_mul(count)));
-        let futures = match end {
-            Ok(ChildEnd::Reported(report)) => serde_json::from_slice(&report).unwrap_or_default(),
-            _ => Signatures::new(),
-        };
+        for outcome in ended.iter_mut().flatten() {
+            coverage::settle(outcome);
+        }
         Outcome {
             seed,
-            futures,
+            futures: ended,
             ..Outcome::default()
         }
     }
 }
 
-/// The run that is copied, and in a copy what it is a copy of.
-struct Trunk {
-    plan: Plan,
-    seed: u32,
-    time_limit: Duration,
+/// The copies of a run.
+struct Branches {
+    trunk: Rc<Trunk>,
     futures: Futures,
-    /// Where this process reports: a copy has its own.
-    report: RefCell<Option<Report>>,
-    is_branch: Cell<bool>,
-    ended: RefCell<Signatures>,
+    ended: RefCell<Ended>,
 }
 
-impl Trunk {
+impl Branches {
     /// Plans the copies; those at the very beginning are made now.
     fn begin(self: &Rc<Self>, kernel: &Kernel) {
         for moment in self.futures.moments.clone() {
@@ -85,8 +67,8 @@ impl Trunk {
             if time <= kernel.now() {
                 self.copy(kernel);
             } else {
-                let trunk = self.clone();
-                kernel.call_at(time, move |kernel| trunk.copy(kernel));
+                let branches = self.clone();
+                kernel.call_at(time, move |kernel| branches.copy(kernel));
             }
         }
     }
@@ -94,75 +76,32 @@ impl Trunk {
     /// Copies this process for each seed, one after the other. Returns in the trunk, and in each
     /// copy.
     fn copy(&self, kernel: &Kernel) {
-        if self.is_branch.get() {
+        if self.trunk.is_copy() {
             return;
         }
-        let judge = Judge {
-            plan: &self.plan,
-            seed: self.seed,
-            recording: &Recording::Nothing,
-            time_limit: self.time_limit,
-        };
-        let saved = Beacon::current().save();
         let mut ended = Vec::new();
         for seed in &self.futures.seeds {
-            Beacon::restore(&saved);
-            match hermetic::outside(|| fork_alone(self.time_limit)) {
-                Some(Copied::Itself(report)) => {
-                    self.report.replace(Some(report));
-                    self.is_branch.set(true);
+            match self.trunk.copy() {
+                Copied::Itself => {
                     kernel.reseed_streams("", *seed);
                     return;
                 }
-                Some(Copied::Ended(end)) => {
-                    let outcome = judge.outcome(end);
-                    let failures = outcome.failures.iter();
-                    ended.push(failures.map(Failure::signature).collect());
-                }
-                None => self.send(&Signatures::new()),
+                Copied::Ended(outcome) => ended.push(*outcome),
+                Copied::Impossible => self.trunk.send(&Ended::new()),
             }
         }
-        Beacon::restore(&saved);
         self.ended.borrow_mut().push(ended);
         if self.ended.borrow().len() == self.futures.moments.len() {
-            self.send(&*self.ended.borrow());
+            self.trunk.send(&*self.ended.borrow());
         }
     }
 
     /// The simulation has ended in this process.
     fn end(&self, outcome: &Outcome) {
-        match self.is_branch.get() {
-            true => self.send(outcome),
+        match self.trunk.is_copy() {
+            true => self.trunk.send(outcome),
             // Moments after the end have no futures.
-            false => self.send(&Signatures::new()),
+            false => self.trunk.send(&Ended::new()),
         }
     }
-
-    fn send(&self, what: &impl serde::Serialize) {
-        let report = self.report.take().expect("a process reports once");
-        // An empty report cannot be read, and counts as none.
-        let bytes = serde_json::to_vec(what).unwrap_or_default();
-        hermetic::outside(|| report.send(bytes))
-    }
-}
-
-/// What a fork has become.
-pub(super) enum Copied {
-    /// This process is the copy.
-    Itself(Report),
-    /// The copy has ended.
-    Ended(std::io::Result<ChildEnd>),
-}
-
-/// Copies this process, if it has no threads that a copy would lack, and waits for the copy's end.
-pub(super) fn fork_alone(limit: Duration) -> Option<Copied> {
-    let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
-    if threads != 1 {
-        return None;
-    }
-    Some(match Child::branch() {
-        Ok(Fork::Child(report)) => Copied::Itself(report),
-        Ok(Fork::Parent(child)) => Copied::Ended(child.wait(limit)),
-        Err(error) => Copied::Ended(Err(error)),
-    })
 }

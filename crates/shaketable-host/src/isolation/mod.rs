@@ -23,6 +23,7 @@ mod fork;
 mod futures;
 mod in_process;
 mod last_words;
+mod trunk;
 mod watched;
 
 pub use in_process::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};

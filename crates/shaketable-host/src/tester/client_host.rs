@@ -26,8 +26,8 @@ pub(super) struct ClientHost {
 
 impl Host for ClientHost {
     fn trace(&self, severity: Severity, name: &str, details: Vec<(String, String)>) {
-        self.run.findings.sites.note(name, &details);
         let now = self.run.now();
+        self.run.findings.sites.note(now, name, &details);
         let deaths = &self.run.findings.deaths;
         deaths.note(self.client.number, now, name, &details);
         let mut event = Event::new(severity, self.run.now(), name).on(&*self.client.address, "TS");
@@ -69,6 +69,14 @@ impl Host for ClientHost {
             "shaketableBuggify" => "off",
             // While decisions have names, the crate asks about each of its own.
             "shaketableDecisions" if self.run.kernel.is_deciding() => "ask",
+            // A search wants to know at once when an assertion holds for the first time.
+            "shaketableMoments" if self.run.given.keeps_moments => "tell",
+            _ if name.starts_with(FIRST_TIME) => {
+                let assertion = &name[FIRST_TIME.len()..];
+                let sites = &self.run.findings.sites;
+                sites.note_first(self.run.now(), assertion);
+                return String::new();
+            }
             _ => match name.strip_prefix("shaketableDecision ") {
                 Some(place) if self.decides(place, default == "on") => return "on".to_owned(),
                 Some(_) => return "off".to_owned(),
@@ -116,3 +124,7 @@ impl ClientHost {
         self.run.kernel.decide(drawn, name)
     }
 }
+
+/// How the crate `shaketable` tells that an assertion held for the first time: it asks for an option
+/// of this name, which ends with the assertion.
+const FIRST_TIME: &str = "shaketableMoment ";

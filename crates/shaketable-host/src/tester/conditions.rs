@@ -4,7 +4,7 @@
 use super::swarm::{self, Draw};
 use crate::case::Case;
 use crate::library::Library;
-use crate::plan::{Plan, Settings, StalledAfter};
+use crate::plan::{Liveness, Plan, Settings, StalledAfter};
 use crate::testfile::{Configuration, Knob, TestFile};
 use shaketable_kernel::Kernel;
 
@@ -22,10 +22,15 @@ pub(super) struct Conditions {
     /// Knobs that were set outside the file, and override those in it.
     pub(super) asked_knobs: Vec<Knob>,
     pub(super) client_count: u32,
+    /// Whether it is kept when something was met for the first time.
+    pub(super) keeps_moments: bool,
     /// Simulated seconds the whole run may take.
     pub(super) limit_seconds: f64,
     /// Simulated seconds that a client may go without progress, if that is limited.
     pub(super) stalled_after_seconds: Option<f64>,
+    /// Simulated seconds that a phase may take once only a minority is broken, if the run is one
+    /// for liveness.
+    pub(super) liveness_seconds: Option<f64>,
 }
 
 /// FoundationDB's limits for a whole run, in simulated seconds.
@@ -46,6 +51,8 @@ impl Conditions {
         let fault_injection = fault_injection.unwrap_or(true);
         let may_be_stressed = buggify && fault_injection && swarm::allows_faults(&plan.file);
         let stress = settings.stress.or(case.stress);
+        let liveness = settings.liveness.or(case.liveness);
+        let liveness = liveness.or(configuration.liveness);
         let usual_clients = kernel.stream("testers").range(4_u32, 9);
         let clients = settings.clients.or(case.clients).or(swarm.clients);
         let asked_knobs = case.knobs.clone().into_iter();
@@ -69,10 +76,15 @@ impl Conditions {
             asked_knobs: asked_knobs.collect(),
             client_count: clients.unwrap_or(usual_clients),
             swarm,
+            keeps_moments: settings.moments,
             limit_seconds: limit_seconds(configuration, buggify),
             stalled_after_seconds: match settings.stalled_after {
                 StalledAfter::Seconds(seconds) => Some(seconds as f64),
                 StalledAfter::Never => None,
+            },
+            liveness_seconds: match liveness {
+                Some(Liveness::Seconds(seconds)) => Some(seconds as f64),
+                Some(Liveness::Off) | None => None,
             },
         }
     }

@@ -13,6 +13,7 @@
 //! * [`client_host`]: what the host does for one workload on one client.
 //! * [`testbed`]: the cluster, and the databases that are lent to workloads.
 //! * [`deaths`]: the deaths of clients.
+//! * [`liveness`]: the moment from which on only a minority is broken, and the rest must get on.
 //! * [`metrics`]: numbers of all clients become one.
 //! * [`sites`]: what the assertions in the code under test have counted.
 //! * [`waits`]: what each client waits for, and whether the clients make progress.
@@ -24,6 +25,7 @@ mod client_workloads;
 mod conditions;
 mod cycle;
 mod deaths;
+mod liveness;
 mod metrics;
 mod phases;
 mod progress;
@@ -95,6 +97,9 @@ pub(crate) fn play(
             }
             if settings.coverage {
                 testbed.count_outcomes();
+            }
+            if settings.moments {
+                testbed.keep_milestones();
             }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);

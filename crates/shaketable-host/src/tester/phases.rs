@@ -7,6 +7,7 @@
 //! by side.
 
 use super::client_workloads::{self, ClientWorkloads, PhaseEnd};
+use super::liveness::Moment;
 use super::metrics;
 use super::run::{EndRun, Run};
 use super::testbed::{Client, Testbed};
@@ -264,7 +265,11 @@ impl<'a> Test<'a> {
         if !spec.check_only {
             self.announce(Phase::Start, "running test", "TestStarting");
             let faults = self.start_faults();
+            let moment = Moment::draw(run, self.testbed);
             self.phase(Phase::Start).await?;
+            if let Some(moment) = moment {
+                moment.come().await;
+            }
             for fault in faults {
                 fault.await;
             }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 pub(super) struct Progress {
     pub(super) test: Cell<usize>,
     pub(super) phase: Cell<Phase>,
+    pub(super) phase_began: Cell<Time>,
     pending: RefCell<Vec<Pending>>,
     /// How many of them can only be woken by a future that was lent to them.
     pending_on_lent_futures: Cell<usize>,

@@ -1,6 +1,7 @@
 //! What the parts of one run share: its log, its failures, and where it is.
 
 use super::conditions::Conditions;
+use super::liveness::Aftermath;
 use super::progress::Progress;
 use super::record::Notes;
 use super::testbed::Testbed;
@@ -26,6 +27,7 @@ pub(super) struct Run {
     pub(super) log: Log,
     pub(super) given: Conditions,
     pub(super) progress: Progress,
+    pub(super) aftermath: Aftermath,
     pub(super) findings: Findings,
     pub(super) promises: Promises,
     /// Every workload there was. What their contexts point to must outlive the last call of their
@@ -75,6 +77,7 @@ impl Run {
             log: Log::default(),
             given: Conditions::new(plan, settings, seed, kernel),
             progress: Progress::default(),
+            aftermath: Aftermath::default(),
             findings: Findings::default(),
             promises: Promises::default(),
             instances: RefCell::default(),
@@ -124,6 +127,7 @@ impl Run {
     pub(super) fn enter(&self, test: usize, phase: Phase) {
         self.progress.test.set(test);
         self.progress.phase.set(phase);
+        self.progress.phase_began.set(self.kernel.now());
         Beacon::enter(test, 0, None, phase);
     }
 
@@ -333,6 +337,10 @@ impl Run {
             faults: super::recorder::fault_counts(self),
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),
+            moments: match self.given.keeps_moments {
+                true => self.findings.sites.moments(),
+                false => Vec::new(),
+            },
             futures: Vec::new(),
             fates: Vec::new(),
             notable: self.log.notable(),

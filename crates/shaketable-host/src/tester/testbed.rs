@@ -1,6 +1,7 @@
 //! The testbed: the machines of the testers, the cluster, and the databases that are lent to
 //! workloads.
 
+use super::liveness::REPLICAS_MIN;
 use super::record::Notes;
 use super::recorder::Recorded as RecordedFaults;
 use super::run::Run;
@@ -374,11 +375,22 @@ impl Testbed {
         }
     }
 
+    /// Keeps when something was met for the first time.
+    pub(super) fn keep_milestones(&self) {
+        if let Some(c_api) = self.c_api.borrow().as_ref() {
+            c_api.keep_milestones();
+        }
+    }
+
     /// What was counted.
     pub(super) fn take_counts(&self) -> Counts {
         let c_api = self.c_api.borrow();
         let reached = c_api.as_ref().map(CApi::take_coverage);
-        Counts::new(reached.unwrap_or_default())
+        let milestones = c_api.as_ref().map(CApi::take_milestones);
+        Counts::new(
+            &reached.unwrap_or_default(),
+            &milestones.unwrap_or_default(),
+        )
     }
 
     /// Traces each error that reaches a workload.
@@ -408,7 +420,10 @@ impl Testbed {
 
 /// Draws a cluster and starts it.
 fn start_cluster(run: &Run) -> Result<Cluster, BootError> {
-    let options = layout_options(&run.given.file.configuration);
+    let mut options = layout_options(&run.given.file.configuration);
+    if run.given.liveness_seconds.is_some() {
+        options.minimum_replication = options.minimum_replication.max(REPLICAS_MIN);
+    }
     let mut config = ClusterConfig::simulation(&run.kernel, &options, run.given.buggify)
         .map_err(BootError::UnknownWord)?;
     if run.given.stress {

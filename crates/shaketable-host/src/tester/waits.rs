@@ -141,6 +141,29 @@ pub(super) struct StallWatch {
     done: RefCell<BTreeMap<u32, (u64, Time)>>,
 }
 
+/// Fails the run if only a minority is broken, and a phase takes longer than it then may.
+fn is_not_live(run: &Run, testbed: &Testbed, now: Time) -> bool {
+    let (Some(limit), Some(since)) = (run.given.liveness_seconds, run.aftermath.since()) else {
+        return false;
+    };
+    let began = run.progress.phase_began.get();
+    if run.progress.pending().is_empty() || now.since(since.max(began)) <= limit {
+        return false;
+    }
+    let message = match began > since {
+        true => format!(
+            "the phase has not ended after {limit} simulated seconds; {} before it began",
+            run.aftermath.broken()
+        ),
+        false => format!(
+            "the phase has not ended, {limit} simulated seconds after {}",
+            run.aftermath.broken()
+        ),
+    };
+    run.fail_pending(testbed, FailureKind::NotLive, &message);
+    true
+}
+
 /// How a client is getting on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
@@ -163,12 +186,20 @@ impl StallWatch {
 
     fn look_closely(&self, run: &Run, testbed: &Testbed, now: Time) -> bool {
         self.next_look.set(now.after(LOOK_SECONDS));
+        if is_not_live(run, testbed, now) {
+            return true;
+        }
         let Some(limit) = run.given.stalled_after_seconds else {
             return false;
         };
         // While faults go on, anything may take long.
-        let Some(calm_since) = run.progress.calm_since() else {
+        let aftermath = run.aftermath.since();
+        let Some(calm_since) = aftermath.or(run.progress.calm_since()) else {
             return false;
+        };
+        let kind = match aftermath {
+            Some(_) => FailureKind::NotLive,
+            None => FailureKind::Stalled,
         };
         let pending = run.progress.pending();
         let mut watches_only = !pending.is_empty();
@@ -189,7 +220,7 @@ impl StallWatch {
                 Standing::Stalled => {
                     run.fail_pending(
                         testbed,
-                        FailureKind::Stalled,
+                        kind,
                         &format!(
                             "client {} got nothing done for {limit} simulated seconds, although no fault workload is running",
                             client.number
@@ -202,7 +233,7 @@ impl StallWatch {
         if watches_only {
             run.fail_pending(
                 testbed,
-                FailureKind::Stalled,
+                kind,
                 "nothing but watches is pending, and nothing is left that could change what they watch",
             );
         }

@@ -1,11 +1,11 @@
 //! The names a test file may use.
 //!
 //! Two lists are the tables of FoundationDB's tester: the keys of `[configuration]` with their
-//! types (and one more, `swarm`, which fdbserver does not know), and the keys of `[[test]]`. The
-//! fault workloads themselves know which options they have. Two more lists are only names, as
-//! FoundationDB 7.4 defines them: its knobs and its workloads. A knob that the miniature cluster
-//! does not have is accepted, because it cannot change what a client sees here; a workload that is
-//! not implemented here is refused, because a test without it would be another test.
+//! types (and two more, `swarm` and `liveness`, which fdbserver does not know), and the keys of
+//! `[[test]]`. The fault workloads themselves know which options they have. Two more lists are only
+//! names, as FoundationDB 7.4 defines them: its knobs and its workloads. A knob that the miniature
+//! cluster does not have is accepted, because it cannot change what a client sees here; a workload
+//! that is not implemented here is refused, because a test without it would be another test.
 
 use crate::tester::{CYCLE, CycleOptions};
 use shaketable_cluster::faults::{BadOption, FaultWorkload, Options};
@@ -48,6 +48,7 @@ pub const CONFIGURATION: &[(&str, Kind)] = &[
     ("testPriority", Kind::Float),
     ("buggify", Kind::Boolean),
     ("swarm", Kind::Boolean),
+    ("liveness", Kind::Integer),
     ("faultInjection", Kind::Boolean),
     ("StderrSeverity", Kind::Integer),
     ("ClientInfoLogging", Kind::Anything),

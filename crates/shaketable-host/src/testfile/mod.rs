@@ -18,6 +18,7 @@ pub use shaketable_cluster::knobs::KnobError;
 
 use crate::case::{self, Case};
 use crate::options::{WorkloadOption, text_of};
+use crate::plan::Liveness;
 pub(crate) use parse::set as set_configuration;
 use shaketable_cluster::knobs::Knobs;
 use std::path::{Path, PathBuf};
@@ -41,11 +42,12 @@ pub struct TestFile {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[allow(
     missing_docs,
-    reason = "the names are FoundationDB's keys, and `swarm`"
+    reason = "the names are FoundationDB's keys, `swarm` and `liveness`"
 )]
 pub struct Configuration {
     pub buggify: Option<bool>,
     pub swarm: Option<bool>,
+    pub liveness: Option<Liveness>,
     pub fault_injection: Option<bool>,
     pub simple_config: bool,
     pub generate_fearless: Option<bool>,

@@ -4,6 +4,7 @@ use super::known::{self, Kind};
 use super::limits;
 use super::{Configuration, Finding, Knob, TestFile, TestFileError, TestSpec, WorkloadSpec};
 use crate::options::{WorkloadOption, text_of};
+use crate::plan::Liveness;
 use std::ops::Range;
 use std::path::Path;
 use toml_edit::{ArrayOfTables, Document, Item, Key, Table, Value};
@@ -438,6 +439,11 @@ pub(crate) fn set(configuration: &mut Configuration, name: &str, value: &Value) 
     match name {
         "buggify" => c.buggify = value.as_bool(),
         "swarm" => c.swarm = value.as_bool(),
+        "liveness" => {
+            let seconds = value.as_integer();
+            let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            c.liveness = seconds.map(Liveness::of_seconds);
+        }
         "faultInjection" => c.fault_injection = value.as_bool(),
         "simpleConfig" => c.simple_config = value.as_bool().unwrap_or(false),
         "generateFearless" => c.generate_fearless = value.as_bool(),

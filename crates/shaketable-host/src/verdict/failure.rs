@@ -91,6 +91,8 @@ pub enum FailureKind {
     RunTimedOut,
     /// With the fault workloads over, a client makes no progress.
     Stalled,
+    /// With a minority broken for good and all other faults over, a phase does not end.
+    NotLive,
     /// Transactions did not get through as often as `databasePingDelay` demands.
     DatabaseUnavailable,
     /// An option of the test file was not read.
@@ -132,6 +134,7 @@ impl FailureKind {
             FailureKind::CheckTimedOut => "check timed out",
             FailureKind::RunTimedOut => "run timed out",
             FailureKind::Stalled => "stalled",
+            FailureKind::NotLive => "not live",
             FailureKind::DatabaseUnavailable => "database unavailable",
             FailureKind::OptionsNotRead => "options not read",
             FailureKind::NotCreated => "workload not created",

@@ -1,9 +1,9 @@
-//! What the assertions and the buggified places of the code under test have counted.
+//! What the assertions, the marks and the buggified places of the code under test have counted.
 //!
 //! The crate `shaketable` writes them to the trace, which exists on every host. Here they are read
 //! back.
 
-use super::Assertion;
+use super::{Assertion, Moment};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -12,11 +12,12 @@ use std::collections::BTreeSet;
 pub struct Sites {
     assertions: RefCell<Vec<Assertion>>,
     buggified: RefCell<BTreeSet<String>>,
+    moments: RefCell<Vec<Moment>>,
 }
 
 impl Sites {
     /// Looks at an event of a workload.
-    pub fn note(&self, event: &str, details: &[(String, String)]) {
+    pub fn note(&self, seconds: f64, event: &str, details: &[(String, String)]) {
         let text = |key: &str| {
             let detail = details.iter().find(|(name, _)| name == key);
             detail.map_or(String::new(), |(_, value)| value.clone())
@@ -37,8 +38,40 @@ impl Sites {
                 let place = format!("{} ({})", text("Name"), text("Site"));
                 self.buggified.borrow_mut().insert(place);
             }
+            "WorkloadMark" => {
+                let (kind, message, value) = (text("Kind"), text("Message"), text("Value"));
+                let distance = match kind.as_str() {
+                    "closest" => value.parse().ok(),
+                    _ => None,
+                };
+                let what = match distance {
+                    Some(_) => format!("closest to {message}"),
+                    None => format!("{message}: {value}"),
+                };
+                self.moments.borrow_mut().push(Moment {
+                    seconds,
+                    what,
+                    distance,
+                    is_marked: true,
+                });
+            }
             _ => {}
         }
+    }
+
+    /// An assertion held for the first time.
+    pub fn note_first(&self, seconds: f64, assertion: &str) {
+        self.moments.borrow_mut().push(Moment {
+            seconds,
+            what: assertion.to_owned(),
+            distance: None,
+            is_marked: true,
+        });
+    }
+
+    /// What was met for the first time.
+    pub fn moments(&self) -> Vec<Moment> {
+        self.moments.borrow().clone()
     }
 
     /// The assertions, by their place.
@@ -69,9 +102,9 @@ mod tests {
             ]
             .map(|(key, value)| (key.to_owned(), value))
         };
-        sites.note("WorkloadAssertion", &event(3, 0));
-        sites.note("Unrelated", &event(100, 100));
-        sites.note("WorkloadAssertion", &event(1, 2));
+        sites.note(1.0, "WorkloadAssertion", &event(3, 0));
+        sites.note(1.0, "Unrelated", &event(100, 100));
+        sites.note(2.0, "WorkloadAssertion", &event(1, 2));
         let [assertion] = &sites.assertions()[..] else {
             panic!("one place")
         };

@@ -277,6 +277,27 @@ fn what_a_clog_holds_back_arrives_when_it_is_ended_early() {
 }
 
 #[test]
+fn an_address_that_is_cut_off_stays_so() {
+    assert_eq!(
+        arrivals(|kernel, [a, _]| {
+            kernel.cut_off(a);
+            kernel.set_faults_enabled(false);
+        }),
+        []
+    );
+    assert_eq!(
+        arrivals(|kernel, [a, b]| {
+            kernel.clog_interface(b, ClogMode::All, 1.0);
+            kernel.cut_off(b);
+            kernel.unclog_interface(b);
+            kernel.partition(a, b);
+            kernel.heal(a, b);
+        }),
+        []
+    );
+}
+
+#[test]
 fn ending_one_clog_does_not_end_another() {
     let end = Time::from_secs(1.0005);
     let held = [(1, end), (2, end), (3, end)];

@@ -58,6 +58,9 @@ struct Shared {
     crashes: OnceLock<Option<Crashes>>,
     #[cfg(feature = "assertions")]
     asks_about_decisions: bool,
+    /// Whether the host wants to know when an assertion holds for the first time.
+    #[cfg(feature = "assertions")]
+    wants_moments: bool,
 }
 
 // SAFETY: `host` is the only field that is not `Send` and `Sync` by itself, and it is used only
@@ -347,6 +350,8 @@ impl WorkloadContext {
             crashes: OnceLock::new(),
             #[cfg(feature = "assertions")]
             asks_about_decisions: host.get_option(c"shaketableDecisions") == "ask",
+            #[cfg(feature = "assertions")]
+            wants_moments: host.get_option(c"shaketableMoments") == "tell",
             host,
         }));
         context.0.crashes.get_or_init(|| Crashes::read(&context));
@@ -389,6 +394,16 @@ impl WorkloadContext {
             .host
             .get_option_or(&question, words[usize::from(drawn)]);
         decided == "on"
+    }
+
+    /// An assertion held for the first time: tells a host that wants to know.
+    #[cfg(feature = "assertions")]
+    pub(crate) fn tell_moment(&self, assertion: &str) {
+        if self.0.wants_moments
+            && let Ok(name) = std::ffi::CString::new(format!("shaketableMoment {assertion}"))
+        {
+            self.0.host.get_option(&name);
+        }
     }
 
     /// The workload's name.

@@ -273,6 +273,7 @@ impl Simulation {
             buggify: case.buggify.or(settings.buggify),
             fault_injection: case.fault_injection.or(settings.fault_injection),
             stress: case.stress.or(settings.stress),
+            liveness: case.liveness.or(settings.liveness),
             swarm: case.swarm.or(settings.swarm),
             ..case
         }

@@ -1,6 +1,8 @@
 //! What happens to the cluster while a test runs.
 
+use shaketable_host::plan::Liveness;
 use shaketable_host::testfile::WorkloadSpec;
+use std::time::Duration;
 
 /// What happens to the cluster while a test runs: the fault workloads of FoundationDB, by choice.
 ///
@@ -31,6 +33,7 @@ pub struct Faults {
     buggify: Option<bool>,
     stress: Option<bool>,
     crashes: u32,
+    liveness: Option<Duration>,
     seconds: f64,
 }
 
@@ -62,6 +65,7 @@ impl Faults {
             buggify: Some(false),
             stress: Some(false),
             crashes: 0,
+            liveness: None,
             seconds: 30.0,
         }
     }
@@ -152,6 +156,37 @@ impl Faults {
         self
     }
 
+    /// Leaves a minority of the machines broken for good. At a moment that the seed draws, at the
+    /// end of `start` at the latest, one or two machines die or are cut off from everything, as far
+    /// as the cluster can lose them, and all other faults stop. Each phase must then end within this
+    /// simulated time, or the run is *not live*. Clients may still [die](Self::crashes).
+    ///
+    /// ```
+    /// use shaketable::{Faults, Simulation};
+    /// use std::time::Duration;
+    ///
+    /// let failed = Simulation::new()
+    ///     .seeds(1)
+    ///     .faults(Faults::none().liveness(Duration::from_secs(120)))
+    ///     .without_regressions()
+    ///     .try_test(async |db, _context| -> shaketable::PhaseResult {
+    ///         let is_ready = async || db.run(|trx, _| async move {
+    ///             Ok(trx.get(b"ready", false).await?.is_some())
+    ///         }).await;
+    ///         // It is busy, and gets nowhere.
+    ///         while !is_ready().await? {
+    ///             shaketable::sleep(Duration::from_secs(1)).await;
+    ///         }
+    ///         Ok(())
+    ///     })
+    ///     .expect_err("the key is never written");
+    /// assert!(failed.reason().contains("not live"), "{failed}");
+    /// ```
+    pub const fn liveness(mut self, within: Duration) -> Self {
+        self.liveness = Some(within);
+        self
+    }
+
     /// For how many simulated seconds the faults go on.
     pub const fn seconds(mut self, seconds: f64) -> Self {
         self.seconds = seconds;
@@ -168,6 +203,11 @@ impl Faults {
 
     pub(super) fn are_stressed(&self) -> Option<bool> {
         self.stress
+    }
+
+    pub(super) fn liveness_limit(&self) -> Option<Liveness> {
+        let within = self.liveness?;
+        Some(Liveness::Seconds(within.as_secs().max(1)))
     }
 
     pub(super) fn crashes_max(&self) -> u32 {

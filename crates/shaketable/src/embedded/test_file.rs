@@ -63,6 +63,7 @@ impl Simulation {
             clients: self.clients,
             stalled_after: self.stalled_after,
             coverage: self.require_coverage,
+            liveness: self.faults.liveness_limit(),
             ..Settings::default()
         }
     }

@@ -6,6 +6,7 @@
 use super::Campaign;
 use crate::seed::Seed;
 use crate::session::SessionError;
+use shaketable_host::case::Case;
 use shaketable_host::failure_folder;
 use shaketable_host::plan::{RecordTo, Recording};
 use shaketable_host::verdict::Outcome;
@@ -34,19 +35,30 @@ impl Campaign<'_> {
     /// is something to keep.
     pub(super) fn trace_in_folder(&self, file: usize, seed: Seed) -> Recording {
         Recording::Trace {
-            path: self.path_in_folder(file, seed),
+            path: self.path_in(&folder_of(&self.trace_names[file], seed)),
             format: self.output.trace_format.into(),
             record: None,
         }
     }
 
-    /// Where the trace of a seed with a folder goes: there, unless another folder was asked for.
-    fn path_in_folder(&self, file: usize, seed: Seed) -> PathBuf {
+    /// Where the trace of a run with this folder goes: there, unless another was asked for.
+    fn path_in(&self, folder: &Path) -> PathBuf {
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
-        let name = &self.trace_names[file];
         match &self.output.trace_dir {
-            Some(asked) => asked.join(format!("{name}-{seed}.{}", format.extension())),
-            None => folder_of(name, seed).join(format!("trace.{}", format.extension())),
+            Some(asked) => {
+                let name = folder.file_name().unwrap_or_default().to_string_lossy();
+                asked.join(format!("{name}.{}", format.extension()))
+            }
+            None => folder.join(format!("trace.{}", format.extension())),
+        }
+    }
+
+    /// The folder of a failing run. A future in a guided search has the number of its last draw.
+    pub(super) fn folder_of(&self, file: usize, seed: Seed, case: Option<&Case>) -> PathBuf {
+        let name = &self.trace_names[file];
+        match case.and_then(|case| case.reseed.last()) {
+            Some(turn) => folder_of(&format!("{name}-{seed}-future"), Seed(turn.seed as u32)),
+            None => folder_of(name, seed),
         }
     }
 
@@ -54,14 +66,19 @@ impl Campaign<'_> {
     /// was asked for.
     pub(super) fn record_of(&self, file: usize, seed: Seed) -> Recording {
         let folder = folder_of(&self.trace_names[file], seed);
-        // If it cannot be made, neither can what is in it, and that is reported.
-        let _ = fs::create_dir_all(&folder);
         let reproduce = self.session.repro.line(&self.session.files[file], seed.0);
+        self.record_in(&folder, reproduce)
+    }
+
+    /// The same in this folder, of a run that this line repeats.
+    pub(super) fn record_in(&self, folder: &Path, reproduce: String) -> Recording {
+        // If it cannot be made, neither can what is in it, and that is reported.
+        let _ = fs::create_dir_all(folder);
         let format: shaketable_host::trace::Format = self.output.trace_format.into();
         if let Some(asked) = &self.output.trace_dir {
             let _ = fs::create_dir_all(asked);
         }
-        let path = self.path_in_folder(file, seed);
+        let path = self.path_in(folder);
         let record = folder.join(failure_folder::RECORD);
         Recording::Trace {
             path,

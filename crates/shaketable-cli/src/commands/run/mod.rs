@@ -14,11 +14,12 @@ use crate::args::{
     MessageFormat, Minimising, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown,
 };
 use crate::exit_codes;
-use crate::pool::Addresses;
+use crate::guided::{Budget, Search, corpus, search};
+use crate::pool::{Addresses, Pool};
 use crate::progress::Progress;
 use crate::protocol::Host;
 use crate::report::human::{self, Detail};
-use crate::report::{Summary, json};
+use crate::report::{Guided, Summary, json};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::{Ended, Schedule, sweep};
@@ -28,11 +29,17 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use watcher::Watcher;
+use watcher::{Stability, Watcher};
 
 /// `run`.
 pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
-    let single = args.sweep.seeds.unwrap_or(1) == 1 && args.sweep.duration.is_none();
+    let default_count = match () {
+        () if args.guided => RUNS_GUIDED,
+        () if args.until_stable => RUNS_UNTIL_STABLE,
+        () => 1,
+    };
+    let is_one = args.sweep.seeds.unwrap_or(default_count) == 1;
+    let single = is_one && args.sweep.duration.is_none() && !args.guided;
     // What a workload prints would mix with the messages.
     let capture = !single || args.output.message_format == MessageFormat::Json;
     let session = Session::prepare(&args.files, &args.simulation, &args.build, capture)?;
@@ -41,7 +48,8 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
         refuse_embedded_only(args)?;
     }
     session.job.settings.coverage = true;
-    let schedule = Schedule::new(&args.sweep, 1, session.files.len());
+    session.job.settings.moments = args.guided;
+    let schedule = Schedule::new(&args.sweep, default_count, session.files.len());
     let schedule = schedule.with_cases(&session.case_seeds);
     if schedule.runs() == Some(0) {
         return Ok(nothing(args.output.message_format));
@@ -57,7 +65,11 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
         .require_coverage(args.require_coverage)
         .make_small(minimising(args), args.minimise_budget)
         .remember(args.remember.clone());
-    campaign.lint(args.lint).run()
+    campaign
+        .lint(args.lint)
+        .guide(args.guided, args.corpus.clone())
+        .until_stable(args.until_stable)
+        .run()
 }
 
 /// Refuses what needs to look into the cluster, or to change single decisions.
@@ -67,12 +79,18 @@ fn refuse_embedded_only(args: &RunArgs) -> Result<(), SessionError> {
         ("--require-coverage", args.require_coverage),
         ("--remember", args.remember.is_some()),
         ("--minimise", args.minimise == Minimising::Always),
+        ("--guided", args.guided),
     ];
     match needs.iter().find(|(_, is_asked)| *is_asked) {
         Some((option, _)) => Err(SessionError::NeedsEmbedded(option)),
         None => Ok(()),
     }
 }
+
+/// How many runs a guided search has if it is not told.
+const RUNS_GUIDED: u64 = 1_000;
+/// How many runs there are at most until things are stable, if it is not told.
+const RUNS_UNTIL_STABLE: u64 = 1_000_000;
 
 /// Whether failures are made small: what remembers them does so always.
 fn minimising(args: &RunArgs) -> Minimising {
@@ -166,6 +184,10 @@ struct Campaign<'a> {
     values: Values,
     /// Whether all runs are searched for hazards.
     lint: bool,
+    guided: bool,
+    /// Where the moments of a guided search are kept.
+    corpus: Option<PathBuf>,
+    until_stable: bool,
 }
 
 impl<'a> Campaign<'a> {
@@ -192,7 +214,24 @@ impl<'a> Campaign<'a> {
             remembered: None,
             values: Values::default(),
             lint: false,
+            guided: false,
+            corpus: None,
+            until_stable: false,
         }
+    }
+
+    /// Searches with guidance. A search that is given its time goes on from earlier ones.
+    fn guide(mut self, guided: bool, corpus: Option<PathBuf>) -> Self {
+        let usual = || crate::args::results_dir().join("corpus");
+        let is_long = guided && self.schedule.duration.is_some();
+        self.guided = guided;
+        self.corpus = corpus.or_else(|| is_long.then(usual));
+        self
+    }
+
+    fn until_stable(mut self, until_stable: bool) -> Self {
+        self.until_stable = until_stable;
+        self
     }
 
     fn lint(mut self, lint: bool) -> Self {
@@ -238,7 +277,7 @@ impl<'a> Campaign<'a> {
     }
 
     fn is_single(&self) -> bool {
-        self.schedule.runs() == Some(1)
+        self.schedule.runs() == Some(1) && !self.guided
     }
 
     fn is_json(&self) -> bool {
@@ -256,17 +295,21 @@ impl<'a> Campaign<'a> {
             progress: self.progress(),
             cut_short: Vec::new(),
             hazards: self.lint.then(Hazards::default),
+            stability: self.until_stable.then(Stability::default),
         };
-        let ended = sweep(
-            &mut pool,
-            &self.schedule,
-            |file, seed| match self.lint {
-                true => Recording::Hazards,
-                false => self.recording(self.traces, file, seed),
-            },
-            &self.session.interrupted,
-            &mut watcher,
-        );
+        let ended = match self.guided {
+            true => self.search(&mut pool, &mut watcher)?,
+            false => sweep(
+                &mut pool,
+                &self.schedule,
+                |file, seed| match self.lint {
+                    true => Recording::Hazards,
+                    false => self.recording(self.traces, file, seed),
+                },
+                &self.session.interrupted,
+                &mut watcher,
+            ),
+        };
         let elapsed = start.elapsed();
         // A server has left the traces of its failures, and its runs cannot be changed.
         let is_embedded = self.session.job.host == Host::Embedded;
@@ -277,10 +320,43 @@ impl<'a> Campaign<'a> {
             watcher.recall_failures();
             watcher.minimise_failures();
         }
-        watcher.summary.compare();
+        // Futures of one run have everything in common that lies before them.
+        if !self.guided {
+            watcher.summary.compare();
+        }
         watcher.progress.finish();
         self.show_cut_short(&watcher.cut_short);
         self.conclude(&watcher.summary, watcher.hazards.as_ref(), elapsed, ended)
+    }
+
+    /// Searches with guidance, from the moments of an earlier search on if there are any.
+    fn search(&self, pool: &mut Pool, watcher: &mut Watcher<'_>) -> Result<Ended, SessionError> {
+        let mut searches = Vec::new();
+        for file in 0..self.session.files.len() {
+            let known = match &self.corpus {
+                Some(folder) => corpus::read(folder, &self.trace_names[file]),
+                None => Vec::new(),
+            };
+            let first = self.schedule.first;
+            searches.push(Search::new(self.session, file, first, known)?);
+        }
+        let budget = Budget {
+            runs: self.schedule.count,
+            duration: self.schedule.duration,
+        };
+        let ended = search(self.session, pool, &mut searches, budget, watcher);
+        let mut guided = Guided::default();
+        for (search, name) in searches.iter().zip(&self.trace_names) {
+            guided.seeds += search.counts.seeds;
+            guided.futures += search.counts.futures;
+            guided.moments += search.corpus.len() as u64;
+            if let Some(folder) = &self.corpus {
+                corpus::write(folder, name, &search.kept())
+                    .map_err(|error| SessionError::Write(folder.clone(), error))?;
+            }
+        }
+        watcher.summary.guided = Some(guided);
+        Ok(ended)
     }
 
     /// How a run of the sweep is recorded.

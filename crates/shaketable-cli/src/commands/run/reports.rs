@@ -15,6 +15,25 @@ use shaketable_host::failure_folder;
 use std::fs;
 use std::path::Path;
 
+/// What `--until-stable` has to say.
+fn stability(summary: &Summary, last_news: u64) -> String {
+    let runs = summary.runs();
+    let missed = summary.missed().count() as u64;
+    let since = runs - last_news;
+    let news = match since {
+        0 => "the last run still met something new".to_owned(),
+        since => format!("nothing new in the last {}", human::plural(since, "run")),
+    };
+    let held = match missed {
+        0 => "every `sometimes!` has held".to_owned(),
+        missed => format!("{} never held", human::plural(missed, "assertion")),
+    };
+    match summary.is_stable(last_news) {
+        true => format!("stable: {held}, and {news}"),
+        false => format!("not stable yet: {held}, {news}"),
+    }
+}
+
 impl Campaign<'_> {
     /// Reports a run that is the only one; a failure is reported with its cause later.
     pub(super) fn show_single(&self, response: &Response, file: &Path) {
@@ -108,6 +127,9 @@ impl Campaign<'_> {
             let columns = human::columns();
             let text = human::summary(summary, elapsed, extent, detail, columns);
             anstream::print!("{text}");
+        }
+        if let (Some(last_news), true) = (summary.last_news, self.until_stable) {
+            anstream::println!("{}", stability(summary, last_news));
         }
         let missed = summary.missed().count() as u64;
         if self.require_sometimes && missed > 0 {

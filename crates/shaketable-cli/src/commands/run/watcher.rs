@@ -8,7 +8,7 @@ use super::Campaign;
 use super::folders::{folder_of, move_passed};
 use crate::args::Minimising;
 use crate::commands::lint::Hazards;
-use crate::minimise::minimise;
+use crate::minimise::{minimise, relative};
 use crate::pool::{Addresses, Pool};
 use crate::progress::{Minimisation, Progress};
 use crate::protocol::{Job, Request, Response};
@@ -17,8 +17,9 @@ use crate::seed::Seed;
 use crate::session::SessionError;
 use crate::sweep::{Flow, Observer, run_one};
 use shaketable_host::bugs;
+use shaketable_host::case::Case;
 use shaketable_host::failure_folder;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -34,6 +35,28 @@ pub(super) struct Watcher<'a> {
     pub(super) cut_short: Vec<Response>,
     /// The hazards in all runs, if they are searched for.
     pub(super) hazards: Option<Hazards>,
+    /// Whether something new still comes, if that decides when to stop.
+    pub(super) stability: Option<Stability>,
+}
+
+/// When something new came last.
+#[derive(Debug, Default)]
+pub(super) struct Stability {
+    things: usize,
+    last_news: u64,
+}
+
+impl Stability {
+    /// Whether everything that must hold has held, and nothing new came for as many runs as it took
+    /// until then.
+    fn look(&mut self, summary: &Summary) -> bool {
+        let things = summary.things_met();
+        if things > self.things {
+            self.things = things;
+            self.last_news = summary.runs();
+        }
+        summary.is_stable(self.last_news)
+    }
 }
 
 /// A run of a sweep that was interrupted after this long may have been what the user was waiting
@@ -72,6 +95,13 @@ impl Observer for Watcher<'_> {
         self.summary.add(&response);
         if campaign.fail_fast && !response.outcome.passed() {
             return Flow::Stop;
+        }
+        if let Some(stability) = &mut self.stability {
+            let is_stable = stability.look(&self.summary);
+            self.summary.last_news = Some(stability.last_news);
+            if is_stable {
+                return Flow::Stop;
+            }
         }
         Flow::Continue
     }
@@ -114,7 +144,10 @@ impl Watcher<'_> {
             let is_case = session.case_seeds[group.file].is_some();
             is_case || group.known.as_ref().is_some_and(|known| known.is_small)
         };
+        // A future of a guided search is a case already, which can be made small by itself.
+        let is_seed = |group: &&mut Group| group.case.is_none();
         let groups = self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX);
+        let groups = groups.filter(is_seed);
         let mut groups: Vec<&mut Group> = match campaign.minimising {
             Minimising::Never => return,
             Minimising::Auto => groups.filter(|group| !is_small(group)).collect(),
@@ -171,17 +204,24 @@ impl Watcher<'_> {
     pub(super) fn record_failures(&mut self, pool: &mut Pool) {
         let campaign = self.campaign;
         for index in 0..self.summary.groups.len().min(RECORDED_GROUPS_MAX) {
+            let group = &mut self.summary.groups[index];
+            let seed = Seed(group.example.seed);
+            let folder = campaign.folder_of(group.file, seed, group.case.as_deref());
+            if let Some(case) = &group.case {
+                match write_case(case, &folder) {
+                    Ok(path) => group.case_file = Some(path),
+                    Err(error) => warn(&error),
+                }
+            }
             let Group {
-                file,
-                seeds,
-                signature,
-                ..
-            } = &self.summary.groups[index];
+                file, signature, ..
+            } = &*group;
+            let reproduce = group.reproduce(&campaign.session.repro, &self.summary.files[*file]);
             let request = Request {
                 file: *file,
-                seed: seeds[0],
-                recording: campaign.record_of(*file, Seed(seeds[0])),
-                case: None,
+                seed: seed.0,
+                recording: campaign.record_in(&folder, reproduce),
+                case: group.case.clone(),
             };
             let signature = signature.clone();
             // After an interrupt that ended the sweep its failures are still explained; a second
@@ -211,6 +251,22 @@ impl Watcher<'_> {
                 );
             }
         }
+    }
+}
+
+/// Keeps a case in the folder of its failure.
+fn write_case(case: &Case, folder: &Path) -> Result<PathBuf, SessionError> {
+    let path = folder.join(failure_folder::CASE);
+    let written = std::fs::create_dir_all(folder).and_then(|()| {
+        let case = Case {
+            test: relative(folder, &case.test),
+            ..case.clone()
+        };
+        std::fs::write(&path, case.to_toml())
+    });
+    match written {
+        Ok(()) => Ok(path),
+        Err(error) => Err(SessionError::Write(path, error)),
     }
 }
 

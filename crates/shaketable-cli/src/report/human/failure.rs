@@ -60,7 +60,7 @@ pub fn failure(
     {
         rows.paste("trace", trace);
     }
-    let line = repro.line(file, outcome.seed);
+    let line = group.reproduce(repro, file);
     rows.paste("reproduce", format!("{STRONG}{line}{STRONG:#}"));
     rows.finish()
 }
@@ -69,8 +69,15 @@ fn title(group: &Group, file: &Path, runs: u64) -> String {
     let seed = group.example.seed;
     let file = file.display();
     let title = format!("{BAD}FAIL{BAD:#} {STRONG}{file}{STRONG:#} seed {seed}");
+    let title = match group.case.as_ref().and_then(|case| case.reseed.last()) {
+        Some(turn) => format!("{title}, drawn anew from {:.6} s on", turn.from),
+        None => title,
+    };
     if group.count == 1 {
         return title;
+    }
+    if group.case.is_some() {
+        return format!("{title} ({} of {})", group.count, plural(runs, "run"));
     }
     let seeds: Vec<String> = group.seeds.iter().map(ToString::to_string).collect();
     let more = if group.count > group.seeds.len() as u64 {

@@ -64,6 +64,17 @@ pub fn summary(
             &format!("the workload {acts}: such runs may differ when repeated"),
         );
     }
+    if let Some(guided) = &summary.guided {
+        let (seeds, futures) = (
+            plural(guided.seeds, "new seed"),
+            plural(guided.futures, "future"),
+        );
+        let moments = plural(guided.moments, "moment");
+        rows.row(
+            "guided",
+            &format!("{seeds} and {futures}; {moments} kept at which something was new"),
+        );
+    }
     assertions(&mut rows, &summary.assertions);
     coverage(&mut rows, summary);
     if summary.groups.len() > 1 {

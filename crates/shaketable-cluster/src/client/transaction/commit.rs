@@ -379,7 +379,7 @@ impl Inner {
                 context.meet(fated);
                 Some(fated.fate)
             }
-            Fate::Early | Fate::Cut(_) | Fate::Watch(_) => None,
+            Fate::Early | Fate::Cut(_) | Fate::Watch(_) | Fate::ServerDies => None,
         }
     }
 }

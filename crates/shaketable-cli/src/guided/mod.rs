@@ -1,0 +1,377 @@
+//! Guided search: moments worth returning to, and futures that begin there.
+//!
+//! A sweep forgets every run. A bug that needs three rare events in a row then needs a seed that
+//! draws all three. A guided search remembers: when a run is the first to meet something (an
+//! assertion that holds, a line and an outcome, a value of a mark), that moment is kept. Later the
+//! run is simulated again up to the moment, copied there, and each copy draws what comes after
+//! anew: it has the first rare event already, and needs only the next.
+//!
+//! [`corpus`] decides where to go next: energy goes where few runs have been. This file runs it. A
+//! search proceeds in rounds of a fixed size, whose runs depend on earlier rounds only and are
+//! looked at in the order in which they were chosen: so the same seed and the same number of runs
+//! give the same result, whatever the number of processes. A search begins as a sweep does, and
+//! never stops trying new seeds: what a sweep finds soon, it finds as soon.
+//!
+//! Every future is a case, with a line for each moment from which on it was drawn anew; a failure is
+//! kept as such a file.
+
+pub mod corpus;
+
+use crate::minimise::start_of;
+use crate::pool::{Answer, Pool};
+use crate::protocol::{Request, Response};
+use crate::seed::Seed;
+use crate::session::{Session, SessionError};
+use crate::sweep::{Ended, Flow, Observer, lost};
+use corpus::{Corpus, Path};
+use shaketable_host::case::{Case, ReseedStreams};
+use shaketable_host::plan::{Futures, Recording};
+use shaketable_host::testfile::TestFile;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How many runs are chosen at a time.
+const ROUND: u64 = 32;
+/// How many futures of a moment are run at a time: what lies before it is simulated once for all.
+const GROUP: u64 = 8;
+/// How many rounds are new seeds alone.
+const ROUNDS_OF_SEEDS: u64 = 4;
+/// How many runs of a round are new seeds, at least.
+const SEEDS_MIN: u64 = 8;
+
+/// How far a search may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// How many runs of each file; `None` is as many as time allows.
+    pub runs: Option<u64>,
+    /// How long.
+    pub duration: Option<Duration>,
+}
+
+/// The search in one test file.
+pub struct Search {
+    file: usize,
+    test: TestFile,
+    /// Where it has been, and where it goes.
+    pub corpus: Corpus,
+    next_seed: Seed,
+    /// Runs so far; each has a number, from which a future draws.
+    runs: u64,
+    rounds: u64,
+    /// Whether new seeds have met something new in the last round.
+    seeds_bring_news: bool,
+    /// Whether processes of this file can be copied.
+    forks: bool,
+    /// Runs of an earlier search that come first.
+    known: Vec<Path>,
+    /// The ways in which runs have failed, and the first run of each.
+    failures: BTreeSet<String>,
+    failed: Vec<Path>,
+    /// What it has done.
+    pub counts: Counts,
+}
+
+/// What a search has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Runs of new seeds.
+    pub seeds: u64,
+    /// Futures of moments that were kept.
+    pub futures: u64,
+    /// How many of them met something that no run had met before.
+    pub news: u64,
+}
+
+/// What is asked of a worker.
+enum Task {
+    Seed(Seed),
+    /// A run of an earlier search.
+    Again(Path),
+    /// Futures of a run from a moment on, for this place of the corpus.
+    Futures(corpus::Choice, Vec<u64>),
+}
+
+impl Search {
+    /// A search that begins with this seed, after the runs of an earlier one.
+    pub fn new(
+        session: &Session,
+        file: usize,
+        first: Seed,
+        known: Vec<Path>,
+    ) -> Result<Search, SessionError> {
+        let test = TestFile::read(&session.files[file])
+            .map_err(|error| SessionError::TestFiles(vec![error]))?;
+        Ok(Search {
+            file,
+            test,
+            corpus: Corpus::default(),
+            next_seed: first,
+            runs: 0,
+            rounds: 0,
+            seeds_bring_news: true,
+            forks: true,
+            known,
+            failures: BTreeSet::new(),
+            failed: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// The runs that a later search should begin with.
+    pub fn kept(&self) -> Vec<Path> {
+        let mut paths = self.failed.clone();
+        paths.extend(self.corpus.paths());
+        paths
+    }
+
+    /// The runs of the next round, which are as many as `left` at most.
+    fn choose(&mut self, left: u64) -> Vec<Task> {
+        let size = ROUND.min(left);
+        let known = (self.known.len() as u64).min(size);
+        let mut tasks: Vec<Task> = self
+            .known
+            .drain(..known as usize)
+            .map(Task::Again)
+            .collect();
+        let room = size - known;
+        let seeds = match () {
+            () if self.rounds < ROUNDS_OF_SEEDS => room,
+            () if self.seeds_bring_news => room.min(2 * SEEDS_MIN),
+            () => room.min(SEEDS_MIN),
+        };
+        let mut futures = room - seeds;
+        let mut number = self.runs + known + seeds;
+        let mut groups = Vec::new();
+        while futures > 0 {
+            let group = futures.min(GROUP);
+            let Some(choice) = self.corpus.choose(group) else {
+                break;
+            };
+            groups.push(Task::Futures(choice, (number..number + group).collect()));
+            number += group;
+            futures -= group;
+        }
+        // Where there is no moment yet, there are always more seeds.
+        for _ in 0..seeds + futures {
+            tasks.push(Task::Seed(self.next_seed));
+            self.next_seed = self.next_seed.plus(1);
+        }
+        tasks.extend(groups);
+        self.rounds += 1;
+        tasks
+    }
+
+    /// The case of a run.
+    fn case(&self, session: &Session, path: &Path) -> Box<Case> {
+        let mut case = start_of(session, &self.test, Seed(path.seed));
+        let turns = path.turns.iter().map(|turn| ReseedStreams {
+            streams: String::new(),
+            seed: turn.seed,
+            from: turn.from,
+        });
+        case.reseed.extend(turns);
+        Box::new(case)
+    }
+
+    fn request(&self, session: &Session, task: &Task) -> Request {
+        let (seed, recording, case) = match task {
+            Task::Seed(seed) => (seed.0, Recording::Nothing, None),
+            Task::Again(path) => (
+                path.seed,
+                Recording::Nothing,
+                Some(self.case(session, path)),
+            ),
+            Task::Futures(choice, seeds) => (
+                choice.place.path.seed,
+                Recording::Futures(Futures {
+                    moments: vec![choice.place.from],
+                    seeds: seeds.clone(),
+                }),
+                Some(self.case(session, &choice.place.path)),
+            ),
+        };
+        Request {
+            file: self.file,
+            seed,
+            recording,
+            case,
+        }
+    }
+
+    /// Runs a round. Returns the runs in their order, with the responses; `None` if the user
+    /// interrupted or no worker is left.
+    fn run(
+        &mut self,
+        session: &Session,
+        pool: &mut Pool,
+        tasks: Vec<Task>,
+        tick: &mut dyn FnMut(),
+    ) -> Option<Vec<(Option<usize>, Path, Response)>> {
+        let mut tasks = tasks;
+        if !self.forks {
+            tasks = tasks.into_iter().flat_map(apart).collect();
+        }
+        let requests = tasks.iter().map(|task| self.request(session, task));
+        let requests: Vec<Request> = requests.collect();
+        let responses = run_all(pool, requests, &session.interrupted, tick)?;
+        let mut ended = Vec::new();
+        for (task, response) in tasks.into_iter().zip(responses) {
+            match task {
+                Task::Seed(seed) => ended.push((None, Path::of(seed.0), response)),
+                Task::Again(path) => {
+                    let response = response.of_case(self.case(session, &path));
+                    ended.push((None, path, response));
+                }
+                Task::Futures(choice, seeds) => {
+                    let Some(outcomes) = response.outcome.futures.into_iter().next() else {
+                        // The process has threads, and cannot be copied.
+                        self.forks = false;
+                        let tasks = apart(Task::Futures(choice, seeds)).collect();
+                        ended.extend(self.run(session, pool, tasks, tick)?);
+                        continue;
+                    };
+                    let share = response.real_seconds / outcomes.len().max(1) as f64;
+                    for (seed, outcome) in seeds.into_iter().zip(outcomes) {
+                        let path = choice.place.future(seed);
+                        let response = Response {
+                            file: self.file,
+                            real_seconds: share,
+                            printed: String::new(),
+                            outcome,
+                            case: None,
+                        };
+                        let response = response.of_case(self.case(session, &path));
+                        ended.push((Some(choice.feature), path, response));
+                    }
+                }
+            }
+        }
+        Some(ended)
+    }
+
+    /// Looks at the runs of a round, until the observer has seen enough.
+    fn learn(
+        &mut self,
+        ended: Vec<(Option<usize>, Path, Response)>,
+        observer: &mut dyn Observer,
+    ) -> Flow {
+        self.seeds_bring_news = false;
+        for (from, path, response) in ended {
+            self.runs += 1;
+            let mut response = response;
+            let mut moments = std::mem::take(&mut response.outcome.moments);
+            if let Some(failure) = response.outcome.failures.first() {
+                // What comes after a failure leads to nothing but the same failure.
+                moments.retain(|moment| moment.seconds < failure.time);
+                if self.failures.insert(failure.signature()) {
+                    self.failed.push(path.clone());
+                }
+            }
+            let news = self.corpus.learn(&path, &moments, from);
+            self.counts.news += u64::from(news);
+            match path.turns.is_empty() {
+                true => {
+                    self.counts.seeds += 1;
+                    self.seeds_bring_news |= news;
+                }
+                false => self.counts.futures += 1,
+            }
+            if observer.finished(response) == Flow::Stop {
+                return Flow::Stop;
+            }
+        }
+        self.corpus.end_round();
+        Flow::Continue
+    }
+}
+
+/// Futures one by one, each from its beginning.
+fn apart(task: Task) -> impl Iterator<Item = Task> {
+    let tasks: Vec<Task> = match task {
+        Task::Futures(choice, seeds) => {
+            let futures = seeds.iter().map(|seed| choice.place.future(*seed));
+            futures.map(Task::Again).collect()
+        }
+        other => vec![other],
+    };
+    tasks.into_iter()
+}
+
+/// Searches in all files, a round in each in turn.
+pub fn search(
+    session: &Session,
+    pool: &mut Pool,
+    searches: &mut [Search],
+    budget: Budget,
+    observer: &mut dyn Observer,
+) -> Ended {
+    let began = Instant::now();
+    loop {
+        let mut is_over = true;
+        for search in searches.iter_mut() {
+            let left = budget.runs.map_or(ROUND, |runs| runs - search.runs);
+            let time_is_up = budget
+                .duration
+                .is_some_and(|limit| began.elapsed() >= limit);
+            if left == 0 || time_is_up {
+                continue;
+            }
+            is_over = false;
+            let tasks = search.choose(left);
+            let ended = search.run(session, pool, tasks, &mut || observer.tick());
+            let Some(ended) = ended else {
+                return match pool.is_alive() {
+                    true => Ended::Interrupted,
+                    false => Ended::NoWorkers,
+                };
+            };
+            if search.learn(ended, observer) == Flow::Stop {
+                return Ended::Stopped;
+            }
+        }
+        if is_over {
+            return Ended::Complete;
+        }
+    }
+}
+
+/// Runs requests side by side, and returns the responses in the order of the requests.
+fn run_all(
+    pool: &mut Pool,
+    requests: Vec<Request>,
+    interrupted: &AtomicBool,
+    tick: &mut dyn FnMut(),
+) -> Option<Vec<Response>> {
+    let mut responses: Vec<Option<Response>> = requests.iter().map(|_| None).collect();
+    let mut next = requests.into_iter().enumerate();
+    let mut open = BTreeMap::new();
+    let mut left = responses.len();
+    while left > 0 {
+        if interrupted.load(Ordering::Relaxed) || !pool.is_alive() {
+            return None;
+        }
+        for (worker, (index, request)) in pool.idle().into_iter().zip(next.by_ref()) {
+            open.insert(pool.ask(worker, request).number(), index);
+        }
+        match pool.wait(Duration::from_millis(100)) {
+            Answer::Response(ticket, response) => {
+                if let Some(index) = open.remove(&ticket.number()) {
+                    responses[index] = Some(*response);
+                    left -= 1;
+                }
+            }
+            Answer::Lost(requests) => {
+                for asked in requests {
+                    if let Some(index) = open.remove(&asked.ticket.number()) {
+                        responses[index] = Some(lost(&asked.request));
+                        left -= 1;
+                    }
+                }
+            }
+            Answer::Nothing => {}
+        }
+        tick();
+    }
+    responses.into_iter().collect()
+}

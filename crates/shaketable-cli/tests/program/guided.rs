@@ -1,0 +1,82 @@
+//! `run --guided`: moments that are worth returning to.
+
+use crate::bench::{Bench, text};
+use std::fs;
+
+/// A maze of eight rooms. Chance alone gets through it once in 80,000 runs.
+fn maze(name: &str) -> Bench {
+    let bench = Bench::misbehaving(name, "maze", "start");
+    fs::write(bench.folder.join("Cargo.lock"), "").unwrap();
+    let _ = fs::remove_dir_all(bench.folder.join("target"));
+    bench
+}
+
+/// Runs the program; returns what it printed and its exit status.
+fn run(bench: &Bench, arguments: &str) -> (String, Option<i32>) {
+    let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    (printed, output.status.code())
+}
+
+const SEARCH: &str =
+    "run bench.toml --guided --seed 1 --seeds 1000 --no-build --message-format json";
+
+#[test]
+fn what_chance_does_not_find_is_found_from_room_to_room() {
+    let bench = maze("guided");
+    let (printed, code) = run(&bench, "run bench.toml --seed 1 --seeds 1000 --no-build");
+    assert_eq!(code, Some(0), "{printed}");
+    let (printed, code) = run(&bench, SEARCH);
+    assert_eq!(code, Some(100), "{printed}");
+    let failure = printed.lines().find(|line| line.contains("\"failure\""));
+    let failure: serde_json::Value = serde_json::from_str(failure.unwrap()).unwrap();
+    let reproduce = failure["reproduce"].as_str().unwrap();
+    let arguments = reproduce.strip_prefix("shaketable ").unwrap();
+    assert!(arguments.ends_with("case.toml --no-build"), "{arguments}");
+    let (printed, code) = run(&bench, arguments);
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(printed.contains("NoWall"), "{printed}");
+}
+
+#[test]
+fn a_search_is_the_same_with_any_number_of_processes() {
+    let bench = maze("guided-jobs");
+    let runs = |jobs: u32| -> Vec<(u64, bool, u64)> {
+        let (printed, _) = run(&bench, &format!("{SEARCH} --jobs {jobs}"));
+        let lines = printed.lines().filter(|line| line.contains("\"run\""));
+        lines
+            .map(|line| {
+                let run: serde_json::Value = serde_json::from_str(line).unwrap();
+                let number = |name: &str| run[name].as_u64().unwrap();
+                (number("seed"), run["passed"] == true, number("unseed"))
+            })
+            .collect()
+    };
+    let one = runs(1);
+    assert_eq!(one.len(), 1000);
+    assert_eq!(one, runs(3));
+}
+
+#[test]
+fn a_later_search_goes_on_from_what_was_kept() {
+    let bench = maze("guided-corpus");
+    let (printed, _) = run(&bench, &format!("{SEARCH} --corpus kept"));
+    assert!(printed.contains("\"failure\""), "{printed}");
+    // The run that failed is among the first.
+    let again = "run bench.toml --guided --corpus kept --seed 9000 --seeds 64 --no-build";
+    let (printed, code) = run(&bench, again);
+    assert_eq!(code, Some(100), "{printed}");
+    assert!(printed.contains("drawn anew from"), "{printed}");
+}
+
+#[test]
+fn a_sweep_ends_when_nothing_new_comes() {
+    let bench = maze("stable");
+    let (printed, code) = run(&bench, "run bench.toml --until-stable --seed 1 --no-build");
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("runs: passed"), "{printed}");
+    assert!(
+        printed.contains("stable: every `sometimes!` has held"),
+        "{printed}"
+    );
+}
