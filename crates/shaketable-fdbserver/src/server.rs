@@ -315,7 +315,6 @@ fn contains(path: &Path, wanted: &[u8]) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn versions_are_read() {
@@ -349,14 +348,23 @@ mod tests {
         }
     }
 
+    /// Writes a program. Another process does it: a test that starts a process meanwhile would
+    /// inherit the open file, and what is open for writing cannot be started.
+    fn install(script: &str, program: &Path) {
+        let text = program.with_extension("sh");
+        std::fs::write(&text, script).unwrap();
+        let mut install = Command::new("install");
+        let installed = install.args(["-m", "755"]).arg(&text).arg(program).status();
+        assert!(installed.unwrap().success());
+    }
+
     /// A program that prints what a server of this version prints, and a library beside it.
     fn pretend(folder: &Path, version: &str, library_of: &str) -> PathBuf {
         let program = folder.join("fdbserver");
         let script = format!(
             "#!/bin/sh\necho 'FoundationDB 7 (v{version})'\necho 'source version abcdef12'\n"
         );
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        install(&script, &program);
         std::fs::write(folder.join(CLIENT_LIBRARY), library_of).unwrap();
         program
     }
@@ -393,7 +401,7 @@ mod tests {
         let program = pretend(folder.path(), "7.4.7", "built from something else");
         let library = folder.path().join(CLIENT_LIBRARY);
         insta::assert_snapshot!(told(find(program, Some(library))), @"DIR/libfdb_c.so is not of the same build as DIR/fdbserver (source version abcdef12), and both must be: name the right one with --fdb-library PATH");
-        std::fs::write(folder.path().join("fdbserver"), "#!/bin/sh\necho hello\n").unwrap();
+        install("#!/bin/sh\necho hello\n", &folder.path().join("fdbserver"));
         insta::assert_snapshot!(told(find(folder.path().join("fdbserver"), None)), @r#"DIR/fdbserver is no fdbserver: `--version` printed "hello""#);
         insta::assert_snapshot!(told(find(folder.path().join("missing"), None)), @"cannot run DIR/missing");
     }

@@ -11,8 +11,8 @@ use shaketable_host::trace::Format;
 use shaketable_host::verdict::Outcome;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -34,8 +34,7 @@ impl StandIn {
              fi\n\
              {simulate}\n"
         );
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        install(&script, &program);
         std::fs::write(folder.path().join("libfdb_c.so"), "abcdef12").unwrap();
         let find = Find {
             program: Some(program),
@@ -60,6 +59,19 @@ impl StandIn {
         };
         self.server.run(&request, &|| false).unwrap().0
     }
+}
+
+/// Writes a program. Another process does it: a test that starts a process meanwhile would inherit
+/// the open file, and what is open for writing cannot be started.
+fn install(script: &str, program: &Path) {
+    let text = program.with_extension("sh");
+    std::fs::write(&text, script).unwrap();
+    let installed = Command::new("install")
+        .args(["-m", "755"])
+        .arg(&text)
+        .arg(program)
+        .status();
+    assert!(installed.unwrap().success());
 }
 
 fn prepared() -> Prepared {

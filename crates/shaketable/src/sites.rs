@@ -127,7 +127,7 @@ impl Site {
             return;
         }
         self.add(true);
-        let distance = distance.as_f64();
+        let distance = distance.to_number();
         let is_closer = MARKS.with_borrow_mut(|marks| {
             let closest = &mut marks.entry(self.address()).or_default().closest;
             let is_closer = closest.map_or(!distance.is_nan(), |closest| distance < closest);
@@ -264,13 +264,13 @@ impl Site {
 /// A number that can be a distance.
 #[doc(hidden)]
 pub trait Distance {
-    fn as_f64(self) -> f64;
+    fn to_number(self) -> f64;
 }
 
 macro_rules! distances {
     ($($number:ty),*) => {
         $(impl Distance for $number {
-            fn as_f64(self) -> f64 {
+            fn to_number(self) -> f64 {
                 self as f64
             }
         })*

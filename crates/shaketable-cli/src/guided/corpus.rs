@@ -322,7 +322,7 @@ mod tests {
                 {
                     state = (seed, draws.next());
                 }
-                if draw(state.0, room) % 8 != 0 {
+                if !draw(state.0, room).is_multiple_of(8) {
                     break;
                 }
                 moments.push(moment(seconds, &format!("room {room}")));

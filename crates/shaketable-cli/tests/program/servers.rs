@@ -3,7 +3,7 @@
 
 use crate::bench::{Bench, text};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 /// What the stand-in does with each seed: those that leave 2 when divided by 3 fail, seed 99 hangs.
@@ -26,6 +26,16 @@ echo "Elapsed: 12.500000 simsec, 0.100000 real seconds"
 exit $failed
 "#;
 
+/// Writes a program. Another process does it: a test that starts a process meanwhile would inherit
+/// the open file, and what is open for writing cannot be started.
+fn install(script: &str, program: &Path) {
+    let text = program.with_extension("sh");
+    fs::write(&text, script).unwrap();
+    let mut install = Command::new("install");
+    let installed = install.args(["-m", "755"]).arg(&text).arg(program).status();
+    assert!(installed.unwrap().success());
+}
+
 /// A test file, and a server in the same folder.
 fn bench(name: &str) -> Bench {
     let bench = Bench::misbehaving(name, "nothing", "start");
@@ -33,8 +43,7 @@ fn bench(name: &str) -> Bench {
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'FoundationDB 7.4 (v7.4.7)'; echo 'source version abcdef12'; exit; fi\n{SIMULATE}"
     );
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&script, &program);
     fs::write(bench.folder.join("libfdb_c.so"), "abcdef12").unwrap();
     // What runs leave goes below the nearest workspace.
     fs::write(bench.folder.join("Cargo.lock"), "").unwrap();
@@ -103,7 +112,7 @@ fn a_server_is_checked_for_determinism() {
     assert_eq!(code, Some(0), "{stdout}{stderr}");
     let program = bench.folder.join("fdbserver");
     let script = fs::read_to_string(&program).unwrap();
-    fs::write(&program, script.replace("${UNSEED:-", "${UNSEED:-$$")).unwrap();
+    install(&script.replace("${UNSEED:-", "${UNSEED:-$$"), &program);
     let (code, stdout, stderr) = run(
         &bench,
         "check-determinism bench.toml --seed 1 --seeds 2 --no-build --fdbserver ./fdbserver",
