@@ -29,6 +29,7 @@ COMMANDS = [
     "explore examples/bugs/ignored_more.toml --clients 2",
     f"lint {BUG} --seed 1 --seeds 2",
     "list examples/bugs",
+    "doctor",
 ]
 
 try:
@@ -48,7 +49,7 @@ def main():
     seen, wrong = collections.Counter(), 0
     for command in COMMANDS:
         program = ROOT / "target/release/shaketable"
-        build = [] if command.startswith("list") else ["--no-build"]
+        build = [] if command.startswith(("list", "doctor")) else ["--no-build"]
         arguments = [program, *command.split(), *build, "--message-format", "json"]
         done = subprocess.run(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         if not done.stdout:
