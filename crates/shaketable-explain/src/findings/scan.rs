@@ -78,7 +78,7 @@ fn left_open(history: &History<'_>, id: AttemptId) -> Vec<OperationId> {
                 _ => false,
             }
         });
-        !here && !is_continued_later(history, id, call, last)
+        !here && !is_continued_later(history, id, call, last) && !is_read_again(history, id, call)
     };
     // An attempt that met an error may have wanted to go on.
     let error = |id: &OperationId| matches!(history.operation(*id).answer, Answer::Error(_));
@@ -112,6 +112,21 @@ fn is_continued_later(history: &History<'_>, id: AttemptId, call: &RangeCall, la
             same_end && goes_on(call, last, next)
         }
         _ => false,
+    })
+}
+
+/// Whether a retry of the attempt reads the same range from its beginning: then what the retry does
+/// with the rest is what counts.
+fn is_read_again(history: &History<'_>, id: AttemptId, call: &RangeCall) -> bool {
+    let mut retries = history.later_attempts(id);
+    retries.any(|retry| {
+        let mut operations = history.operations_of(retry).iter();
+        operations.any(|operation| match &history.operation(*operation).call {
+            Call::GetRange(again) | Call::GetMappedRange(again) => {
+                again.begin == call.begin && again.end == call.end
+            }
+            _ => false,
+        })
     })
 }
 
