@@ -447,6 +447,11 @@ fn what_is_added_again_by_the_next_flush_is_found_although_it_waited_its_turn() 
 
 /// Reads a row of a page of three, and copies it. Row 3 is the last one.
 fn copy_a_page(run: &mut Run, attempt: AttemptId, from: &str, to: &str, answer: Result<(), i32>) {
+    read_a_page(run, attempt, from, to, from != "old 3");
+    run.commit(attempt, answer, answer.is_ok());
+}
+
+fn read_a_page(run: &mut Run, attempt: AttemptId, from: &str, to: &str, more: bool) {
     let at = |name: &str| Selector {
         key: key(name),
         or_equal: false,
@@ -464,12 +469,11 @@ fn copy_a_page(run: &mut Run, attempt: AttemptId, from: &str, to: &str, answer: 
     });
     let rows = Answer::Rows {
         rows: vec![(key(from), key("x"))],
-        more: from != "old 3",
+        more,
         count: 1,
     };
     run.call(attempt, 1, call, rows);
     run.set(attempt, 2, to, "x");
-    run.commit(attempt, answer, answer.is_ok());
 }
 
 #[test]
@@ -491,6 +495,20 @@ fn a_page_that_the_next_transaction_continues_is_continued() {
         let page = run.begin(0);
         copy_a_page(&mut run, page, from, to, Ok(()));
     }
+    let explanation = run.fails("something else", &[("new 1", Some("x"))]);
+    let found = names(&explanation);
+    assert!(!found.contains(&"range-not-continued"), "{found:?}");
+}
+
+#[test]
+fn a_page_that_the_retry_reads_again_is_the_business_of_the_retry() {
+    let mut run = Run::new();
+    let first = run.begin(0);
+    read_a_page(&mut run, first, "old 2", "new 2", true);
+    run.commit(first, Err(1021), true);
+    let second = run.retry(first, 1021);
+    read_a_page(&mut run, second, "old 2", "new 2", false);
+    run.commit(second, Ok(()), true);
     let explanation = run.fails("something else", &[("new 1", Some("x"))]);
     let found = names(&explanation);
     assert!(!found.contains(&"range-not-continued"), "{found:?}");
