@@ -447,18 +447,18 @@ fn what_is_added_again_by_the_next_flush_is_found_although_it_waited_its_turn() 
 
 /// Reads a row of a page of three, and copies it. Row 3 is the last one.
 fn copy_a_page(run: &mut Run, attempt: AttemptId, from: &str, to: &str, answer: Result<(), i32>) {
-    read_a_page(run, attempt, from, to, from != "old 3");
+    read_a_page(run, attempt, &[from], to, from != "old 3");
     run.commit(attempt, answer, answer.is_ok());
 }
 
-fn read_a_page(run: &mut Run, attempt: AttemptId, from: &str, to: &str, more: bool) {
+fn read_a_page(run: &mut Run, attempt: AttemptId, page: &[&str], to: &str, more: bool) {
     let at = |name: &str| Selector {
         key: key(name),
         or_equal: false,
         offset: 1,
     };
     let call = Call::GetRange(RangeCall {
-        begin: at(from),
+        begin: at(page[0]),
         end: at("old~"),
         limit: 3,
         target_bytes: 0,
@@ -468,9 +468,9 @@ fn read_a_page(run: &mut Run, attempt: AttemptId, from: &str, to: &str, more: bo
         reverse: false,
     });
     let rows = Answer::Rows {
-        rows: vec![(key(from), key("x"))],
+        rows: page.iter().map(|row| (key(row), key("x"))).collect(),
         more,
-        count: 1,
+        count: page.len() as u32,
     };
     run.call(attempt, 1, call, rows);
     run.set(attempt, 2, to, "x");
@@ -504,10 +504,11 @@ fn a_page_that_the_next_transaction_continues_is_continued() {
 fn a_page_that_the_retry_reads_again_is_the_business_of_the_retry() {
     let mut run = Run::new();
     let first = run.begin(0);
-    read_a_page(&mut run, first, "old 2", "new 2", true);
+    read_a_page(&mut run, first, &["old 1", "old 2"], "new 2", true);
     run.commit(first, Err(1021), true);
     let second = run.retry(first, 1021);
-    read_a_page(&mut run, second, "old 2", "new 2", false);
+    let all = ["old 1", "old 2", "old 3"];
+    read_a_page(&mut run, second, &all, "new 2", false);
     run.commit(second, Ok(()), true);
     let explanation = run.fails("something else", &[("new 1", Some("x"))]);
     let found = names(&explanation);
