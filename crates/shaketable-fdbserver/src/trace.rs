@@ -134,26 +134,28 @@ pub fn is_warning(line: &str) -> bool {
     severity.is_some_and(|severity| severity.starts_with(['2', '3', '4']))
 }
 
-/// A line without what depends on the machine's time, so that the traces of two runs can be
-/// compared; nothing of an event that does so altogether.
+/// An event of a tester without what depends on the machine, so that two runs of a server can be
+/// compared; nothing of any other event: names of files and numbers of processes differ in every
+/// run.
 pub fn comparable(line: &str) -> Option<String> {
-    let kind = type_of(line).unwrap_or_default();
-    if depends_on_real_time(kind) || kind == "ProgramStart" {
+    let event = parse(line)?;
+    let is_measured = ["Sample", "Metrics", "Detail"]
+        .iter()
+        .any(|word| event.kind.ends_with(word));
+    if event.roles != "TS" || is_measured || event.kind.contains("Slow") {
         return None;
     }
-    for (before, after) in [("\"DateTime\": \"", "\", "), (" DateTime=\"", "\"")] {
-        if let Some((start, rest)) = line.split_once(before)
-            && let Some((_, end)) = rest.split_once(after)
-        {
-            return Some(format!("{start}{end}"));
-        }
-    }
-    Some(line.to_owned())
-}
-
-/// Whether an event is traced because something took long on this machine, or measures it.
-pub(crate) fn depends_on_real_time(kind: &str) -> bool {
-    kind.contains("Slow") || kind.ends_with("Metrics") || kind == "MachineLoadDetail"
+    let details = event.details.iter().filter(|(name, _)| {
+        !["Backtrace", "RandomId", "Filename", "File", "ActualTime"].contains(&name.as_str())
+    });
+    let details: Vec<String> = details
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let (time, machine, kind) = (event.time, &event.machine, &event.kind);
+    Some(format!(
+        "{time:.6} s, {machine}: {kind} {}",
+        details.join(" ")
+    ))
 }
 
 /// The event in a line of a trace of either form.

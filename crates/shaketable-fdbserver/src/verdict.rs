@@ -9,15 +9,13 @@
 mod console;
 
 use console::Console;
-use fnv::FnvHasher;
 use shaketable_host::trace::{Event, Severity};
 use shaketable_host::verdict::events::{kind_of, message_of};
 use shaketable_host::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase, Sites};
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::time::Duration;
 
-use crate::trace::{depends_on_real_time, is_warning, parse, type_of};
+use crate::trace::{is_warning, parse, type_of};
 
 /// What a server says of a library that it cannot load; often that is all.
 pub(crate) const NOT_LOADED: &str = "the library cannot be loaded";
@@ -52,9 +50,10 @@ pub struct Reading {
     clients: BTreeMap<String, u32>,
     /// Failures that follow from others.
     consequences: Vec<Failure>,
+    /// How many places of FoundationDB itself are buggified.
+    buggified: u32,
     /// Why the loader refused a library.
     load_error: Option<String>,
-    fingerprint: FnvHasher,
 }
 
 impl Reading {
@@ -76,8 +75,8 @@ impl Reading {
             sites: Sites::default(),
             clients: BTreeMap::new(),
             consequences: Vec::new(),
+            buggified: 0,
             load_error: None,
-            fingerprint: FnvHasher::default(),
         }
     }
 
@@ -97,10 +96,6 @@ impl Reading {
 
     fn event(&mut self, event: Event, is_tester: bool) {
         self.time = self.time.max(event.time);
-        if is_tester && !depends_on_real_time(&event.kind) {
-            self.fingerprint.write(event.kind.as_bytes());
-            self.fingerprint.write_u64(event.time.to_bits());
-        }
         if let Some(client) = event.get("Client").and_then(|client| client.parse().ok()) {
             self.clients.insert(event.machine.clone(), client);
         }
@@ -116,6 +111,9 @@ impl Reading {
             Severity::Debug | Severity::Info => false,
         };
         if is_notable && self.outcome.notable.len() < NOTABLE_MAX {
+            let mut event = event;
+            // Addresses in the server: they are in the trace.
+            event.details.retain(|(name, _)| name != "Backtrace");
             self.outcome.notable.push(event);
         }
     }
@@ -142,7 +140,9 @@ impl Reading {
                 value: text("Value").parse().unwrap_or(f64::NAN),
                 formatted: text("Formatted"),
             }),
-            "SimulatorConfig" => self.outcome.drawn.cluster = text("ConfigString"),
+            "SimulatorConfig" => {
+                self.outcome.drawn.cluster = told_shortly(&text("ConfigString"));
+            }
             "AddFailureInjectionWorkload" => {
                 let added = format!("{} (added)", text("Name"));
                 if !self.outcome.drawn.faults.contains(&added) {
@@ -156,10 +156,7 @@ impl Reading {
                 }
             }
             "LoadLibraryFailed" => self.load_error = Some(text("Error")),
-            "BuggifySection" if event.get("Activated") == Some("1") => {
-                let place = format!("{}:{}", text("File"), text("Line"));
-                self.outcome.drawn.buggified.push(place);
-            }
+            "BuggifySection" if event.get("Activated") == Some("1") => self.buggified += 1,
             "ElapsedTime" => {
                 let seconds = text("SimTime").parse();
                 self.outcome.simulated_seconds = seconds.unwrap_or(event.time);
@@ -325,8 +322,11 @@ impl Reading {
         };
         let mut outcome = self.outcome;
         outcome.assertions = self.sites.assertions();
+        if self.buggified > 0 {
+            let places = format!("{} places of FoundationDB", self.buggified);
+            outcome.drawn.buggified.push(places);
+        }
         outcome.drawn.buggified.extend(self.sites.buggified());
-        outcome.fingerprint = self.fingerprint.finish();
         outcome.tests_passed = console.passed.unwrap_or(0);
         outcome.tests_failed = console.failed.unwrap_or(0);
         outcome.unseed = console.unseed.unwrap_or(0);
@@ -467,3 +467,25 @@ const OF_THE_SERVER: [&str; 6] = [
     "TracedTooManyLines",
     "OutOfMemory",
 ];
+
+/// What a configuration of FoundationDB says about the shape of a cluster, as `double, logs=3`.
+fn told_shortly(configuration: &str) -> String {
+    const SHAPE: [&str; 9] = [
+        "single",
+        "double",
+        "triple",
+        "three_datacenter",
+        "three_data_hall",
+        "usable_regions",
+        "storage_engine",
+        "tenant_mode",
+        "proxies",
+    ];
+    let words = configuration.split(' ').filter(|word| {
+        let name = word.split([':', '=']).next().unwrap_or_default();
+        SHAPE.contains(&name)
+            || ["logs", "commit_proxies", "grv_proxies", "resolvers"].contains(&name)
+    });
+    let words: Vec<String> = words.map(|word| word.replace(":=", "=")).collect();
+    words.join(", ")
+}

@@ -15,9 +15,9 @@ use crate::context::{Severity, WorkloadContext};
 use crate::details;
 use crate::hidden::{hidden, original};
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::mem::transmute;
-use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::ptr::{null, null_mut, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ hidden!(
     getentropy,
     syscall,
     pthread_create,
-    socket
+    socket,
+    dlsym
 );
 
 thread_local! {
@@ -241,6 +242,57 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     )
 }
 
+/// Some crates look `getrandom` up by its name, because old systems have none.
+///
+/// # Safety
+///
+/// As the C function: `name` is NUL-terminated.
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(name) };
+    let ours = match text.to_bytes() {
+        b"clock_gettime" => clock_gettime as *const (),
+        b"gettimeofday" => gettimeofday as *const (),
+        b"getrandom" => getrandom as *const (),
+        b"getentropy" => getentropy as *const (),
+        _ => null(),
+    };
+    if handle == libc::RTLD_DEFAULT && !ours.is_null() {
+        return ours.cast_mut().cast();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { search(handle, name) }
+}
+
+/// The C library's own `dlsym`, which ours hides from this library.
+///
+/// # Safety
+///
+/// As the C function: `name` is NUL-terminated.
+pub(crate) unsafe fn search(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    static KNOWN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let mut real = KNOWN.load(Ordering::Relaxed);
+    for version in VERSIONS {
+        if real.is_null() {
+            // SAFETY: NUL-terminated names.
+            real = unsafe { dlvsym(libc::RTLD_DEFAULT, c"dlsym".as_ptr(), version.as_ptr()) };
+        }
+    }
+    if real.is_null() {
+        return null_mut();
+    }
+    KNOWN.store(real, Ordering::Relaxed);
+    // SAFETY: the C library's function of that name has this type.
+    let real: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void =
+        unsafe { transmute(real) };
+    // SAFETY: the caller's promise.
+    unsafe { real(handle, name) }
+}
+
+/// The versions under which the C library has had `dlsym`: the newest, and the first of each
+/// processor.
+const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"];
+
 /// Traces that the workload did something that no seed controls.
 fn note(act: &'static str) {
     if let Some(context) = workload() {
@@ -271,7 +323,7 @@ fn is_host_hermetic() -> bool {
     let mut marker = HERMETIC.load(Ordering::Relaxed);
     if marker.is_null() {
         // SAFETY: a NUL-terminated name.
-        marker = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"shaketable_hermetic".as_ptr()) };
+        marker = unsafe { search(libc::RTLD_DEFAULT, c"shaketable_hermetic".as_ptr()) };
         if marker.is_null() {
             marker = absent;
         }
@@ -282,4 +334,5 @@ fn is_host_hermetic() -> bool {
 
 unsafe extern "C" {
     fn shaketable_hidden_machine();
+    fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }

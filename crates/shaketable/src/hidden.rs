@@ -31,6 +31,11 @@ macro_rules! hidden {
 }
 pub(crate) use hidden;
 
+#[cfg(all(feature = "hermetic", not(feature = "embedded")))]
+use crate::hermetic::search;
+#[cfg(all(not(feature = "hermetic"), not(feature = "embedded")))]
+use libc::dlsym as search;
+
 /// The function of that name that the rest of the process uses: the host's, or that of a library.
 #[cfg(not(feature = "embedded"))]
 pub(crate) fn original(
@@ -44,7 +49,7 @@ pub(crate) fn original(
         return function;
     }
     // SAFETY: a NUL-terminated name. This library's own function is hidden from the search.
-    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let function = unsafe { search(libc::RTLD_DEFAULT, name.as_ptr()) };
     assert!(!function.is_null(), "no library has {name:?}");
     known.store(function, Ordering::Relaxed);
     function
