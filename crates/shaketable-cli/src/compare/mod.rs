@@ -162,7 +162,11 @@ pub fn rows(real: &Sample, embedded: &Sample) -> Vec<Row> {
     }
     for name in keys(&real.metrics, &embedded.metrics) {
         let values = |sample: &Sample| sample.metrics.get(name).cloned().unwrap_or_default();
-        rows.push(means(name.clone(), &values(real), &values(embedded)));
+        let (real, embedded) = (values(real), values(embedded));
+        // A metric that one host did not get to cannot be compared.
+        if !real.is_empty() && !embedded.is_empty() {
+            rows.push(means(name.clone(), &real, &embedded));
+        }
     }
     for name in keys(&real.faults, &embedded.faults) {
         let (real, embedded) = (real.faults_of(name), embedded.faults_of(name));

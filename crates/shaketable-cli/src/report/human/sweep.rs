@@ -44,10 +44,10 @@ pub fn summary(
         }
     };
     rows.words(&format!(
-        "{ran}: {verdict}, {} simulated in {} ({:.0} runs/s, {:.0}× real time)",
+        "{ran}: {verdict}, {} simulated in {} ({} runs/s, {:.0}× real time)",
         simulated(summary.simulated_seconds),
         real(elapsed),
-        runs as f64 / seconds,
+        rate(runs as f64 / seconds),
         summary.simulated_seconds / seconds,
     ));
     if detail == Detail::Quiet {
@@ -182,4 +182,12 @@ pub fn stats(summary: &Summary, columns: usize) -> String {
         rows.aligned(8, &format!("{name:<30} {count:>9} {per_run:>9.2} per run"));
     }
     rows.finish()
+}
+
+/// Runs in a second; those of a server are few.
+fn rate(runs: f64) -> String {
+    match runs {
+        ..9.5 => format!("{runs:.1}"),
+        _ => format!("{runs:.0}"),
+    }
 }
