@@ -107,8 +107,11 @@ impl Server {
         for_each_workload(&mut document, |workload| {
             let is_external = workload.get("testName").and_then(Item::as_str) == Some(EXTERNAL);
             if is_external {
+                let name = workload.get("libraryName").and_then(Item::as_str);
+                let folder = name.and_then(|name| folder_of(name, libraries.get(name)?));
+                let folder = folder.unwrap_or_else(|| LIBRARIES.to_owned());
                 // The key keeps its place.
-                *workload.entry("libraryPath").or_insert(Item::None) = value(LIBRARIES);
+                *workload.entry("libraryPath").or_insert(Item::None) = value(folder);
             }
         });
         Ok(Prepared {
@@ -172,6 +175,14 @@ fn refuse_settings(settings: &Settings) -> Result<(), Unsupported> {
         } => Err(Unsupported::Swarm),
         _ => Ok(()),
     }
+}
+
+/// The folder of a library, if it has the name there by which a server looks for it: what the
+/// library traces about itself then holds when the run is over.
+fn folder_of(name: &str, library: &Path) -> Option<String> {
+    let is_named_so = library.file_name()?.to_str()? == format!("lib{name}.so");
+    let folder = library.parent()?.to_str()?;
+    is_named_so.then(|| folder.to_owned())
 }
 
 fn for_each_workload(document: &mut DocumentMut, mut change: impl FnMut(&mut Table)) {
@@ -240,7 +251,10 @@ testTitle = 'Walk'
             let folder = folder.path().display().to_string();
             error.to_string().replace(&folder, "DIR")
         };
-        server.prepare(&path, &built, settings).map_err(told)
+        let mut prepared = server.prepare(&path, &built, settings).map_err(told)?;
+        let real = std::fs::canonicalize(folder.path()).unwrap();
+        prepared.text = prepared.text.replace(&real.display().to_string(), "DIR");
+        Ok(prepared)
     }
 
     #[test]
@@ -259,7 +273,7 @@ testTitle = 'Walk'
           testName = 'External'
           useCAPI = true
           libraryName = 'walk'
-          libraryPath = "lib"
+          libraryPath = "DIR"
           workloadName = 'Walk'
 
           [[test.workload]]
