@@ -250,7 +250,7 @@ fn made_again(
 }
 
 /// How a client learned that it knows nothing.
-fn doubt_words(history: &History<'_>, first: AttemptId) -> String {
+pub fn doubt_words(history: &History<'_>, first: AttemptId) -> String {
     match (history.attempt(first).end, history.commit_error(first)) {
         (_, Some(error)) | (End::Failed(error) | End::Retried(error), _) => {
             format!("was answered {}", error_text(error))
@@ -261,7 +261,7 @@ fn doubt_words(history: &History<'_>, first: AttemptId) -> String {
 }
 
 /// The doubtful commit, and that it took effect.
-fn doubtful_proof(
+pub fn doubtful_proof(
     history: &History<'_>,
     first: AttemptId,
     landed: CommittedId,

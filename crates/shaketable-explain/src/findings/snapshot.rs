@@ -104,9 +104,14 @@ fn anomaly(
     let direct = &path[0];
     let missing = change.before.is_none() && !read.point;
     let (name, weight, meaning) = match (path.len(), direct.kind, own_change) {
+        // A row that was added and is gone is more than a row that was relied on.
         (1, _, Some((_, mine))) if mine.how == How::Set && change.after.is_some() => (
             "lost-update",
-            100,
+            if change.before.is_none() && change.after != mine.after {
+                109
+            } else {
+                100
+            },
             format!("and wrote {text} itself, over the change"),
         ),
         (1, _, Some(_)) => (
