@@ -297,6 +297,10 @@ fn torn(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
     });
     pairs.find_map(|(first, second)| {
         let (key, change) = changed(history, &[second], first.version, second.version)?;
+        // What the client did itself it knows.
+        if history.client_of(change.committed) == focus.client {
+            return None;
+        }
         let both = history
             .keys_of(change.committed)
             .into_iter()
@@ -320,6 +324,9 @@ fn torn_pages(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                     committed.version > first.version && committed.version <= second.version
                 });
             for (id, _) in missed {
+                if history.client_of(id) == focus.client {
+                    continue;
+                }
                 let keys = history.keys_of(id);
                 let in_page = |page: &Read<'_>| {
                     let real = |(key, change): &&(&[u8], &Change)| {
@@ -372,9 +379,13 @@ fn pages_from_keys<'a>(history: &History<'a>, focus: &Focus<'_>) -> Vec<Read<'a>
         if call.begin == following.begin {
             continue;
         }
-        let goes_on = unfinished(history, earlier.operation).is_some_and(|(call, last, _)| {
-            call.end == following.end && goes_on(call, last, following)
-        });
+        let Answer::Rows { rows, .. } = &one.answer else {
+            break;
+        };
+        let goes_on = call.end == following.end
+            && rows
+                .last()
+                .is_some_and(|(last, _)| goes_on(call, last.kept(), following));
         if one.place != two.place || !goes_on || pages.len() == PAGES_MAX {
             break;
         }
@@ -397,7 +408,7 @@ fn scan_finding(
         finding: Finding {
             name: "scan-across-transactions",
             sentence: format!(
-                "{} read one thing at two moments{}: at version {} up to {begin}, at version {} from \
+                "{} read one thing at two moments{}: at version {} from {begin}, at version {} from \
                  {then} on; {} changed {} in between.",
                 capital(&history.who(last.attempt)),
                 history.at_place(Some(next.operation)),

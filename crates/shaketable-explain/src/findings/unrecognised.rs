@@ -125,11 +125,10 @@ impl<'a> Own<'_, 'a> {
                 Some((other, again, change.clone()))
             });
             let text = history.key_text(key);
-            let spoken_of = self
-                .focus
-                .mentions(&text)
-                .max(self.focus.mentions(&value_text(value)));
-            let left = self.focus.saw(history, key, self.landed) && spoken_of > 0;
+            // The failure speaks of the key and of what is in it.
+            let spoken_of =
+                self.focus.mentions(&text) > 0 && self.focus.mentions(&value_text(value)) > 0;
+            let left = self.focus.saw(history, key, self.landed) && spoken_of;
             let mut proof = doubtful_proof(history, self.first, self.landed, key);
             proof.push(call(read, format!("finds {text}: {}", value_text(value))));
             let (meaning, weight, keys, commits) = match twin {
@@ -145,7 +144,7 @@ impl<'a> Own<'_, 'a> {
                 }
                 None if left => {
                     let meaning = "which never came back to it".to_owned();
-                    (meaning, 74, vec![key.to_vec()], vec![self.landed])
+                    (meaning, 92, vec![key.to_vec()], vec![self.landed])
                 }
                 None => continue,
             };
@@ -194,10 +193,9 @@ impl<'a> Own<'_, 'a> {
             reads.find(|read| !read.point && read.covers(key))
         };
         let read = chosen(self.first)?;
-        let (retry, again) = self
-            .retries
-            .iter()
-            .find_map(|id| Some((*id, chosen(*id)?)))?;
+        // The last one is what the client went by.
+        let mut retries = self.retries.iter().rev();
+        let (retry, again) = retries.find_map(|id| Some((*id, chosen(*id)?)))?;
         let next = history.landed(retry).and_then(|landed| {
             let keys = history.keys_of(landed);
             let mut next = keys.into_iter().filter(|(other, _)| other != key);
@@ -208,6 +206,10 @@ impl<'a> Own<'_, 'a> {
             Some((next, _)) => format!("and took {} instead", history.key_text(next)),
             None => "and took nothing".to_owned(),
         };
+        // What the client makes of such rows, it did not make of this one.
+        let next = self.next().into_iter();
+        let made_of_it = next.flat_map(|(_, landed)| history.keys_of(landed));
+        let made_of_it = made_of_it.map(|(key, _)| key.to_vec());
         let mut proof = doubtful_proof(history, self.first, self.landed, key);
         proof.insert(0, call(read.operation, history.saw_text(key, read.version)));
         proof.push(call(again.operation, format!("looks again, {instead}")));
@@ -237,7 +239,7 @@ impl<'a> Own<'_, 'a> {
                 times: 1,
             },
             weight: 82,
-            keys: vec![key.to_vec()],
+            keys: made_of_it.chain([key.to_vec()]).collect(),
             commits: vec![self.landed],
         })
     }

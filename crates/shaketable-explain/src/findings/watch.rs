@@ -184,7 +184,7 @@ impl Watch<'_, '_> {
                 times: 1,
             },
             weight: 92,
-            keys: vec![self.key.to_vec()],
+            keys: vec![self.key.to_vec(), read.begin.to_vec()],
             // The failed phase never looked again: that is the point.
             commits: Vec::new(),
         })

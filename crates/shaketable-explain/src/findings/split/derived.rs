@@ -17,6 +17,10 @@ impl Step<'_, '_> {
     /// wrote.
     pub(super) fn handed_on(&self, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
         let history = self.history;
+        // What an attempt read that was run again is forgotten.
+        if history.later_attempts(self.first).next().is_some() {
+            return None;
+        }
         for read in history.reads(self.first) {
             let Answer::Rows { rows, .. } = &history.operation(read.operation).answer else {
                 continue;
@@ -150,7 +154,14 @@ impl Step<'_, '_> {
 /// Values that are shorter are part of others by accident.
 const PART_BYTES_MIN: usize = 4;
 
-/// Whether one text is part of another, and long enough to be so for a reason.
+/// Whether one text is part of another, as a word of its own and long enough to be so for a reason.
 fn contains_bytes(whole: &[u8], part: &[u8]) -> bool {
-    part.len() >= PART_BYTES_MIN && whole.windows(part.len()).any(|window| window == part)
+    let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let (first, last) = (is_letter(part.first()), is_letter(part.last()));
+    let is_it = |(at, window): (usize, &[u8])| {
+        let before = at.checked_sub(1).and_then(|before| whole.get(before));
+        let after = whole.get(at + part.len());
+        window == part && !(first && is_letter(before)) && !(last && is_letter(after))
+    };
+    part.len() >= PART_BYTES_MIN && whole.windows(part.len()).enumerate().any(is_it)
 }
