@@ -18,7 +18,7 @@ use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How};
 use crate::words::{call, committed, value_text};
-use shaketable_record::{AttemptId, CommittedId, End, OperationId};
+use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId};
 use std::cmp::Ordering;
 
 /// How many transactions of a client after a doubtful one are looked at.
@@ -104,21 +104,22 @@ impl<'a> Own<'_, 'a> {
             let (Some(value), Some((retry, read))) = (&change.after, look(key)) else {
                 continue;
             };
-            let own = change.how == How::Set
-                && change.before.is_none()
-                && history.identifies(self.first, key, value);
-            if !own {
+            if change.how != How::Set || change.before.as_ref() == Some(value) {
                 continue;
             }
+            let is_new = change.before.is_none() && history.identifies(self.first, key, value);
             let place = |attempt, key: &[u8]| {
                 let writer = history.writer(attempt, key);
                 writer.and_then(|id| history.operation(id).place)
             };
             let twin = self.next().into_iter().find_map(|(id, other)| {
                 let same = |(again, change): &(&'a [u8], &Change)| {
-                    *again != key
+                    let of_request = match (*again == key, &change.after) {
+                        (false, after) => is_new && after.as_ref() == Some(value),
+                        (true, after) => after.as_ref().is_some_and(|after| is_next(value, after)),
+                    };
+                    of_request
                         && change.how == How::Set
-                        && change.after.as_ref() == Some(value)
                         && place(id, again) == place(self.first, key)
                 };
                 let (again, change) = history.keys_of(other).into_iter().find(same)?;
@@ -128,16 +129,22 @@ impl<'a> Own<'_, 'a> {
             // The failure speaks of the key and of what is in it.
             let spoken_of =
                 self.focus.mentions(&text) > 0 && self.focus.mentions(&value_text(value)) > 0;
-            let left = self.focus.saw(history, key, self.landed) && spoken_of;
+            let left = is_new && self.focus.saw(history, key, self.landed) && spoken_of;
             let mut proof = doubtful_proof(history, self.first, self.landed, key);
             proof.push(call(read, format!("finds {text}: {}", value_text(value))));
             let (meaning, weight, keys, commits) = match twin {
                 Some((other, again, change)) => {
                     let other_text = history.key_text(again);
                     proof.push(committed(other, history.change_text(again, &change)));
+                    let as_well = if again == key { "again" } else { "as well" };
                     (
-                        format!("which then wrote {other_text} as well"),
-                        93,
+                        format!("which then wrote {other_text} {as_well}"),
+                        match (again == key, change.after.as_ref().and_then(number)) {
+                            (false, _) => 93,
+                            (true, None) => 86,
+                            // A number does not say which request it is of.
+                            (true, Some(_)) => 57,
+                        },
                         vec![key.to_vec(), again.to_vec()],
                         vec![self.landed, other],
                     )
@@ -268,11 +275,7 @@ impl<'a> Own<'_, 'a> {
             Some((id, other, key, change.clone()))
         });
         let too_much = keys.iter().find(|(key, change)| {
-            let number = |value: &Option<_>| {
-                value
-                    .as_ref()
-                    .map_or(Some(0), |value| value_text(value).parse::<i64>().ok())
-            };
+            let number = |value: &Option<Bytes>| value.as_ref().map_or(Some(0), number);
             let grew = match (number(&change.before), number(&change.after)) {
                 (Some(before), Some(after)) => after.cmp(&before),
                 _ => return false,
@@ -318,4 +321,29 @@ impl<'a> Own<'_, 'a> {
             commits,
         })
     }
+}
+
+/// The shortest text that two values have in common for a reason.
+const SHARED_CHARACTERS_MIN: usize = 4;
+
+/// Whether a value is what the same request makes of another: both are plain numbers, which say
+/// nothing of a request, or they share a part of it.
+fn is_next(value: &Bytes, next: &Bytes) -> bool {
+    if let (Some(value), Some(next)) = (number(value), number(next)) {
+        return value != next;
+    }
+    let (value, next) = (value_text(value), value_text(next));
+    let parts = |text: &'_ str| -> Vec<String> {
+        let parts = text
+            .split(", ")
+            .map(|part| part.trim_matches(['(', ')', ',']));
+        parts.map(str::to_owned).collect()
+    };
+    let (value, next) = (parts(&value), parts(&next));
+    let shared = |(one, two): (&String, &String)| one == two && one.len() >= SHARED_CHARACTERS_MIN;
+    value != next && value.iter().zip(&next).any(shared)
+}
+
+fn number(value: &Bytes) -> Option<i64> {
+    value_text(value).parse().ok()
 }

@@ -43,7 +43,9 @@ impl Step<'_, '_> {
         for (lock, taken) in history.keys_of(first_landed) {
             let looked = history.reads(self.first).any(|read| read.covers(lock));
             let looks_again = history.reads(self.second).any(|read| read.covers(lock));
-            if taken.how != How::Set || looks_again {
+            // What was cleared can be half of something as well, but nothing to hold.
+            let is_step = taken.how == How::Set || (taken.how == How::Clear && !looked);
+            if !is_step || looks_again {
                 continue;
             }
             let other = match looked {
