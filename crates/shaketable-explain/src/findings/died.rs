@@ -4,7 +4,8 @@
 //! been there before: where a commit of this kind is followed by one of another kind every time,
 //! in every life and by every client, the second belongs to the first. A life that ended after the
 //! first, and a next life that does not begin with the second, have left it half done, if what the
-//! first wrote still stands when the failed phase looks.
+//! first wrote still stands when the failed phase looks; or the next life begins with the first
+//! again, and what that one adds to has been added to twice.
 //!
 //! The kind of a commit is the set of lines that wrote it, so there is no finding without lines. A
 //! commit that the client died in counts by what became of it; where it was lost,
@@ -15,7 +16,7 @@ use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{History, written};
-use crate::words::{attempt, call};
+use crate::words::{attempt, call, committed};
 use shaketable_record::{AttemptId, OperationId, PhaseId, PlaceId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,6 +74,7 @@ struct Life {
 
 struct Step {
     attempt: AttemptId,
+    transaction: u32,
     phase: Option<PhaseId>,
     kind: Kind,
 }
@@ -92,6 +94,7 @@ fn lives(history: &History<'_>, client: Option<u32>) -> Vec<Life> {
         if history.landed(*id).is_some() {
             life.commits.push(Step {
                 attempt: *id,
+                transaction: own.transaction,
                 phase: own.phase,
                 kind: kind(history, *id),
             });
@@ -125,8 +128,8 @@ fn habits(lives: &[Vec<Life>]) -> BTreeMap<&Kind, Option<Habit<'_>>> {
     let lives = lives.iter().flatten();
     for pair in lives.flat_map(|life| life.commits.windows(2)) {
         let [one, two] = pair else { continue };
-        // A check does not go on with what a start has begun.
-        if one.phase != two.phase {
+        // A check does not go on with what a start has begun, and a retry begins it again.
+        if one.phase != two.phase || one.transaction == two.transaction {
             continue;
         }
         let known = habits.entry(&one.kind).or_insert(Some(Habit {
@@ -168,12 +171,23 @@ fn half_done(
     }
     let landed = history.landed(*id)?;
     let version = focus.version().unwrap_or(i64::MAX);
+    // The next life begins with the same step: what it adds to, it adds to twice.
+    let again = next.commits.first().filter(|step| step.kind == *first);
+    let again = again.and_then(|step| history.landed(step.attempt));
+    let grows = |key: &[u8]| {
+        let changed = |landed| {
+            let mut changes = history.changes(key).iter();
+            changes.any(|change| change.committed == landed && change.before != change.after)
+        };
+        again.is_some_and(|again| changed(landed) && changed(again))
+    };
     let mut keys: Vec<Vec<u8>> = history
         .keys_of(landed)
         .into_iter()
         .filter(|(key, change)| {
             let seen = history.change_seen(key, version);
-            change.after.is_some() && seen.is_some_and(|seen| seen.committed == landed)
+            let stands = seen.is_some_and(|seen| seen.committed == landed);
+            change.after.is_some() && (stands || grows(key))
         })
         .map(|(key, _)| key.to_vec())
         .collect();
@@ -195,18 +209,29 @@ fn half_done(
             ),
         ),
     ];
+    let repeated = grows(&key);
     proof.extend(next.first.map(|first| {
         attempt(
             first,
-            "the next life of the client begins with something else",
+            match repeated {
+                true => "the next life of the client does not know of it",
+                false => "the next life of the client begins with something else",
+            },
         )
     }));
+    if let Some(again) = again.filter(|_| repeated) {
+        proof.push(committed(again, format!("and writes {text} again")));
+    }
     if let Some(read) = focus.read_of(&key) {
         proof.push(call(read.operation, history.saw_text(&key, read.version)));
     }
+    let then = match repeated {
+        true => ", and the next life wrote it again",
+        false => "",
+    };
     let sentence = format!(
         "{} died between two transactions that belong together: {text}{} was written, and what \
-         follows every other time{} was not.",
+         follows every other time{} was not{then}.",
         capital(&history.who(*id)),
         history.at_place(Some(writer)),
         history.at_place(Some(missing)),

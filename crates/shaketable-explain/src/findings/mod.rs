@@ -11,12 +11,14 @@
 //! | above 100 | the failed phase itself read wrongly: a part of a range, several moments, the past |
 //! | 90 to 100 | commits that no serial order explains, or an effect that was certainly made twice |
 //! | 60 to 89 | steps that belong together and came apart, with another client's commit in between |
-//! | below 60 | true, and a cause only if nothing else is |
+//! | 50 to 59 | true, and a cause only if nothing else is |
+//! | below 50 | told only if there is nothing else |
 //!
 //! If the failed phase saw exactly what a candidate's commits had written, that adds to its weight.
 
 mod attempts;
 mod clear;
+mod collision;
 mod died;
 mod doubt;
 mod nested;
@@ -40,6 +42,9 @@ use crate::{Finding, Proof};
 use shaketable_record::CommittedId;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What weighs less is told only if there is nothing else.
+const LAST_RESORT: u32 = 50;
+
 /// An instance of a mistake.
 pub struct Candidate {
     pub finding: Finding,
@@ -53,7 +58,7 @@ pub struct Candidate {
 
 /// All findings, the most likely cause first.
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
-    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 13] = [
+    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 14] = [
         scan::find,
         version::find,
         snapshot::find,
@@ -67,6 +72,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         clear::find,
         died::find,
         swallowed::find,
+        collision::find,
     ];
     let candidates = families.iter().flat_map(|find| find(history, focus));
     let mut best: BTreeMap<&str, (u32, (u32, u32), Candidate)> = BTreeMap::new();
@@ -108,6 +114,10 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         .map(|(weight, _, candidate)| (weight, candidate))
         .collect();
     found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    let is_proper = |candidate: &Candidate| candidate.weight >= LAST_RESORT;
+    if found.iter().any(|(_, candidate)| is_proper(candidate)) {
+        found.retain(|(_, candidate)| is_proper(candidate));
+    }
     let finished = |(_, candidate): (u32, Candidate)| {
         let mut finding = candidate.finding;
         finding.times = u32::try_from(instances[finding.name].len()).unwrap_or(u32::MAX);

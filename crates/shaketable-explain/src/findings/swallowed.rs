@@ -9,6 +9,7 @@
 use super::Candidate;
 use super::died::{self, died};
 use super::doubt::capital;
+use super::unrecognised::is_reaction;
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{History, How};
@@ -40,6 +41,10 @@ fn swallowed(history: &History<'_>, focus: &Focus<'_>, id: AttemptId) -> Option<
         .attempts_of(own.client)
         .iter()
         .find(|other| history.attempt(**other).begun >= ended)?;
+    // It was noticed, and rightly taken for a failure.
+    if history.is_doubtful(id) && is_reaction(history, *went_on) {
+        return None;
+    }
     let mut keys = Vec::new();
     for operation in history.operations_of(id) {
         let (key, value) = match &history.operation(*operation).call {

@@ -16,10 +16,11 @@ use super::Candidate;
 use super::doubt::{capital, doubt_words, doubtful_proof};
 use crate::Finding;
 use crate::focus::Focus;
-use crate::history::{Change, History, How};
+use crate::history::{Change, History, How, written};
 use crate::words::{call, committed, value_text};
-use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId};
+use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId, PlaceId};
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// How many transactions of a client after a doubtful one are looked at.
 const TRANSACTIONS_AFTER: usize = 3;
@@ -274,6 +275,9 @@ impl<'a> Own<'_, 'a> {
             })?;
             Some((id, other, key, change.clone()))
         });
+        // Or it does what it does after a failure, and never otherwise.
+        let reaction = self.next().into_iter().next();
+        let reaction = reaction.filter(|(id, _)| is_reaction(history, *id));
         let too_much = keys.iter().find(|(key, change)| {
             let number = |value: &Option<Bytes>| value.as_ref().map_or(Some(0), number);
             let grew = match (number(&change.before), number(&change.after)) {
@@ -281,6 +285,16 @@ impl<'a> Own<'_, 'a> {
                 _ => return false,
             };
             grew != Ordering::Equal && self.focus.compared(history, key) == Some(grew)
+        });
+        let saw = keys
+            .iter()
+            .find(|(key, _)| self.focus.saw(history, key, self.landed));
+        let instead = reaction.and_then(|(id, landed)| {
+            let (key, _) = too_much.or(saw)?;
+            let (changed, _) = history.keys_of(landed).into_iter().next()?;
+            let line = history.at_place(writes(history, id).next());
+            let text = history.key_text(changed);
+            Some((*key, format!("changed {text}{line} in its place")))
         });
         let (key, meaning, weight) = match (&undone, too_much) {
             (Some((id, _, key, change)), _) => {
@@ -291,11 +305,21 @@ impl<'a> Own<'_, 'a> {
                 let line = history.at_place(history.writer(*id, key));
                 (*key, format!("{what} {}{line}", history.key_text(key)), 81)
             }
+            (None, _) if instead.is_some() => {
+                let (key, meaning) = instead?;
+                (key, meaning, 81)
+            }
             (None, Some((key, _))) => (*key, "went on with something else".to_owned(), 62),
             (None, None) => return None,
         };
         let mut proof = doubtful_proof(history, self.first, self.landed, key);
         let mut commits = vec![self.landed];
+        if let (None, Some((_, other))) = (&undone, reaction) {
+            proof.push(committed(
+                other,
+                "what the client does after a failure only",
+            ));
+        }
         if let Some((_, other, key, change)) = &undone {
             proof.push(committed(*other, history.change_text(key, change)));
             commits.push(*other);
@@ -346,4 +370,36 @@ fn is_next(value: &Bytes, next: &Bytes) -> bool {
 
 fn number(value: &Bytes) -> Option<i64> {
     value_text(value).parse().ok()
+}
+
+/// Whether an attempt writes at lines that run only after a commit that was given up: then its
+/// client has noticed, and this is what it made of it.
+pub fn is_reaction(history: &History<'_>, id: AttemptId) -> bool {
+    let lines = |id| -> BTreeSet<Option<PlaceId>> {
+        writes(history, id)
+            .map(|id| history.operation(id).place)
+            .collect()
+    };
+    let own = lines(id);
+    let after_failure = |id: AttemptId| {
+        let attempt = history.attempt(id);
+        let all = history.attempts_of(attempt.client);
+        let before = all[..all.partition_point(|other| *other < id)].iter().rev();
+        let mut before =
+            before.filter(|other| history.attempt(**other).transaction != attempt.transaction);
+        before.next().is_some_and(|before| {
+            let given_up = matches!(history.attempt(*before).end, End::Failed(_));
+            given_up && history.is_doubtful(*before)
+        })
+    };
+    let mut same = history
+        .attempts()
+        .map(|(id, _)| id)
+        .filter(|other| lines(*other) == own);
+    !own.is_empty() && !own.contains(&None) && same.all(after_failure)
+}
+
+fn writes<'h>(history: &'h History<'_>, id: AttemptId) -> impl Iterator<Item = OperationId> + 'h {
+    let operations = history.operations_of(id).iter().copied();
+    operations.filter(|id| written(&history.operation(*id).call).is_some())
 }
