@@ -9,9 +9,12 @@ use super::Candidate;
 use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
-use crate::history::{History, How};
+use crate::history::{Change, History, How};
 use crate::words::committed;
 use shaketable_record::CommittedId;
+
+/// How often a key is written that was to be written once: by two clients, each of them twice.
+const CHANGES_MAX: usize = 4;
 
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let points = focus.reads.iter().filter(|read| read.point);
@@ -21,17 +24,24 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
 }
 
 fn collision(history: &History<'_>, focus: &Focus<'_>, key: &[u8]) -> Option<Candidate> {
+    let version = focus.read_of(key)?.version;
+    let changes = history.changes(key);
+    let seen = changes.partition_point(|change| history.version_of(change.committed) <= version);
+    let changes = &changes[..seen];
+    let author = |change: &Change| history.client_of(change.committed);
+    let second = changes.last()?;
+    let first = (changes.iter()).rfind(|change| author(change) != author(second))?;
     // Other values were meant to be written again and again.
-    let [first, second] = history.changes(key) else {
+    if changes.len() > CHANGES_MAX {
         return None;
-    };
+    }
     let (one, two) = (first.committed, second.committed);
     let looked = |id: CommittedId| {
         let attempt = history.committed(id).attempt;
         attempt.is_none_or(|id| history.reads(id).any(|read| read.covers(key)))
     };
     let is_blind = first.how == How::Set && second.how == How::Set && !looked(one) && !looked(two);
-    let differs = first.after != second.after && history.client_of(one) != history.client_of(two);
+    let differs = first.after != second.after;
     if !is_blind || !differs || !focus.saw(history, key, two) {
         return None;
     }
