@@ -117,7 +117,7 @@ def main():
     )
     parser.add_argument("--seeds-per-bug", type=int, default=2)
     parser.add_argument("--replays", type=int, default=3)
-    parser.add_argument("--only", help="the bugs whose name contains this")
+    parser.add_argument("--only", nargs="+", help="the bugs whose name contains one of these")
     parser.add_argument("--no-build", action="store_true")
     options = parser.parse_args()
     if not options.no_build:
@@ -129,7 +129,7 @@ def main():
     files = [file for file in files if file.stem != "Cargo"]
     files = [file for file in files if not file.stem.endswith("-fixed")]
     if options.only:
-        files = [file for file in files if options.only in file.stem]
+        files = [file for file in files if any(only in file.stem for only in options.only)]
 
     surprises, found = [], []
 

@@ -34,7 +34,9 @@ use shaketable_kernel::{Overrides, Reseed};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use cargo_test::{CASE_VARIABLE, MINIMISE_VARIABLE, OUTCOME_VARIABLE, cargo_line};
+pub use cargo_test::{
+    CASE_VARIABLE, MINIMISE_VARIABLE, MINIMISED_VARIABLE, OUTCOME_VARIABLE, cargo_line,
+};
 pub use shaketable_kernel::DecisionName;
 pub use text::is_case;
 pub(crate) use text::parse;

@@ -7,6 +7,7 @@
 
 pub mod deaths;
 pub mod search;
+pub mod told;
 pub mod words;
 
 use crate::case::{Case, TakenDecision};

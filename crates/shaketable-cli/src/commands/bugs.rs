@@ -55,7 +55,7 @@ pub fn bugs(args: &BugsArgs) -> Result<u8, SessionError> {
                 let response = run_one(pool, request, &session.interrupted);
                 Ok(response.ok_or(SessionError::Interrupted)?.outcome)
             }
-            _ => cargo_test::run(&case, &path, None),
+            _ => cargo_test::run(&case, &path, None).map(|ran| ran.outcome),
         };
         let (state, failures) = match ran {
             Ok(outcome) => (State::of(&case, &outcome.failures), outcome.failures),

@@ -13,10 +13,13 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use shaketable_host::case::{Case, is_case};
 use shaketable_host::failure_folder;
-use shaketable_host::verdict::Failure;
+use shaketable_host::minimise::told::Told;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The type of the message that a case became small.
+const KIND: &str = "minimised";
 
 /// `minimise`.
 pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
@@ -84,19 +87,47 @@ fn in_cargo_test(args: &MinimiseArgs, case: &Case) -> Result<u8, SessionError> {
             eprintln!("{file}: {why}");
             Ok(exit_codes::TESTS_FAILED)
         }
-        Ok(outcome) if outcome.failures.is_empty() => {
+        Ok(ran) if ran.outcome.failures.is_empty() => {
             eprintln!("{file}: {}", CannotMinimise::Passes);
             Ok(exit_codes::NOTHING_RUN)
         }
-        Ok(_) => {
-            let source = fs::read_to_string(&args.search.file).unwrap_or_default();
-            anstream::print!(
-                "{file} is now\n\n{source}\nreproduce  {}\n",
-                case.line(&args.search.file)
-            );
+        Ok(ran) => {
+            match (args.search.message_format, ran.minimised) {
+                (MessageFormat::Human, _) => {
+                    let source = fs::read_to_string(&args.search.file).unwrap_or_default();
+                    let line = case.line(&args.search.file);
+                    anstream::print!("{file} is now\n\n{source}\nreproduce  {line}\n");
+                }
+                (MessageFormat::Json, Some(told)) => {
+                    println!("{}", told_json(&args.search.file, case.seed, &told));
+                }
+                (MessageFormat::Json, None) => eprintln!("{file}: nothing smaller was found"),
+            }
             Ok(exit_codes::PASSED)
         }
     }
+}
+
+/// The line of a case of `cargo test`, which is made small in its own file.
+fn told_json(file: &Path, seed: u32, told: &Told) -> String {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        file: &'a Path,
+        seed: u32,
+        #[serde(flatten)]
+        told: &'a Told,
+        case: &'a Path,
+    }
+    let line = Line {
+        kind: KIND,
+        file,
+        seed,
+        told,
+        case: file,
+    };
+    serde_json::to_string(&line).expect("a report can be written")
 }
 
 fn text(minimised: &Minimised, file: &Path, program: &str) -> String {
@@ -151,47 +182,31 @@ fn text(minimised: &Minimised, file: &Path, program: &str) -> String {
 
 fn json(minimised: &Minimised, file: &Path) -> String {
     #[derive(Serialize)]
-    struct Needed<'a> {
-        name: &'a str,
-        words: &'a str,
-        without: Option<String>,
-    }
-    #[derive(Serialize)]
     struct Line<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         file: &'a Path,
         seed: u32,
         decisions_before: usize,
-        needs: Vec<Needed<'a>>,
         clients_before: u32,
-        clients: Option<u32>,
         simulated_seconds_before: f64,
         simulated_seconds: f64,
-        is_minimal: bool,
-        failure: &'a Failure,
+        #[serde(flatten)]
+        told: Told,
         case: Option<&'a PathBuf>,
         runs: u64,
         seconds: f64,
     }
     let found = &minimised.found;
-    let needs = found.needs.iter().map(|need| Needed {
-        name: &need.name,
-        words: &need.words,
-        without: need.without(),
-    });
     let line = Line {
-        kind: "minimised",
+        kind: KIND,
         file,
         seed: minimised.start.seed,
         decisions_before: minimised.happened(),
-        needs: needs.collect(),
         clients_before: minimised.start.drawn.clients,
-        clients: found.case.clients,
         simulated_seconds_before: minimised.start.simulated_seconds,
         simulated_seconds: found.tried.simulated_seconds,
-        is_minimal: found.is_minimal,
-        failure: found.failure(&minimised.wanted),
+        told: Told::new(found, &minimised.wanted),
         case: minimised.path.as_ref(),
         runs: minimised.runs,
         seconds: minimised.elapsed.as_secs_f64(),

@@ -12,6 +12,8 @@ pub const CASE_VARIABLE: &str = "SHAKETABLE_CASE";
 pub const MINIMISE_VARIABLE: &str = "SHAKETABLE_MINIMISE";
 /// Names the file to which a test program writes what became of the case.
 pub const OUTCOME_VARIABLE: &str = "SHAKETABLE_OUTCOME";
+/// Names the file to which a test program writes how small the case became.
+pub const MINIMISED_VARIABLE: &str = "SHAKETABLE_MINIMISED";
 
 /// The line that runs a test, for the test runner in use.
 pub fn cargo_line(package: Option<&str>, test: Option<&str>) -> String {

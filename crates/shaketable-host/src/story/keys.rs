@@ -120,7 +120,8 @@ fn small_number(value: &[u8]) -> Option<i64> {
         4 => i64::from(i32::from_le_bytes(value.try_into().ok()?)),
         _ => return None,
     };
-    (number.unsigned_abs() < 1 << 40).then_some(number)
+    // A tuple may be as long, but is a large number.
+    (number.unsigned_abs() < 1 << (5 * value.len())).then_some(number)
 }
 
 pub(super) fn hexadecimal(bytes: &Bytes) -> String {

@@ -11,10 +11,11 @@ use super::report::{self, Failed, Kept, Passed};
 use super::{Seeds, Simulation, hermetic, seeds};
 use shaketable_abi::v1::Factory;
 use shaketable_host::bugs;
-use shaketable_host::case::{CASE_VARIABLE, Case, OUTCOME_VARIABLE};
+use shaketable_host::case::{CASE_VARIABLE, Case, MINIMISED_VARIABLE, OUTCOME_VARIABLE};
 use shaketable_host::coverage;
 use shaketable_host::failure_folder;
 use shaketable_host::isolation::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};
+use shaketable_host::minimise::told::Told;
 use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, Values};
 use shaketable_host::trace::Format;
 use shaketable_host::verdict::{FailureKind, Outcome};
@@ -221,6 +222,10 @@ impl Simulation {
         if let Some(found) = minimise(case, failure, budget, run) {
             // The old case is as good if the new one cannot be written.
             let _ = bugs::write(&found.case, path);
+            if let Some(told) = std::env::var_os(MINIMISED_VARIABLE) {
+                // What asked finds no file, and says so.
+                let _ = Told::new(&found, failure).write(Path::new(&told));
+            }
         }
     }
 
