@@ -159,26 +159,31 @@ fn has_another_id(
         let pairs = one.split(", ").zip(two.split(", "));
         pairs.take_while(|(one, two)| one == two).count()
     };
-    let all = history.attempts_of(history.attempt(first.0).client);
-    let before = all.iter().rev().filter(|id| **id < first.0);
-    let mut before = before.filter_map(|id| Some((*id, history.landed(*id)?)));
-    let Some(before) = before
-        .find(|known| !receipts(*known).is_empty())
-        .map(receipts)
-    else {
-        return false;
+    let all = history.attempts_of(history.attempt(first.0).client).iter();
+    let others = |is_one: &dyn Fn(AttemptId) -> bool| {
+        let others = all.clone().copied().filter(|id| is_one(*id));
+        let others = others.filter_map(|id| Some((id, history.landed(id)?)));
+        others
+            .map(receipts)
+            .filter(|known| !known.is_empty())
+            .collect::<Vec<_>>()
     };
-    let next = receipts(second);
-    receipts(first).iter().any(|(place, own)| {
-        let of_line = |receipts: &[(_, String)]| {
-            let mut receipts = receipts.iter();
-            receipts
-                .find(|(line, key)| line == place && key != own)
-                .map(|(_, key)| alike(own, key))
-        };
-        let step = of_line(&before);
-        step.is_some() && step == of_line(&next)
-    })
+    let of_line = |known: &[(_, String)], (place, own): &(_, String)| {
+        let mut known = known.iter();
+        let other = known.find(|(line, key)| line == place && key != own)?;
+        Some(alike(own, &other.1))
+    };
+    let (own, next) = (receipts(first), receipts(second));
+    // How one request usually follows another.
+    let before = others(&|id| id < first.0);
+    let usual = match before.last() {
+        Some(before) => own.first().and_then(|own| of_line(before, own)),
+        None => {
+            let after = others(&|id| id > second.0);
+            next.first().and_then(|next| of_line(after.first()?, next))
+        }
+    };
+    usual.is_some() && own.first().and_then(|own| of_line(&next, own)) == usual
 }
 
 /// What both commits did although once was enough.

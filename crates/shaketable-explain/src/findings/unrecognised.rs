@@ -108,23 +108,28 @@ impl<'a> Own<'_, 'a> {
             if change.how != How::Set || change.before.as_ref() == Some(value) {
                 continue;
             }
-            let is_new = change.before.is_none() && history.identifies(self.first, key, value);
+            // A number may well be the same for another request.
+            let is_new = change.before.is_none()
+                && number(value).is_none()
+                && history.identifies(self.first, key, value);
             let place = |attempt, key: &[u8]| {
                 let writer = history.writer(attempt, key);
                 writer.and_then(|id| history.operation(id).place)
             };
-            let twin = self.next().into_iter().find_map(|(id, other)| {
-                let same = |(again, change): &(&'a [u8], &Change)| {
-                    let of_request = match (*again == key, &change.after) {
-                        (false, after) => is_new && after.as_ref() == Some(value),
-                        (true, after) => after.as_ref().is_some_and(|after| is_next(value, after)),
-                    };
-                    of_request
-                        && change.how == How::Set
-                        && place(id, again) == place(self.first, key)
-                };
-                let (again, change) = history.keys_of(other).into_iter().find(same)?;
+            // The next thing that the same line writes.
+            let at_line =
+                |(again, _): &(&'a [u8], &Change), id| place(id, again) == place(self.first, key);
+            let next = self.next().into_iter().find_map(|(id, other)| {
+                let mut keys = history.keys_of(other).into_iter();
+                let (again, change) = keys.find(|change| at_line(change, id))?;
                 Some((other, again, change.clone()))
+            });
+            let twin = next.filter(|(_, again, change)| {
+                let of_request = match (*again == key, &change.after) {
+                    (false, after) => is_new && after.as_ref() == Some(value),
+                    (true, after) => after.as_ref().is_some_and(|after| is_next(value, after)),
+                };
+                of_request && change.how == How::Set
             });
             let text = history.key_text(key);
             // The failure speaks of the key and of what is in it.
