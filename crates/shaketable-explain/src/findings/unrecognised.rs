@@ -144,7 +144,7 @@ impl<'a> Own<'_, 'a> {
                     proof.push(committed(other, history.change_text(again, &change)));
                     let as_well = if again == key { "again" } else { "as well" };
                     (
-                        format!("which then wrote {other_text} {as_well}"),
+                        format!("wrote {other_text} {as_well}"),
                         match (again == key, change.after.as_ref().and_then(number)) {
                             (false, _) => 93,
                             (true, None) => 86,
@@ -156,7 +156,7 @@ impl<'a> Own<'_, 'a> {
                     )
                 }
                 None if left => {
-                    let meaning = "which never came back to it".to_owned();
+                    let meaning = "never came back to it".to_owned();
                     (meaning, 92, vec![key.to_vec()], vec![self.landed])
                 }
                 None => continue,
@@ -166,7 +166,7 @@ impl<'a> Own<'_, 'a> {
                     name: "own-entry-not-recognised",
                     sentence: format!(
                         "{} wrote {text}{}. The commit of attempt {} {} but had landed; attempt {} \
-                         found the entry{} and took it for one of another client, {meaning}.",
+                         found the entry{}, the client took it for that of another one, and {meaning}.",
                         capital(&history.who(self.first)),
                         history.at_place(history.writer(self.first, key)),
                         history.attempt(self.first).number,
