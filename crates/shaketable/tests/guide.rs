@@ -464,16 +464,6 @@ mod reference {
     }
 
     #[test]
-    fn no_transfer_loses_money() {
-        Simulation::new()
-            .seeds(0..20)
-            .clients(5)
-            .faults(Faults::default())
-            .option("transfers", 30)
-            .run::<Transfers>();
-    }
-
-    #[test]
     fn a_note_survives_commits_of_unknown_fate() {
         let passed = Simulation::new()
             .seeds(0..20)
@@ -493,6 +483,16 @@ mod reference {
         assert!(passed.errors(1021) > 0); // clients were told commit_unknown_result
         assert!(passed.outcomes("1021 landed") > 0); // and some of those commits had happened
         assert!(passed.faults("RebootingProcess") > 0);
+    }
+
+    #[test]
+    fn no_transfer_loses_money() {
+        Simulation::new()
+            .seeds(0..20)
+            .clients(5)
+            .faults(Faults::default())
+            .option("transfers", 30)
+            .run::<Transfers>();
     }
 
     /// Without a workload: one client, one async fn.
