@@ -117,7 +117,11 @@ impl Simulation {
                     .as_ref()
                     .map(|(path, text)| (path.as_path(), text.as_str())),
             };
-            let of_failure = || self.recording_of_failure(trial.seed, &folder, &replay);
+            let of_failure = || {
+                // The test runner shows what all seeds printed; this is what to look for.
+                println!("{}", report::output_mark(&name, trial.seed));
+                self.recording_of_failure(trial.seed, &folder, &replay)
+            };
             let outcome = process.run_seed(&watched, &self.recording(trial.seed), of_failure);
             if !outcome.passed() {
                 return Step::Failed(Trouble::Failed(trial, Box::new(outcome)));

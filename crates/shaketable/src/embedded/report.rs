@@ -488,6 +488,11 @@ fn text(
     Ok(text)
 }
 
+/// The line before what a failing seed prints when it is run once more.
+pub(super) fn output_mark(name: &str, seed: u32) -> String {
+    format!("---- `{name}` fails with seed {seed}; it is run again, and prints: ----")
+}
+
 /// The line to paste, for the test runner in use.
 pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
     format!("SHAKETABLE_SEED={seed} {}", test_line(test))

@@ -258,14 +258,14 @@ fn write_failure(page: &mut String, history: &History, failure: &Failure) -> fmt
         plural(failure.sweeps.len() as u64, "sweep"),
     )?;
     match first == last {
-        true => write!(page, ", {}</dd>\n", Text(label(first)))?,
+        true => writeln!(page, ", {}</dd>", Text(label(first)))?,
         false => {
             let (first, last) = (Text(label(first)), Text(label(last)));
-            write!(page, ", first {first}, last {last}</dd>\n")?;
+            writeln!(page, ", first {first}, last {last}</dd>")?;
         }
     }
     if let Some(case) = &failure.case {
-        write!(page, "<dt>Case</dt><dd><code>{}</code></dd>\n", Text(case))?;
+        writeln!(page, "<dt>Case</dt><dd><code>{}</code></dd>", Text(case))?;
     }
     write!(
         page,
