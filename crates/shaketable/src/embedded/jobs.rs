@@ -6,7 +6,7 @@
 //!
 //! A test program runs several tests at once, and nextest starts a process for each. All of them
 //! together must not run many more seeds at once than there are processors. So each seed wants to
-//! hold a *slot*, a lock on one of a few files that all test programs of the workspace share. The
+//! hold a *slot*, a lock on one of a few files that all test programs of a user share. The
 //! thread of the test itself goes on without one, because a test must never wait for others; the
 //! threads that help it wait until one is free.
 
@@ -15,9 +15,9 @@
     reason = "what happens outside of all seeds, and decides nothing in any of them"
 )]
 
-use super::regressions;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -152,7 +152,7 @@ impl<T, E, F> Drop for EndsWithAPanic<'_, T, E, F> {
     }
 }
 
-/// The right to run a seed, shared by all test programs of the workspace. It ends with its drop, and
+/// The right to run a seed, shared by all test programs of a user. It ends with its drop, and
 /// with its process.
 struct Slot(#[expect(dead_code, reason = "it is locked while it is open")] File);
 
@@ -170,8 +170,10 @@ impl Slot {
     }
 }
 
+/// The processors are the machine's, and so are the slots; of each user, because files have owners.
 fn folder() -> PathBuf {
-    regressions::workspace_root().join("target/shaketable/jobs")
+    let user = fs::metadata("/proc/self").map_or(0, |process| process.uid());
+    std::env::temp_dir().join(format!("shaketable-jobs-{user}"))
 }
 
 #[cfg(test)]

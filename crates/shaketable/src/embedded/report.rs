@@ -490,7 +490,7 @@ fn text(
 
 /// The line before what a failing seed prints when it is run once more.
 pub(super) fn output_mark(name: &str, seed: u32) -> String {
-    format!("---- `{name}` fails with seed {seed}; it is run again, and prints: ----")
+    format!("---- seed {seed} of `{name}` has failed, and is run again; it prints: ----")
 }
 
 /// The line to paste, for the test runner in use.
