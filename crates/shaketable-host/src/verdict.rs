@@ -155,6 +155,9 @@ pub struct Cause {
     pub sentence: String,
     /// What to do about it.
     pub advice: String,
+    /// The line of the code under test that made the mistake, as `src/queue.rs:88`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 impl Outcome {
