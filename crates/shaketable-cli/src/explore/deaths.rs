@@ -11,27 +11,20 @@ use super::{Coped, Search, judge};
 use crate::pool::Answer;
 use crate::protocol::Request;
 use shaketable_host::case::Case;
+use shaketable_host::minimise::deaths;
 use shaketable_host::plan::Recording;
 use shaketable_host::testfile::TestFile;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// The option of a workload that lists deaths.
-const AT: &str = "shaketableCrashAt";
 /// The option of a workload that allows deaths.
 const MOST: &str = "shaketableCrashes";
-/// A death that never comes.
-const NEVER: &str = "0:1000000000";
 
 /// One death of one client.
 #[derive(Debug, Clone)]
 pub struct Death {
-    /// The client.
-    pub client: u32,
-    /// Which of its awaits, from 1.
-    pub at: u64,
-    /// Not as it begins to wait, but when it would go on.
-    pub is_late: bool,
+    /// Who dies, and at which await.
+    pub moment: deaths::Death,
     /// The line of the client's last operation before it.
     pub line: String,
     /// What the next life made of it.
@@ -39,26 +32,21 @@ pub struct Death {
 }
 
 impl Death {
-    /// As the option writes it.
-    pub fn moment(&self) -> String {
-        let late = if self.is_late { "+" } else { "" };
-        format!("{}:{}{late}", self.client, self.at)
-    }
-
     /// What happens, as a clause.
     pub fn words(&self) -> String {
-        let when = match self.is_late {
+        let when = match self.moment.is_late {
             true => "when it would go on after",
             false => "as it begins",
         };
-        format!("client {} dies {when} await {}", self.client, self.at)
+        format!(
+            "client {} dies {when} await {}",
+            self.moment.client, self.moment.at
+        )
     }
 
     /// The case with this death.
     pub fn case(&self, base: &Case) -> Case {
-        let mut case = base.clone();
-        case.options.insert(AT.to_owned(), self.moment());
-        case
+        deaths::with(base, std::slice::from_ref(&self.moment))
     }
 }
 
@@ -67,13 +55,13 @@ pub(super) fn are_allowed(file: &TestFile) -> bool {
     let mut workloads = file.tests.iter().flat_map(|test| &test.workloads);
     workloads.any(|workload| {
         let most = workload.option(MOST).is_some_and(|most| most != "0");
-        most || workload.option(AT).is_some()
+        most || workload.option(deaths::AT).is_some()
     })
 }
 
-/// Lets no client die.
-pub(super) fn prevent(case: &mut Case) {
-    case.options.insert(AT.to_owned(), NEVER.to_owned());
+/// The case in which no client dies.
+pub(super) fn prevent(case: &Case) -> Case {
+    deaths::with(case, &[])
 }
 
 impl Search<'_> {
@@ -87,9 +75,11 @@ impl Search<'_> {
     ) -> (Vec<Death>, bool) {
         let mut tried: Vec<Death> = Vec::new();
         let first = |client| Death {
-            client,
-            at: 1,
-            is_late: false,
+            moment: deaths::Death {
+                client,
+                at: 1,
+                is_late: false,
+            },
             line: String::new(),
             result: Coped::NotApplicable,
         };
@@ -120,13 +110,16 @@ impl Search<'_> {
                         continue;
                     }
                     let time = happened.map_or(outcome.simulated_seconds, |death| death.time);
-                    death.line = line_at(operations, death.client, time);
+                    death.line = line_at(operations, death.moment.client, time);
                     death.result = judge(Some(outcome.failures));
                     waiting.push_back(Death {
-                        at: death.at + u64::from(death.is_late),
-                        is_late: !death.is_late,
+                        moment: deaths::Death {
+                            client: death.moment.client,
+                            at: death.moment.at + u64::from(death.moment.is_late),
+                            is_late: !death.moment.is_late,
+                        },
                         line: String::new(),
-                        ..death.clone()
+                        result: Coped::NotApplicable,
                     });
                     tried.push(death);
                     progress(tried.len());
@@ -138,7 +131,7 @@ impl Search<'_> {
                 Answer::Nothing => {}
             }
         }
-        tried.sort_by_key(|death| (death.at, death.client, death.is_late));
+        tried.sort_by_key(|death| (death.moment.at, death.moment.client, death.moment.is_late));
         (tried, waiting.is_empty() && open.is_empty())
     }
 }

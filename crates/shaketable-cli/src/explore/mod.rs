@@ -159,7 +159,7 @@ pub fn explore(
     case.swarm = Some(case.swarm.unwrap_or(false));
     let may_die = deaths::are_allowed(&read);
     if may_die {
-        deaths::prevent(&mut case);
+        case = deaths::prevent(&case);
     }
     let (base, record) = run_recorded(session, pool, &case)?;
     case.clients = Some(base.drawn.clients);
