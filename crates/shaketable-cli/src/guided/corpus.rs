@@ -100,10 +100,10 @@ impl Place {
 
 /// Futures begin this long after what was met, or before it: the shortest time there is.
 const INSTANT_SECONDS: f64 = 1e-9;
-/// How many places of a feature, or of a distance, are kept besides the earliest.
+/// How many places of a feature, or of a distance, are kept.
 const PLACES_MAX: usize = 8;
 /// How often a place is chosen until it makes room for another.
-const CHANCES: u64 = 2;
+const CHANCES: u64 = 4;
 /// What a future that met something new adds to the worth of where it began.
 const WORTH_OF_NEWS: f64 = 1.0;
 
@@ -134,12 +134,14 @@ enum Places {
 }
 
 /// A few places of the same thing. The earliest has the most before it, and every other choice falls
-/// on it. But it may be a dead end, and so may all that were met first: of the others, one whose
-/// futures have had their chances makes room for the next.
+/// on it. But it may be a dead end, and so may all that were met first: a place whose futures have
+/// had their chances makes room for the next.
 #[derive(Debug)]
 struct Kept {
-    earliest: Chances,
-    others: Vec<Chances>,
+    /// The first is the one that was new.
+    places: Vec<Chances>,
+    /// When it was met at the earliest.
+    earliest: f64,
     choices: u64,
 }
 
@@ -180,7 +182,7 @@ impl Feature {
                 planned, places, ..
             } => {
                 *planned += futures;
-                Some(places.choose())
+                places.choose()
             }
             Places::Front(front) => front.choose(futures),
         }
@@ -202,36 +204,40 @@ impl Chances {
 impl Kept {
     fn of(place: Place) -> Kept {
         Kept {
-            earliest: Chances::of(place),
-            others: Vec::new(),
+            earliest: place.from,
+            places: vec![Chances::of(place)],
             choices: 0,
         }
     }
 
     /// Takes a place in, if there is room. Returns whether it is the earliest.
     fn meet(&mut self, place: Place) -> bool {
-        let mut chances = Chances::of(place);
-        let is_earliest = chances.place.from < self.earliest.place.from;
-        if is_earliest {
-            std::mem::swap(&mut chances, &mut self.earliest);
+        let is_earliest = place.from < self.earliest;
+        self.earliest = self.earliest.min(place.from);
+        let chances = Chances::of(place);
+        if self.places.len() < PLACES_MAX {
+            self.places.push(chances);
+            return is_earliest;
         }
-        if self.others.len() < PLACES_MAX {
-            self.others.push(chances);
-        } else if let Some(spent) = self.others.iter_mut().max_by_key(|one| one.had)
-            && spent.had >= CHANCES
+        let spent = self.places.iter_mut().max_by_key(|one| one.had);
+        if let Some(spent) = spent
+            && (spent.had >= CHANCES || is_earliest)
         {
             *spent = chances;
         }
         is_earliest
     }
 
-    fn choose(&mut self) -> Place {
+    fn choose(&mut self) -> Option<Place> {
         self.choices += 1;
-        // Of the others the first of those with the fewest chances.
-        match self.others.iter_mut().min_by_key(|one| one.had) {
-            Some(other) if self.choices.is_multiple_of(2) => other.choose(),
-            _ => self.earliest.choose(),
-        }
+        let open = self.places.iter_mut().filter(|one| one.had < CHANCES);
+        let earliest = open.min_by(|one, other| one.place.from.total_cmp(&other.place.from));
+        let next = match earliest {
+            Some(earliest) if !self.choices.is_multiple_of(2) => earliest,
+            // The first of those with the fewest chances.
+            _ => self.places.iter_mut().min_by_key(|one| one.had)?,
+        };
+        Some(next.choose())
     }
 }
 
@@ -288,14 +294,14 @@ impl Front {
         let index = self.next()?;
         let step = &mut self.0[index];
         step.futures += futures;
-        Some(step.places.choose())
+        step.places.choose()
     }
 }
 
 impl Step {
     /// When a run was as close as this at the earliest.
     fn earliest(&self) -> f64 {
-        self.places.earliest.place.from
+        self.places.earliest
     }
 }
 
@@ -416,7 +422,7 @@ impl Corpus {
                 Places::Front(front) => front.0.iter().map(|step| &step.places).collect(),
             };
             for places in places {
-                let path = &places.earliest.place.path;
+                let path = &places.places[0].place.path;
                 if !paths.contains(path) {
                     paths.push(path.clone());
                 }
