@@ -79,10 +79,10 @@ pub struct Outcome {
     /// could not be copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub futures: Vec<Vec<Outcome>>,
-    /// The failures of the copies that met other outcomes, in the order of the tries. There are none
+    /// What became of the copies that met other outcomes, in the order of the tries. There is nothing
     /// if the process could not be copied, or the operation never came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fates: Vec<Option<Vec<Failure>>>,
+    pub fates: Vec<Option<Fate>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.
@@ -364,6 +364,25 @@ impl Wait {
             since: None,
             server: None,
             place: None,
+        }
+    }
+}
+
+/// What became of a copy of a run that met another outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fate {
+    /// Its failures.
+    pub failures: Vec<Failure>,
+    /// When a client died, in simulated seconds; if none did, when the run ended.
+    pub died_at: f64,
+}
+
+impl From<Outcome> for Fate {
+    fn from(outcome: Outcome) -> Fate {
+        let died_at = outcome.deaths.first().map(|death| death.time);
+        Fate {
+            failures: outcome.failures,
+            died_at: died_at.unwrap_or(outcome.simulated_seconds),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::context::{Delay, Severity, WorkloadContext};
 use crate::crash;
 use crate::details;
 use crate::executor::Failure;
-use crate::executor::awaits::{Awaits, Moment};
+use crate::executor::awaits::Moment;
 use crate::executor::scope::{Observer, Scope};
 use crate::instance::{self, Life, PhaseCode, WrappedWorkload};
 use crate::stderr::complain;
@@ -428,8 +428,8 @@ impl Ending {
             && let Some(context) = client.context()
             && let Some(crashes) = context.crashes()
         {
-            let end = crashes.next(context, *deaths, *awaits);
-            self.scope.count_awaits(Awaits::new(*awaits, end));
+            self.scope
+                .count_awaits(crashes.count(context, *deaths, *awaits));
         }
     }
 

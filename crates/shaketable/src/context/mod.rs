@@ -371,6 +371,11 @@ impl WorkloadContext {
         self.0.crashes.get()?.as_ref()
     }
 
+    /// The client begins to wait: asks a host that looks for every death whether it dies of it.
+    pub(crate) fn ask_about_await(&self) -> String {
+        self.0.host.get_option(c"shaketableAwait")
+    }
+
     /// The client died: its next life reads its options again.
     pub(crate) fn begin_life(&self) {
         self.0.options.begin_life();
