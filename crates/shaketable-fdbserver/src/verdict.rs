@@ -324,6 +324,7 @@ impl Reading {
         };
         let mut outcome = self.outcome;
         outcome.assertions = self.sites.assertions();
+        outcome.calls = self.sites.calls();
         if self.buggified > 0 {
             let places = format!("{} places of FoundationDB", self.buggified);
             outcome.drawn.buggified.push(places);
