@@ -231,6 +231,13 @@ impl Reading {
                     text("TraceFirstBytes")
                 ),
             ),
+            "ConsistencyCheck_DataInconsistent" => Meaning::cause(
+                FailureKind::ReplicasDiffer,
+                format!(
+                    "FoundationDB's consistency check has found replicas that differ: {}",
+                    message_of(event)
+                ),
+            ),
             "ExternalWorkloadFailure" => {
                 Meaning::consequence(FailureKind::PhaseFailed, "the workload answered false")
             }
