@@ -11,10 +11,12 @@
 //! before that, `isolation::death` makes one from what is known about it. Code that receives
 //! outcomes, such as the program, only reads them.
 
+mod calls;
 pub mod events;
 mod failure;
 mod sites;
 
+pub use calls::Answers;
 pub use failure::{Failure, FailureKind, Phase};
 pub use sites::Sites;
 
@@ -57,6 +59,10 @@ pub struct Outcome {
     pub assertions: Vec<Assertion>,
     /// How often each error reached a workload, by code.
     pub errors: BTreeMap<i32, u64>,
+    /// What the database answered, as the workload's library has counted it, by the kind of call;
+    /// only where it was asked to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, Answers>,
     /// How often each fault was injected, by name.
     pub faults: BTreeMap<String, u64>,
     /// The options that the code under test read, with their texts; only of cases.

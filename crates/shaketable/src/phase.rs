@@ -186,11 +186,15 @@ impl Client {
         }
     }
 
-    /// Writes to the trace what the assertions have counted.
-    pub(crate) fn tell_sites(&self) {
+    /// Writes to the trace what the assertions have counted, and what the database has answered.
+    pub(crate) fn tell_counts(&self) {
         #[cfg(feature = "assertions")]
         if let Some(context) = &self.context {
             crate::sites::tell(context);
+        }
+        #[cfg(all(feature = "measure", not(feature = "embedded")))]
+        if let Some(context) = &self.context {
+            crate::measure::tell(context);
         }
     }
 
@@ -510,7 +514,7 @@ impl Ending {
                 false
             }
         };
-        client.tell_sites();
+        client.tell_counts();
         #[cfg(all(feature = "record", not(feature = "embedded")))]
         if let Some(context) = client.context() {
             crate::record::phase_ended(context, phase, verdict, error);

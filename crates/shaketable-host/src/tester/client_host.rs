@@ -67,6 +67,9 @@ impl Host for ClientHost {
             // FoundationDB's interface has no way to ask; the crate `shaketable` uses this option.
             "shaketableBuggify" if self.run.given.buggify => "on",
             "shaketableBuggify" => "off",
+            // This host counts by itself; a comparison wants the same figures of every host.
+            "shaketableMeasure" if self.run.given.measures => "on",
+            "shaketableMeasure" => "off",
             // While decisions have names, the crate asks about each of its own.
             "shaketableDecisions" if self.run.kernel.is_deciding() => "ask",
             // A search wants to know at once when an assertion holds for the first time.

@@ -336,6 +336,11 @@ impl WorkloadContext {
 
     /// A context over a host that was just checked.
     pub(crate) fn new(host: HostContext, workload: String) -> Self {
+        // Read here, because an option that is never read is an error.
+        #[cfg(all(feature = "measure", not(feature = "embedded")))]
+        if host.get_option(c"shaketableMeasure") != "off" {
+            crate::measure::begin();
+        }
         let context = WorkloadContext(Arc::new(Shared {
             thread: HomeThread::current(),
             alive: AtomicBool::new(true),
