@@ -61,7 +61,7 @@ fn number(value: Option<&Bytes>) -> Option<i64> {
 }
 
 /// What was done twice.
-struct Again {
+pub(super) struct Again {
     weight: u32,
     /// What the second commit did to it.
     keys: Vec<Vec<u8>>,
@@ -85,7 +85,7 @@ fn retried(
 }
 
 /// The new transaction of the same client that made the effect again.
-fn begun_anew(
+pub(super) fn begun_anew(
     history: &History<'_>,
     first: AttemptId,
     landed: CommittedId,
