@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Are the messages of `--message-format json` as docs/schema/messages.json says?
+"""Are the messages of `--message-format json` as docs/schema/messages.json says, and cases as case.json?
 
-Runs one command for each kind of message on the examples, and checks every line that it prints.
+Runs one command for each kind of message on the examples, and checks every line that it prints, and
+the case that one of them writes.
 The program and the examples must have been built:
 
     cargo build --release && conformance/messages.py
@@ -14,16 +15,18 @@ import json
 import pathlib
 import subprocess
 import sys
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / "target/conformance/messages/venv"
 # Fails with every seed.
 BUG = "examples/bugs/claimed_twice.toml"
+CASE = "target/conformance/messages/case.toml"
 COMMANDS = [
     f"run {BUG} --seed 1 --seeds 10",
     f"run {BUG} --guided --seed 1 --seeds 160",
     f"check-determinism {BUG} --seed 1 --seeds 2",
-    f"minimise {BUG} --seed 1",
+    f"minimise {BUG} --seed 1 -o {CASE}",
     f"decisions {BUG} --seed 1",
     f"when {BUG} --seed 1 --futures 5",
     "explore examples/bugs/ignored_more.toml --clients 2",
@@ -47,6 +50,7 @@ def main():
     jsonschema.Draft202012Validator.check_schema(schema)
     kinds = {each["properties"]["type"]["const"]: each for each in schema["oneOf"]}
     seen, wrong = collections.Counter(), 0
+    (ROOT / CASE).parent.mkdir(parents=True, exist_ok=True)
     for command in COMMANDS:
         program = ROOT / "target/release/shaketable"
         build = [] if command.startswith(("list", "doctor")) else ["--no-build"]
@@ -63,7 +67,13 @@ def main():
             for error in jsonschema.Draft202012Validator(own).iter_errors(message):
                 wrong += 1
                 print(f"`shaketable {command}`, {message['type']}: {error.json_path}: {error.message}")
-    print(f"messages: {dict(seen)}, {wrong} problems")
+    schema = json.loads((ROOT / "docs/schema/case.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    case = tomllib.loads((ROOT / CASE).read_text())
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(case):
+        wrong += 1
+        print(f"{CASE}: {error.json_path}: {error.message}")
+    print(f"messages: {dict(seen)}, a case, {wrong} problems")
     sys.exit(1 if wrong else 0)
 
 

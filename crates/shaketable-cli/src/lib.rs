@@ -62,6 +62,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(args) => Ok(commands::shell::completions(args)),
         Command::Man(args) => Ok(commands::shell::man(args)),
         Command::Page(args) => Ok(commands::page::page(args)),
+        Command::Report(args) => Ok(commands::report::report(args)),
+        Command::Reference => {
+            print!("{}", shaketable_host::testfile::reference());
+            Ok(exit_codes::PASSED)
+        }
         Command::Run(args) => commands::run::run(args),
         Command::Replay(args) => commands::run::replay(args),
         Command::Explain(args) => commands::explain::explain(args),

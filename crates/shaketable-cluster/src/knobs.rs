@@ -16,10 +16,10 @@ use std::rc::Rc;
 pub const BUGGIFY_CHANCE: f64 = 0.25;
 
 macro_rules! knobs {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr $(, buggify $buggify:expr)?;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $default:expr $(, buggify $buggify:expr)?;)*) => {
         /// One run's numbers. The fields carry FoundationDB's names in lower case.
         #[derive(Clone, Debug, PartialEq)]
-        pub struct Knobs { $($(#[$doc])* pub $name: $type,)* }
+        pub struct Knobs { $($(#[doc = $doc])* pub $name: $type,)* }
 
         impl Default for Knobs {
             fn default() -> Knobs { Knobs { $($name: $default,)* } }
@@ -50,6 +50,17 @@ macro_rules! knobs {
                     _ => return Err(KnobError::Unknown { name: name.to_owned() }),
                 }
                 Ok(())
+            }
+
+            /// Every knob there is.
+            pub fn all() -> Vec<KnownKnob> {
+                let defaults = Knobs::default();
+                vec![$(KnownKnob {
+                    name: stringify!($name),
+                    default: defaults.$name.to_string(),
+                    meaning: concat!($($doc),*),
+                    is_buggified: false $(|| !stringify!($buggify).is_empty())?,
+                },)*]
             }
 
             /// What differs from the defaults, one `name=value` per knob.
@@ -86,6 +97,19 @@ impl LiveKnobs {
     pub(crate) fn set(&self, knobs: Knobs) {
         *self.0.borrow_mut() = Rc::new(knobs);
     }
+}
+
+/// What is known about a knob.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownKnob {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value, unless something else is said or drawn.
+    pub default: String,
+    /// What it is.
+    pub meaning: &'static str,
+    /// Whether buggify has another value for it.
+    pub is_buggified: bool,
 }
 
 /// Why a knob could not be set.
@@ -242,7 +266,7 @@ knobs! {
     // Versions while nothing is written.
 
     /// How often an idle cluster commits an empty batch, so that read versions advance; in seconds.
-    /// Windows of versions shorten it: read [`Knobs::empty_batch_interval`] instead.
+    // Windows of versions shorten it: read `empty_batch_interval` instead.
     max_commit_batch_interval: f64 = 2.0, buggify |_| 0.5;
 }
 

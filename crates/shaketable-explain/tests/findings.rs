@@ -289,6 +289,33 @@ fn a_number_that_is_too_small_was_not_added_to_twice() {
     assert_eq!(names(&explanation), [] as [&str; 0]);
 }
 
+/// An increment that landed although its commit was dropped; then another task of the client writes
+/// something else, before or after the increment is begun anew.
+fn begun_anew(before_the_other: bool) -> Explanation {
+    let mut run = Run::new();
+    let first = run.begin(0);
+    run.add(first, 1, "counter");
+    run.commit(first, Err(1021), true);
+    let early = before_the_other.then(|| run.begin(0));
+    let lease = run.begin(0);
+    run.set(lease, 2, "lease", "mine");
+    run.commit(lease, Ok(()), true);
+    let second = early.unwrap_or_else(|| run.begin(0));
+    run.add(second, 1, "counter");
+    run.commit(second, Ok(()), true);
+    run.fails("1 was added, found 2", &[("counter", None)])
+}
+
+#[test]
+fn another_task_of_the_client_does_not_hide_what_is_done_anew() {
+    let name = "repeated-after-unknown-result";
+    assert_eq!(names(&begun_anew(true)), [name]);
+    // What begins after something else was done may be about something new; then it is the first
+    // that the client has given up.
+    let name = "unknown-result-taken-for-failure";
+    assert_eq!(names(&begun_anew(false)), [name]);
+}
+
 #[test]
 fn setting_the_same_value_again_is_no_finding() {
     let mut run = Run::new();

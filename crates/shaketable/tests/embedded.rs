@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Counts, and forgets that a commit of unknown fate may have happened.
@@ -346,6 +347,89 @@ fn the_environment_asks_for_traces() {
     let trace = std::fs::read_to_string(folder.join("helper.41.json")).unwrap();
     assert!(trace.contains("\"RandomSeed\": \"41\"") || trace.contains("\"RandomSeed\":\"41\""));
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Run by the test below.
+#[test]
+#[ignore = "fails on purpose"]
+fn helper_with_unlucky_seeds() {
+    Simulation::new()
+        .named("helper")
+        .seeds(41..61)
+        .faults(Faults::none())
+        .without_regressions()
+        .test(async |_db, context: WorkloadContext| {
+            assert_ne!(context.rnd() % 8, 0, "unlucky");
+        });
+}
+
+#[test]
+fn a_report_is_the_same_with_any_number_of_seeds_at_once() {
+    let report = |jobs| {
+        let name = "helper_with_unlucky_seeds";
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--ignored"])
+            .env("SHAKETABLE_JOBS", jobs)
+            .output()
+            .unwrap();
+        let text = text(&output);
+        let from = text.find("`helper` fails with seed").expect("a report");
+        let to = text.find("to run it again").expect("its end");
+        text[from..to].to_owned()
+    };
+    let alone = report("1");
+    assert!(alone.contains(" that passed"), "{alone}");
+    assert_eq!(report("4"), alone);
+    assert_eq!(report("16"), alone);
+}
+
+#[test]
+fn a_test_can_ask_what_its_seeds_have_met() {
+    let simulation = Simulation::new().seeds(0..20).clients(3).count_outcomes();
+    let passed = simulation.test(async |db, _context| -> PhaseResult {
+        for number in 0..20_u8 {
+            db.run(|trx, _| async move {
+                trx.set(b"last", &[number]);
+                Ok(())
+            })
+            .await?;
+            shaketable::sleep(Duration::from_millis(500)).await;
+        }
+        Ok(())
+    });
+    assert!(passed.errors(1021) > 0, "{passed}");
+    assert!(passed.faults("RebootingProcess") > 0, "{passed}");
+    let of_commits = passed.outcomes("1021 landed") + passed.outcomes("1021 lost");
+    assert!(of_commits > 0, "{passed}");
+    assert_eq!(passed.errors(2000), 0);
+}
+
+#[test]
+fn a_budget_ends_a_sweep_but_not_before_its_first_seed() {
+    let budget = Duration::from_millis(1);
+    let passed = (Simulation::new().seeds(0..).budget(budget)).test(async |_db, _context| {});
+    assert!(passed.seeds() >= 1, "{passed}");
+}
+
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn a_seed_that_is_not_the_same_run_twice_is_found() {
+    let simulation = Simulation::new().seeds(0..4).check_determinism();
+    simulation.clone().test(async |db, _context| drop(db));
+    let failed = simulation
+        .try_test(async |_db, context: WorkloadContext| {
+            let runs = RUNS.fetch_add(1, Ordering::Relaxed);
+            context.trace(
+                shaketable::Severity::Info,
+                "Again",
+                &[("Runs", &runs.to_string())],
+            );
+        })
+        .expect_err("every run is different");
+    let text = failed.to_string();
+    assert!(text.contains("seed 0 gave two different runs"), "{text}");
+    assert!(text.contains("\"Again\""), "{text}");
 }
 
 fn temporary(name: &str) -> PathBuf {

@@ -436,6 +436,7 @@ mod reference {
     use shaketable::{
         Faults, PhaseResult, SimDatabase, Simulation, SingleRustWorkload, Workload, WorkloadContext,
     };
+    use std::time::Duration;
 
     struct Mine;
 
@@ -460,6 +461,28 @@ mod reference {
         async fn start(&mut self, db: SimDatabase) -> PhaseResult {
             self.0.start(db).await
         }
+    }
+
+    #[test]
+    fn a_note_survives_commits_of_unknown_fate() {
+        let passed = Simulation::new()
+            .seeds(0..20)
+            .clients(3)
+            .count_outcomes()
+            .test(async |db, _context| -> PhaseResult {
+                for number in 0..20_u8 {
+                    db.run(|trx, _| async move {
+                        trx.set(b"note", &[number]);
+                        Ok(())
+                    })
+                    .await?;
+                    shaketable::sleep(Duration::from_millis(500)).await;
+                }
+                Ok(())
+            });
+        assert!(passed.errors(1021) > 0); // clients were told commit_unknown_result
+        assert!(passed.outcomes("1021 landed") > 0); // and some of those commits had happened
+        assert!(passed.faults("RebootingProcess") > 0);
     }
 
     #[test]

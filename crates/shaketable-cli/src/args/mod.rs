@@ -22,7 +22,7 @@ pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
     CheckArgs, CompareArgs, CompletionsArgs, DoctorArgs, ExplainArgs, FilterArgs, InitArgs,
     JoshuaArgs, JoshuaTestArgs, LintArgs, ListArgs, LogArgs, ManArgs, NewArgs, PageArgs,
-    ReplayArgs, RunArgs, StatsArgs,
+    ReplayArgs, ReportArgs, RunArgs, StatsArgs,
 };
 pub use values::Shard;
 
@@ -157,6 +157,19 @@ Examples:
   shaketable page target/shaketable/failures/queue-42 --open
   shaketable page record.jsonl.gz -o queue.html --perfetto queue.perfetto")]
     Page(PageArgs),
+    /// Write a page of history: what the sweeps of many commits ran, found and covered.
+    ///
+    /// Reads the output of `run --message-format json`, one file or more for each commit.
+    #[command(after_help = "\
+Examples:
+  shaketable run tests/atomic.toml --seeds 1000 --message-format json > history/$COMMIT.jsonl
+  shaketable report history/*.jsonl -o history.html")]
+    Report(ReportArgs),
+    /// Print the reference of test files, knobs and workloads, in Markdown.
+    #[command(after_help = "\
+Examples:
+  shaketable reference | less")]
+    Reference,
     /// Look whether this machine has what each host needs, and say what to do where it has not.
     #[command(after_help = "\
 Examples:

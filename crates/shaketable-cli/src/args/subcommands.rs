@@ -368,6 +368,20 @@ pub struct ManArgs {
     pub folder: Option<PathBuf>,
 }
 
+/// `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Files with the JSON messages of sweeps.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Where the page is written.
+    #[arg(long, short, value_name = "FILE", default_value = "report.html")]
+    pub output: PathBuf,
+    /// What the page is about, such as the name of the layer.
+    #[arg(long, value_name = "TEXT", default_value = "Simulations")]
+    pub title: String,
+}
+
 /// `page`.
 #[derive(Debug, Args)]
 pub struct PageArgs {

@@ -14,6 +14,7 @@ pub mod log;
 pub mod minimise;
 pub mod new;
 pub mod page;
+pub mod report;
 pub mod run;
 pub mod shell;
 mod trace;

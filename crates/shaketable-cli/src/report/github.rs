@@ -1,5 +1,6 @@
-//! The report for the summary page of a GitHub Actions job: Markdown, appended to the file that
-//! `GITHUB_STEP_SUMMARY` names.
+//! What a job of GitHub Actions shows: a summary on its page, as Markdown that is appended to the
+//! file that `GITHUB_STEP_SUMMARY` names, and an annotation on the line of the code that made the
+//! mistake, or that panicked. A failure without such a line is annotated without a place.
 
 use super::Summary;
 use crate::report::human::{plural, simulated};
@@ -18,6 +19,62 @@ pub fn append(summary: &Summary, repro: &Repro) -> io::Result<()> {
         .append(true)
         .open(Path::new(&path))?;
     file.write_all(markdown(summary, repro).as_bytes())
+}
+
+/// Annotates the lines that failures come from, if this is a job of GitHub Actions. Its runner reads
+/// them from the standard error too, which leaves the messages on the standard output alone.
+pub fn annotate(summary: &Summary, repro: &Repro) {
+    if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+        eprint!("{}", annotations(summary, repro));
+    }
+}
+
+/// One workflow command for each distinct failure.
+fn annotations(summary: &Summary, repro: &Repro) -> String {
+    let mut out = String::new();
+    for group in &summary.groups {
+        let failure = group.example.failures[0].to_string();
+        let cause = group.example.cause.as_ref();
+        let place = match cause {
+            Some(cause) => cause.place.as_deref(),
+            None => panicked_at(&failure),
+        };
+        let place = place.and_then(|place| {
+            let mut parts = place.split(':');
+            let (file, line) = (parts.next()?, parts.next()?);
+            Some(format!("file={},line={line},", property(file)))
+        });
+        let title = cause.map_or("a seed failed", |cause| cause.name.as_str());
+        let told = cause.map_or(failure.as_str(), |cause| cause.sentence.as_str());
+        let line = group.reproduce(repro, &summary.files[group.file]);
+        let runs = plural(group.count, "run");
+        let _ = writeln!(
+            out,
+            "::error {}title={}::{}",
+            place.unwrap_or_default(),
+            property(&format!("Shaketable: {title}")),
+            data(&format!("{told}\n{runs} failed; {line}"))
+        );
+    }
+    out
+}
+
+/// The place in the text of a panic: what stands last, as `(at src/lib.rs:12:5)`.
+fn panicked_at(failure: &str) -> Option<&str> {
+    let (_, place) = failure.strip_suffix(')')?.rsplit_once("(at ")?;
+    Some(place)
+}
+
+/// As a workflow command wants its message.
+fn data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// As a workflow command wants the value of a property.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// The Markdown.
@@ -65,5 +122,13 @@ mod tests {
             build: BuildArgs::default(),
         };
         insta::assert_snapshot!(markdown(&samples::summary(), &repro));
+        insta::assert_snapshot!(annotations(&samples::summary(), &repro));
+    }
+
+    #[test]
+    fn the_place_of_a_panic_is_found() {
+        let failure = "panicked in start of test, client 3: out of (eggs) (at src/lib.rs:12:5)";
+        assert_eq!(panicked_at(failure), Some("src/lib.rs:12:5"));
+        assert_eq!(panicked_at("the stack is used up (in start)"), None);
     }
 }

@@ -30,6 +30,11 @@ pub enum Message<'a> {
         /// The server that runs the seeds, if one does.
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
+        /// The commit of the folder that it is run in, if it is in a repository.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commit: Option<String>,
+        /// When it began, as RFC 3339 has it, in UTC.
+        started: String,
     },
     /// A run has ended.
     Run {
@@ -318,6 +323,8 @@ mod tests {
                 runs: Some(43),
                 jobs: 2,
                 host: None,
+                commit: Some("0123456789".to_owned()),
+                started: "2026-01-01T00:00:00Z".to_owned(),
             },
             run(&samples::passing(7), file),
             failure(&sweep.groups[1], file, &repro),

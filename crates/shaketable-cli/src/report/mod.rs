@@ -341,6 +341,7 @@ pub(crate) mod samples {
                 name: "retry-after-unknown-result".into(),
                 sentence: "Client 2 did this twice: add 1 to (\"sum\",) at src/lib.rs:30. The commit of attempt 1 was answered 1021 commit_unknown_result but had landed, and attempt 2 did it again.".into(),
                 advice: "Let the transaction write a receipt, and let every attempt look for it first.".into(),
+                place: Some("src/lib.rs:30".into()),
             }),
             story: vec![
                 "client 2, check of Atomic, transaction 7, attempt 1: dropped".into(),

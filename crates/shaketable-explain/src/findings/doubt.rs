@@ -61,7 +61,7 @@ fn number(value: Option<&Bytes>) -> Option<i64> {
 }
 
 /// What was done twice.
-struct Again {
+pub(super) struct Again {
     weight: u32,
     /// What the second commit did to it.
     keys: Vec<Vec<u8>>,
@@ -85,7 +85,7 @@ fn retried(
 }
 
 /// The new transaction of the same client that made the effect again.
-fn begun_anew(
+pub(super) fn begun_anew(
     history: &History<'_>,
     first: AttemptId,
     landed: CommittedId,
@@ -99,6 +99,9 @@ fn begun_anew(
     let all = history.attempts_of(own.client);
     let from = all.partition_point(|id| history.attempt(*id).begun < ended);
     let mut transactions = Vec::new();
+    // What had begun when another task of the client committed something else; only that can still
+    // be the new attempt, because what begins later may be about something new.
+    let mut open: Option<Vec<u32>> = None;
     for second in &all[from..] {
         let transaction = history.attempt(*second).transaction;
         if transaction == own.transaction {
@@ -110,12 +113,26 @@ fn begun_anew(
         if transactions.len() > TRANSACTIONS_AFTER {
             return None;
         }
+        if open
+            .as_ref()
+            .is_some_and(|open| !open.contains(&transaction))
+        {
+            continue;
+        }
         let Some(second_landed) = history.landed(*second) else {
             continue;
         };
+        if !same_line(history, first, *second) {
+            let begun = open.as_ref().unwrap_or(&transactions).iter().copied();
+            let begun: Vec<u32> = begun.filter(|other| *other != transaction).collect();
+            if begun.is_empty() {
+                return None;
+            }
+            open = Some(begun);
+            continue;
+        }
         let again = made_again(history, (first, landed), (*second, second_landed));
         let same = !again.is_empty()
-            && same_line(history, first, *second)
             && !has_another_id(history, (first, landed), (*second, second_landed));
         return same.then_some((*second, again));
     }

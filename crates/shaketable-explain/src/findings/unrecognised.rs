@@ -13,7 +13,7 @@
 //! the failure itself speaks of what was left behind.
 
 use super::Candidate;
-use super::doubt::{capital, doubt_words, doubtful_proof};
+use super::doubt::{begun_anew, capital, doubt_words, doubtful_proof};
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How, written};
@@ -265,6 +265,10 @@ impl<'a> Own<'_, 'a> {
             End::Failed(_) | End::DroppedInCommit | End::Dropped
         );
         if !ended || !self.retries.is_empty() {
+            return None;
+        }
+        // What is done anew is not given up.
+        if begun_anew(history, self.first, self.landed).is_some() {
             return None;
         }
         let keys = history.keys_of(self.landed);

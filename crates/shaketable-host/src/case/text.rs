@@ -396,6 +396,19 @@ fn as_written(text: &str) -> Value {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_schema_has_the_same_keys() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/case.json");
+        let text = std::fs::read_to_string(path).expect("the schema of cases");
+        let schema: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let keys = schema["properties"]["case"]["properties"].as_object();
+        let mut keys: Vec<&str> = keys.expect("keys").keys().map(String::as_str).collect();
+        let mut own = KEYS.to_vec();
+        keys.sort_unstable();
+        own.sort_unstable();
+        assert_eq!(keys, own);
+    }
+
     fn example() -> Case {
         let texts = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter();

@@ -17,7 +17,7 @@ use crate::trace::{Event as TraceEvent, Severity};
 use crate::verdict::{Cause, Drawn, Failure, Hazards, Outcome, Phase as PhaseOfRun, Swarm};
 use shaketable_cluster::checker::{Bounds, History};
 use shaketable_cluster::cluster::Cluster;
-use shaketable_explain::lint;
+use shaketable_explain::{Evidence, Finding, lint};
 use shaketable_fdbc::{RecordSettings, Recorded};
 use shaketable_kernel::{Kernel, ProcessId};
 use shaketable_record::{
@@ -263,6 +263,7 @@ fn write(record: &Record, outcome: &mut Outcome, to: &RecordTo) {
         name: finding.name.to_owned(),
         sentence: finding.sentence.clone(),
         advice: finding.advice.clone(),
+        place: place_of(finding, record),
     });
     outcome.story = Story::of(record).of_failure(STORY_OPERATIONS);
     super::deaths::add_places(&mut outcome.deaths, record);
@@ -277,6 +278,20 @@ fn write(record: &Record, outcome: &mut Outcome, to: &RecordTo) {
             outcome.notable.push(event.detail("Error", error));
         }
     }
+}
+
+/// The line of the last call that proves a finding: what it says was done in the end was done there.
+fn place_of(finding: &Finding, record: &Record) -> Option<String> {
+    let mut calls = finding
+        .proof
+        .iter()
+        .rev()
+        .filter_map(|proof| match proof.at {
+            Evidence::Operation(id) => record.operations[id as usize].place,
+            Evidence::Attempt(_) | Evidence::Committed(_) => None,
+        });
+    let place = &record.places[calls.next()? as usize];
+    Some(format!("{}:{}", place.file, place.line))
 }
 
 /// The hazards in a record.

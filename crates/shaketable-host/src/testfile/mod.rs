@@ -11,6 +11,7 @@ mod diagnostic;
 mod known;
 mod limits;
 mod parse;
+mod reference;
 
 pub use diagnostic::{Finding, TestFileError};
 pub use known::EXTERNAL;
@@ -61,8 +62,6 @@ pub struct Configuration {
     pub grv_proxy_count: Option<i64>,
     pub resolver_count: Option<i64>,
     pub config: Option<String>,
-    pub tenant_modes: Option<Vec<String>>,
-    pub allow_default_tenant: Option<bool>,
     pub long_running_test: bool,
     pub normal_timeout_seconds: Option<i64>,
     pub buggify_timeout_seconds: Option<i64>,
@@ -222,6 +221,11 @@ impl WorkloadSpec {
             .find(|option| option.key == key)
             .map(|option| option.text.as_str())
     }
+}
+
+/// The reference of test files, as a page in Markdown.
+pub fn reference() -> String {
+    reference::markdown()
 }
 
 /// The keys of `[configuration]`.

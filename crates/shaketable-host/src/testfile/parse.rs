@@ -459,16 +459,10 @@ pub(crate) fn set(configuration: &mut Configuration, name: &str, value: &Value) 
         "grvProxyCount" => c.grv_proxy_count = value.as_integer(),
         "resolverCount" => c.resolver_count = value.as_integer(),
         "config" => c.config = value.as_str().map(str::to_owned),
-        "tenantModes" => {
-            c.tenant_modes = value
-                .as_array()
-                .map(|modes| modes.iter().map(text_of).collect());
-        }
-        "allowDefaultTenant" => c.allow_default_tenant = value.as_bool(),
         "longRunningTest" => c.long_running_test = value.as_bool().unwrap_or(false),
         "simulationNormalRunTestsTimeoutSeconds" => c.normal_timeout_seconds = value.as_integer(),
         "simulationBuggifyRunTestsTimeoutSeconds" => c.buggify_timeout_seconds = value.as_integer(),
-        // Engines, tenants' encryption, extra databases, HTTP mocks: nothing a client of the
+        // Engines, tenants and their encryption, extra databases, HTTP mocks: nothing a client of the
         // miniature could notice.
         _ => {}
     }

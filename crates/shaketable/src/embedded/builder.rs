@@ -46,6 +46,8 @@ use std::time::Duration;
 /// | `SHAKETABLE_CASE=file` | only this case |
 /// | `SHAKETABLE_MINIMISE=1m` | how long to make a new failure small, or the case that is asked for; `off` for not at all |
 /// | `SHAKETABLE_SEEDS=5000` | this number of seeds instead of the test's own: for a nightly run |
+/// | `SHAKETABLE_BUDGET=5m` | as many seeds as there is time for, instead of the test's own number |
+/// | `SHAKETABLE_JOBS=4` | how many seeds run at once, instead of one for each processor |
 /// | `SHAKETABLE_HANG_LIMIT=10m` | what a seed may take in real time, instead of the test's own limit; `off` for none |
 /// | `SHAKETABLE_TRACE=folder` | a trace of each run is written there |
 /// | `SHAKETABLE_LOG=debug` | with the feature `tracing`: the level of the events in it |
@@ -68,6 +70,9 @@ pub struct Simulation {
     pub(super) required: Vec<String>,
     pub(super) require_sometimes: bool,
     pub(super) require_coverage: bool,
+    pub(super) count_outcomes: bool,
+    pub(super) check_determinism: bool,
+    pub(super) budget: Option<Duration>,
 }
 
 impl Simulation {
@@ -106,6 +111,9 @@ impl Simulation {
             required: Vec::new(),
             require_sometimes: false,
             require_coverage: false,
+            count_outcomes: false,
+            check_determinism: false,
+            budget: None,
         }
     }
 
@@ -137,6 +145,48 @@ impl Simulation {
     /// ```
     pub fn seeds(mut self, seeds: impl Into<Seeds>) -> Self {
         self.seeds = seeds.into();
+        self
+    }
+
+    /// How long the test may try new seeds, in real time; without one it tries all of them. Cases
+    /// and the first seed run in any case, and a seed that has begun is not interrupted.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// use std::time::Duration;
+    ///
+    /// // As many seeds as there is time for.
+    /// let simulation = Simulation::new().seeds(0..).budget(Duration::from_millis(100));
+    /// let passed = simulation.test(async |_db, _context| {});
+    /// assert!(passed.seeds() > 0);
+    /// ```
+    pub fn budget(mut self, time: Duration) -> Self {
+        self.budget = Some(time);
+        self
+    }
+
+    /// Runs every seed twice, and fails if the two runs differ: if the code under test depends on
+    /// something that the seed does not decide. The report names the first event that is not the
+    /// same.
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// static CALLS: AtomicU64 = AtomicU64::new(0);
+    /// let failed = Simulation::new()
+    ///     .seeds(1)
+    ///     .check_determinism()
+    ///     .try_test(async |_db, _context| {
+    ///         // Remembered from one run to the next, so that each is a little slower.
+    ///         let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+    ///         shaketable::sleep(std::time::Duration::from_secs(calls)).await;
+    ///     })
+    ///     .expect_err("two runs differ");
+    /// assert!(failed.to_string().contains("two different runs"), "{failed}");
+    /// ```
+    pub fn check_determinism(mut self) -> Self {
+        self.check_determinism = true;
         self
     }
 
@@ -406,6 +456,24 @@ impl Simulation {
         self
     }
 
+    /// Counts what becomes of the calls of each line, for [`Passed::outcomes`](crate::Passed::outcomes).
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// let passed = Simulation::new().seeds(0..2).count_outcomes().test(async |db, _context| {
+    ///     let write = db.run(|trx, _| async move {
+    ///         trx.set(b"key", b"value");
+    ///         Ok(())
+    ///     });
+    ///     write.await.expect("it commits in the end");
+    /// });
+    /// println!("{} commits landed and were answered 1021", passed.outcomes("1021 landed"));
+    /// ```
+    pub fn count_outcomes(mut self) -> Self {
+        self.count_outcomes = true;
+        self
+    }
+
     /// Counts what each line that calls the database has met, and fails the test if one has never
     /// met an outcome that its calls can have, in any seed: 1007, 1009, 1020, 1021 landed and lost,
     /// a range with `more`. [`Passed`](crate::Passed) shows what was met.
@@ -423,6 +491,7 @@ impl Simulation {
     /// ```
     pub fn require_coverage(mut self) -> Self {
         self.require_coverage = true;
+        self.count_outcomes = true;
         self
     }
 }

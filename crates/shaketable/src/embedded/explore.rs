@@ -1,14 +1,16 @@
-//! Trying one seed after another, up to the first that fails.
+//! Trying seeds, several at once (`jobs.rs`), up to the first that fails.
 //!
 //! Each runs on a fresh thread that is watched (`isolation::InProcess` of the host): a seed that
 //! crashes the program, ends it or never comes back is reported like any other failure. Before the
 //! program dies it starts itself again, to make the record of the death; that process arrives here
 //! too, and does nothing else.
 
+use super::jobs::{self, Step};
 use super::minimise::{self, minimise};
+use super::progress::Progress;
 use super::regressions::{self, Regressions};
 use super::report::{self, Failed, Kept, Passed};
-use super::{Seeds, Simulation, hermetic, seeds};
+use super::{Seeds, Simulation, determinism, hermetic, seeds};
 use shaketable_abi::v1::Factory;
 use shaketable_host::bugs;
 use shaketable_host::case::{CASE_VARIABLE, Case, MINIMISED_VARIABLE, OUTCOME_VARIABLE};
@@ -22,7 +24,8 @@ use shaketable_host::verdict::{FailureKind, Outcome};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// What a seed may take in real time unless something else is said: more than the program allows,
 /// because tests are not optimized and run side by side.
@@ -53,7 +56,7 @@ impl Simulation {
         let is_sweep = !matches!(replay, Seeds::List(_)) && asked_case.is_none();
         let trials = self.trials(asked_case.as_deref(), regressions.as_ref(), replay);
         assert!(
-            !trials.is_empty() || asked_case.is_some(),
+            trials.len() > 0 || asked_case.is_some(),
             "`{}` has no seed to try: give `seeds` a range that is not empty, such as 0..100",
             self.name
         );
@@ -64,7 +67,7 @@ impl Simulation {
             let plan = Arc::new(plan.with_case(case.clone()));
             // What the simulation says is in the case already.
             let settings = Settings {
-                coverage: self.require_coverage,
+                coverage: self.count_outcomes,
                 stalled_after: self.settings().stalled_after,
                 ..Settings::default()
             };
@@ -83,10 +86,21 @@ impl Simulation {
                 regressions.as_ref(),
             );
         }
-        for trial in &trials {
+        for trial in &trials.first {
+            let process = trial.case.as_ref().map(|(_, case)| of_case(case));
+            let process = process.as_ref().unwrap_or(&of_seeds);
+            self.record_death(trial, simulation, process, &failures, regressions.as_ref());
+        }
+        let count = AtomicU32::new(0);
+        let deadline = self.deadline();
+        let work = |index| {
+            // What failed once, and one seed, are worth more than the time.
+            let is_late = index > trials.first.len() && deadline.is_some_and(has_passed);
+            let Some(trial) = trials.get(index).filter(|_| !is_late) else {
+                return Step::End;
+            };
             let of_this = trial.case.as_ref().map(|(_, case)| of_case(case));
             let process = of_this.as_ref().unwrap_or(&of_seeds);
-            self.record_death(trial, simulation, process, &failures, regressions.as_ref());
             let name = trial.name(&self.name);
             let replay = trial.replay(self.test.as_deref());
             let folder = failures.join(failure_folder::name(&name, trial.seed));
@@ -97,35 +111,65 @@ impl Simulation {
                 name: &name,
                 test: self.test.as_deref(),
                 simulation,
-                passed: passed.seeds(),
+                passed: count.load(Ordering::Relaxed),
                 replay: &replay,
                 folder: &folder,
                 regression: of_death
                     .as_ref()
                     .map(|(path, text)| (path.as_path(), text.as_str())),
             };
-            let of_failure = || self.recording_of_failure(trial.seed, &folder, &replay);
-            let mut outcome = process.run_seed(&watched, &self.recording(trial.seed), of_failure);
-            write_asked(&outcome);
-            if outcome.passed() {
-                coverage::settle(&mut outcome);
-                passed.add(&outcome);
-                continue;
+            let of_failure = || {
+                // The test runner shows what all seeds printed; this is what to look for.
+                println!("{}", report::output_mark(&name, trial.seed));
+                self.recording_of_failure(trial.seed, &folder, &replay)
+            };
+            let outcome = process.run_seed(&watched, &self.recording(trial.seed), of_failure);
+            if !outcome.passed() {
+                return Step::Failed(Trouble::Failed(trial, Box::new(outcome)));
             }
-            let run = |case: &Case, recording: &Recording| {
-                let name = format!("{name}, which is being made small");
-                of_case(case).try_seed(&name, &replay, case.seed, recording)
-            };
-            let kept = match (&trial.case, regressions.as_ref()) {
-                (Some((path, case)), _) => {
-                    self.make_smaller(path, case, &outcome, run);
-                    Some(Kept::Known(path.clone()))
-                }
-                (None, Some(file)) if trial.is_old => Some(Kept::Known(file.old_file().to_owned())),
-                (None, Some(file)) => self.keep(file, trial.seed, &outcome, run),
-                (None, None) => None,
-            };
-            return Err(Failed::new(&self.name, &outcome, &passed, &replay, kept));
+            let twice = self.check_determinism.then_some(process);
+            let names = (name.as_str(), replay.as_str());
+            match twice.and_then(|twice| determinism::difference(twice, names, &outcome, &folder)) {
+                None => Step::Done(Box::new(outcome)),
+                Some(text) => Step::Failed(Trouble::Differs(trial, text)),
+            }
+        };
+        let mut progress = Progress::begin(trials.len() as u64);
+        let trouble = jobs::in_order(trials.jobs(), work, |mut outcome| {
+            write_asked(&outcome);
+            coverage::settle(&mut outcome);
+            passed.add(&outcome);
+            count.store(passed.seeds(), Ordering::Relaxed);
+            progress.step();
+        });
+        drop(progress);
+        match trouble {
+            None => {}
+            Some(Trouble::Differs(trial, text)) => {
+                let replay = trial.replay(self.test.as_deref());
+                return Err(Failed::differs(&self.name, trial.seed, &text, &replay));
+            }
+            Some(Trouble::Failed(trial, outcome)) => {
+                write_asked(&outcome);
+                let name = trial.name(&self.name);
+                let replay = trial.replay(self.test.as_deref());
+                let run = |case: &Case, recording: &Recording| {
+                    let name = format!("{name}, which is being made small");
+                    of_case(case).try_seed(&name, &replay, case.seed, recording)
+                };
+                let kept = match (&trial.case, regressions.as_ref()) {
+                    (Some((path, case)), _) => {
+                        self.make_smaller(path, case, &outcome, run);
+                        Some(Kept::Known(path.clone()))
+                    }
+                    (None, Some(file)) if trial.is_old => {
+                        Some(Kept::Known(file.old_file().to_owned()))
+                    }
+                    (None, Some(file)) => self.keep(file, trial.seed, &outcome, run),
+                    (None, None) => None,
+                };
+                return Err(Failed::new(&self.name, &outcome, &passed, &replay, kept));
+            }
         }
         let missed = match is_sweep {
             true => passed.missed(&self.required, self.require_sometimes),
@@ -147,14 +191,17 @@ impl Simulation {
         asked_case: Option<&Path>,
         regressions: Option<&Regressions>,
         replay: Seeds,
-    ) -> Vec<Trial> {
+    ) -> Trials {
         if let Some(path) = asked_case {
             let case = self.read_case(path);
             // A test with several simulations is asked about one of them.
             let is_own = case.of_simulation().is_none_or(|name| name == self.name);
-            return match is_own {
-                true => vec![Trial::of_case(path.to_owned(), case)],
-                false => Vec::new(),
+            return Trials {
+                first: match is_own {
+                    true => vec![Trial::of_case(path.to_owned(), case)],
+                    false => Vec::new(),
+                },
+                seeds: Seeds::List(Vec::new()),
             };
         }
         let cases = match replay {
@@ -162,19 +209,36 @@ impl Simulation {
             _ => self.cases.clone(),
         };
         let kept = regressions.map_or(Vec::new(), Regressions::cases);
-        let cases = cases.into_iter().chain(kept);
-        let cases = cases.map(|path| {
+        let cases = cases.into_iter().chain(kept).map(|path| {
             let case = self.read_case(&path);
             Trial::of_case(path, case)
         });
         let old = regressions.map_or(Vec::new(), Regressions::seeds);
-        let asked = replay.or(&self.seeds);
-        let seeds = old.iter().copied().chain(asked.iter());
-        let seeds = seeds.map(|seed| Trial {
-            is_old: old.contains(&seed),
+        let old = old.into_iter().map(|seed| Trial {
+            is_old: true,
             ..Trial::of(seed)
         });
-        cases.chain(seeds).collect()
+        let is_unsaid = replay == Seeds::Unsaid;
+        let seeds = replay.or(&self.seeds);
+        let is_endless = is_unsaid && budget_from_environment().is_some();
+        Trials {
+            first: cases.chain(old).collect(),
+            seeds: if is_endless {
+                seeds.without_end()
+            } else {
+                seeds
+            },
+        }
+    }
+
+    /// When no new seed is tried any more.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the budget is one of real time, and measured outside of all seeds"
+    )]
+    fn deadline(&self) -> Option<Instant> {
+        let budget = budget_from_environment().or(self.budget)?;
+        Instant::now().checked_add(budget)
     }
 
     /// Keeps a failure: its seed at once, and a smaller case if one is found in time.
@@ -356,7 +420,48 @@ impl Simulation {
     }
 }
 
+/// Why a simulation ends before its time.
+enum Trouble {
+    /// A trial failed.
+    Failed(Trial, Box<Outcome>),
+    /// Two runs of a trial differ, in this.
+    Differs(Trial, String),
+}
+
+/// What is tried, in order.
+struct Trials {
+    /// Cases, and seeds that failed once.
+    first: Vec<Trial>,
+    seeds: Seeds,
+}
+
+impl Trials {
+    fn len(&self) -> usize {
+        self.first.len().saturating_add(self.seeds.len())
+    }
+
+    fn get(&self, index: usize) -> Option<Trial> {
+        match self.first.get(index) {
+            Some(trial) => Some(trial.clone()),
+            None => {
+                let seed = self.seeds.get(index - self.first.len())?;
+                let is_old = self.first.iter().any(|old| old.is_old && old.seed == seed);
+                Some(Trial {
+                    is_old,
+                    ..Trial::of(seed)
+                })
+            }
+        }
+    }
+
+    /// How many of them run at once.
+    fn jobs(&self) -> usize {
+        jobs::from_environment().min(self.len()).max(1)
+    }
+}
+
 /// Something to be tried: a seed, or a case.
+#[derive(Clone)]
 struct Trial {
     seed: u32,
     /// The case, and its file.
@@ -420,6 +525,28 @@ fn write_asked(outcome: &Outcome) {
     if let Some(path) = std::env::var_os(OUTCOME_VARIABLE) {
         // What asked finds no file, and says so.
         let _ = outcome.write(Path::new(&path));
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the budget is one of real time, and measured outside of all seeds"
+)]
+fn has_passed(deadline: Instant) -> bool {
+    Instant::now() >= deadline
+}
+
+/// The time for new seeds that the environment asks for.
+fn budget_from_environment() -> Option<Duration> {
+    const VARIABLE: &str = "SHAKETABLE_BUDGET";
+    let text = std::env::var(VARIABLE).ok();
+    let text = text.filter(|text| !text.is_empty())?;
+    match parse_hang_limit(&text) {
+        Ok(Some(budget)) => Some(budget),
+        Ok(None) => panic!("{VARIABLE}: expected a time such as 30s or 5m, found `{text}`"),
+        Err(error) => {
+            panic!("{VARIABLE}: expected a time such as 30s or 5m, found `{text}`: {error}")
+        }
     }
 }
 

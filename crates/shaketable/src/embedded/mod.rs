@@ -4,9 +4,10 @@
 //! simulation as `shaketable run`: nothing to install, no shared library, no other process, so that
 //! a debugger and a profiler work as in any test.
 //!
-//! * Every seed runs on a thread of its own. A simulation has one thread and no global state, so
-//!   tests run side by side; and a fresh thread is what makes a seed mean the same whether it is
-//!   the first or the thousandth: a thread remembers things, such as the keys of its `HashMap`s.
+//! * Every seed runs on a thread of its own, and as many at once as there are processors. A
+//!   simulation has one thread and no global state; and a fresh thread is what makes a seed mean
+//!   the same whether it is the first or the thousandth: a thread remembers things, such as the
+//!   keys of its `HashMap`s.
 //! * Time and chance that code under test takes from the operating system come from the seed, as
 //!   they do under `shaketable run`: see [`hermetic`].
 //! * A failure is a panic with the seed, the reason and the line to paste. It is kept as a case
@@ -22,10 +23,13 @@
 
 mod body;
 mod builder;
+mod determinism;
 mod explore;
 mod faults;
 mod hermetic;
+mod jobs;
 mod minimise;
+mod progress;
 mod regressions;
 mod report;
 mod run;

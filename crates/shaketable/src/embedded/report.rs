@@ -5,6 +5,7 @@ use shaketable_host::case::{CASE_VARIABLE, cargo_line};
 use shaketable_host::coverage::Covered;
 use shaketable_host::failure_folder;
 use shaketable_host::verdict::{Assertion, Outcome};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub struct Passed {
     simulated_seconds: f64,
     assertions: Vec<Assertion>,
     coverage: Vec<Covered>,
+    errors: BTreeMap<i32, u64>,
+    faults: BTreeMap<String, u64>,
 }
 
 impl Passed {
@@ -33,6 +36,8 @@ impl Passed {
             simulated_seconds: 0.0,
             assertions: Vec::new(),
             coverage: Vec::new(),
+            errors: BTreeMap::new(),
+            faults: BTreeMap::new(),
         }
     }
 
@@ -49,6 +54,12 @@ impl Passed {
         self.simulated_seconds += outcome.simulated_seconds;
         Assertion::merge(&mut self.assertions, &outcome.assertions);
         Covered::merge(&mut self.coverage, &outcome.coverage);
+        for (code, count) in &outcome.errors {
+            *self.errors.entry(*code).or_default() += count;
+        }
+        for (name, count) in &outcome.faults {
+            *self.faults.entry(name.clone()).or_default() += count;
+        }
     }
 
     /// Whether a line has never met an outcome that its calls can have.
@@ -101,6 +112,53 @@ impl Passed {
         Some((found.held, found.broken))
     }
 
+    /// How often the clients were answered with this error, in all seeds together: whether a test
+    /// has met what it is about.
+    ///
+    /// ```
+    /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |db, _context| {
+    ///     let trx = db.create_trx().expect("a transaction");
+    ///     trx.set_read_version(1); // long gone
+    ///     assert!(trx.get(b"key", false).await.is_err()); // too old
+    /// });
+    /// assert!(passed.errors(1007) > 0);
+    /// assert_eq!(passed.errors(1031), 0);
+    /// ```
+    pub fn errors(&self, code: i32) -> u64 {
+        self.errors.get(&code).copied().unwrap_or_default()
+    }
+
+    /// How often this fault was injected, in all seeds together; by its name in reports.
+    ///
+    /// ```
+    /// # use shaketable::{Faults, Simulation};
+    /// let calm = Simulation::new().seeds(0..3).faults(Faults::none());
+    /// let passed = calm.test(async |_db, _context| {});
+    /// assert_eq!(passed.faults("RebootingProcess"), 0);
+    /// ```
+    pub fn faults(&self, name: &str) -> u64 {
+        self.faults.get(name).copied().unwrap_or_default()
+    }
+
+    /// How many calls of all lines together ended in this way: `ok`, `1007`, `1020`, `1021 landed`,
+    /// `1021 lost`, or `more` for a range read that has more. Zero unless they were
+    /// [counted](crate::Simulation::count_outcomes).
+    ///
+    /// ```
+    /// # use shaketable::Simulation;
+    /// let simulation = Simulation::new().seeds(0..3).count_outcomes();
+    /// let passed = simulation.test(async |db, _context| {
+    ///     let read = db.run(|trx, _| async move { Ok(trx.get(b"key", false).await?) });
+    ///     read.await.expect("it is read in the end");
+    /// });
+    /// assert!(passed.outcomes("ok") > 0);
+    /// assert_eq!(passed.outcomes("1021 landed"), 0, "nothing was written");
+    /// ```
+    pub fn outcomes(&self, outcome: &str) -> u64 {
+        let lines = self.coverage.iter();
+        lines.filter_map(|line| line.met.get(outcome)).sum()
+    }
+
     /// How many seconds were simulated, in all seeds together.
     ///
     /// ```
@@ -117,7 +175,8 @@ impl Passed {
 impl fmt::Display for Passed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seeds, seconds) = (self.seeds, self.simulated_seconds);
-        write!(f, "{seeds} seeds passed, {seconds:.1} seconds simulated")?;
+        let noun = if seeds == 1 { "seed" } else { "seeds" };
+        write!(f, "{seeds} {noun} passed, {seconds:.1} seconds simulated")?;
         if !self.assertions.is_empty() {
             write!(f, "\n  {:>10} {:>10}  assertion", "held", "did not")?;
         }
@@ -191,6 +250,16 @@ impl Failed {
             reason: reason(outcome),
             text,
         }
+    }
+
+    /// The same seed gave two different runs.
+    pub(super) fn differs(name: &str, seed: u32, difference: &str, replay: &str) -> Self {
+        let reason = format!("`{name}`: seed {seed} gave two different runs");
+        let text = format!(
+            "{reason}\n  {difference}\nto run it again:\n  {replay}\n\
+             docs/guide/4-determinism.md says what to look for\n"
+        );
+        Failed { seed, reason, text }
     }
 
     /// No seed failed, but something that the test requires never happened in any of them.
@@ -338,8 +407,15 @@ fn text(
     let swarm = swarm.map_or(String::new(), |swarm| format!(", {swarm}"));
     writeln!(
         text,
-        "in {:.1} simulated seconds, {} clients{buggified}{stressed}{swarm}; {}",
-        outcome.simulated_seconds, drawn.clients, drawn.cluster
+        "in {:.1} simulated seconds, {} {}{buggified}{stressed}{swarm}; {}",
+        outcome.simulated_seconds,
+        drawn.clients,
+        if drawn.clients == 1 {
+            "client"
+        } else {
+            "clients"
+        },
+        drawn.cluster
     )?;
     if !drawn.faults.is_empty() {
         writeln!(text, "fault workloads: {}", drawn.faults.join(", "))?;
@@ -410,6 +486,11 @@ fn text(
         }
     }
     Ok(text)
+}
+
+/// The line before what a failing seed prints when it is run once more.
+pub(super) fn output_mark(name: &str, seed: u32) -> String {
+    format!("---- seed {seed} of `{name}` has failed, and is run again; it prints: ----")
 }
 
 /// The line to paste, for the test runner in use.

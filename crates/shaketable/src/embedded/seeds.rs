@@ -1,6 +1,6 @@
 //! Which seeds a test tries.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Range, RangeFrom, RangeInclusive};
 
 /// The seeds to try, in order: from a range, a list, or a single number.
 ///
@@ -49,6 +49,13 @@ impl From<RangeInclusive<u32>> for Seeds {
     }
 }
 
+/// All seeds from one on: for a simulation with a [budget](crate::Simulation::budget) of time.
+impl From<RangeFrom<u32>> for Seeds {
+    fn from(range: RangeFrom<u32>) -> Self {
+        Seeds::endless(range.start)
+    }
+}
+
 impl From<Vec<u32>> for Seeds {
     fn from(list: Vec<u32>) -> Self {
         Seeds::List(list)
@@ -81,12 +88,39 @@ impl Seeds {
         }
     }
 
-    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+    fn endless(first: u32) -> Seeds {
+        Seeds::Count {
+            first,
+            count: u32::MAX,
+        }
+    }
+
+    /// As many as there is time for, unless they are a list.
+    pub(super) fn without_end(self) -> Seeds {
         match self {
-            Seeds::Unsaid => Box::new(0..UNSAID_COUNT),
+            Seeds::Unsaid => Seeds::endless(0),
+            Seeds::Count { first, .. } => Seeds::endless(first),
+            list @ Seeds::List(_) => list,
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Seeds::Unsaid => UNSAID_COUNT as usize,
+            Seeds::Count { count, .. } => *count as usize,
+            Seeds::List(list) => list.len(),
+        }
+    }
+
+    /// The one at this place.
+    pub(super) fn get(&self, index: usize) -> Option<u32> {
+        let number = u32::try_from(index).ok().filter(|_| index < self.len())?;
+        match self {
+            Seeds::Unsaid => Some(number),
             // Seeds are numbers on a ring; a range that is too long goes on at 0.
-            Seeds::Count { first, count } => Box::new((0..*count).map(|n| first.wrapping_add(n))),
-            Seeds::List(list) => Box::new(list.iter().copied()),
+            Seeds::Count { first, .. } => Some(first.wrapping_add(number)),
+            Seeds::List(list) => list.get(index).copied(),
         }
     }
 }
@@ -135,18 +169,21 @@ mod tests {
     use super::*;
 
     fn all(seeds: impl Into<Seeds>) -> Vec<u32> {
-        seeds.into().iter().collect()
+        let seeds = seeds.into();
+        (0..seeds.len()).map_while(|n| seeds.get(n)).collect()
     }
 
     #[test]
     fn seeds_are_a_range_a_list_or_one() {
         assert_eq!(all(3..6), [3, 4, 5]);
         assert_eq!(all(3..=5), [3, 4, 5]);
-        assert_eq!(Seeds::from(0..=u32::MAX).iter().nth(7), Some(7));
+        assert_eq!(Seeds::from(0..=u32::MAX).get(7), Some(7));
+        assert_eq!(Seeds::from(100..).get(7), Some(107));
         assert_eq!(all([9, 1]), [9, 1]);
         assert_eq!(all(7), [7]);
         assert_eq!(all(u32::MAX..u32::MAX), [0_u32; 0]);
-        assert_eq!(Seeds::default().iter().count(), 16);
+        assert_eq!(Seeds::default().len(), 16);
+        assert_eq!(Seeds::default().get(16), None);
     }
 
     #[test]

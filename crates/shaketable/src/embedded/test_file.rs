@@ -62,7 +62,7 @@ impl Simulation {
             stress: self.faults.are_stressed(),
             clients: self.clients,
             stalled_after: self.stalled_after,
-            coverage: self.require_coverage,
+            coverage: self.count_outcomes,
             liveness: self.faults.liveness_limit(),
             ..Settings::default()
         }

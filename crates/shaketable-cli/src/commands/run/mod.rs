@@ -28,7 +28,7 @@ use shaketable_host::plan::{Recording, Values};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use watcher::{Stability, Watcher};
 
 /// `run`.
@@ -389,6 +389,8 @@ impl<'a> Campaign<'a> {
                     .host
                     .server()
                     .map(|server| server.to_string()),
+                commit: shaketable_host::bugs::commit(),
+                started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             };
             println!("{}", start.line());
         } else if !self.is_single() && self.output.detail() != Detail::Quiet {

@@ -162,6 +162,7 @@ impl Campaign<'_> {
         });
         let job_summary = github::append(summary, repro)
             .map_err(|error| SessionError::Write("the job summary".into(), error));
+        github::annotate(summary, repro);
         let mut code = code;
         for error in junit
             .into_iter()
