@@ -87,9 +87,9 @@ fn simulated(clock: c_int) -> Option<Duration> {
 macro_rules! forward {
     ($name:literal as fn($($type:ty),*) -> $returned:ty, ($($argument:expr),*)) => {{
         static KNOWN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-        // SAFETY: the C library's function of that name has this type; on every platform that
-        // Shaketable knows `syscall` can be called so.
         let function: unsafe extern "C" fn($($type),*) -> $returned =
+            // SAFETY: the C library's function of that name has this type; on every platform that
+            // Shaketable knows `syscall` can be called so.
             unsafe { transmute(original($name, &KNOWN)) };
         // SAFETY: the caller's promise is that of the C function.
         unsafe { function($($argument),*) }

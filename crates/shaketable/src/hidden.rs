@@ -74,8 +74,8 @@ macro_rules! real {
                 Err(_) => panic!("a name without NUL"),
             };
             type Function = unsafe extern "C" fn($($type),*) $(-> $result)?;
-            // SAFETY: libfdb_c's function of that name has this type.
             let function: Function =
+                // SAFETY: libfdb_c's function of that name has this type.
                 unsafe { std::mem::transmute($crate::hidden::original(NAME, &KNOWN)) };
             // SAFETY: the caller's promise.
             unsafe { function($($argument),*) }
