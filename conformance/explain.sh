@@ -28,6 +28,7 @@ passed=0
 causes='
 abandoned_job     died-half-way
 assumed_order     order-before-commit
+blind_renewal     wrote-after-losing-lock
 blind_watch       watch-counted
 cancelled_commit  repeated-after-dropped-commit
 claimed_twice     stale-rule
@@ -35,8 +36,10 @@ cleared_receipt   receipt-gone
 clock_lease       wrote-after-losing-lock
 double_append     retry-after-unknown-result
 double_increment  retry-after-unknown-result
+drawn_apart       split-write-and-read
 dropped_commit    repeated-after-dropped-commit
 early_effect      effect-before-commit
+false_failure     unknown-result-taken-for-failure
 flushed_twice     repeated-after-unknown-result
 forgotten_doubt   doubt-forgotten
 hash_order        order-of-the-process
@@ -45,13 +48,16 @@ kept_state        state-kept-across-attempts
 late_renewal      wrote-after-losing-lock
 late_watch        watch-too-late
 long_scan         scan-across-transactions
+lost_pop          lost-after-unknown-result
 neighbour         range-clear-too-wide
 new_id            repeated-after-unknown-result
 offset_pages      scan-across-transactions
 orphan_record     died-half-way
 oversold          stale-rule
+own_entry         own-entry-not-recognised
 phantom           phantom
 reused_cursor     state-kept-across-attempts
+same_stamp        same-versionstamp
 snapshot_id       lost-update
 snapshot_index    lost-update
 split_index       split-transaction

@@ -35,7 +35,8 @@ PROGRAM = ROOT / "target/release/shaketable"
 # The bugs that need more than clients that meet.
 NEED_A_FAULT = {
     # A commit whose fate is unknown.
-    *("cleared_receipt", "double_append", "double_increment", "forgotten_doubt", "new_id"),
+    *("cleared_receipt", "double_append", "double_increment", "false_failure", "forgotten_doubt"),
+    *("lost_pop", "new_id", "own_entry"),
     # The death of a client, or a commit of unknown fate in its place.
     *("abandoned_job", "orphan_record", "unreturned_lease"),
     # A commit that takes longer than two commits of another client, and than the end of a lease.

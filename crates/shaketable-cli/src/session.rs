@@ -142,6 +142,7 @@ impl Session {
             knobs: simulation.knobs.clone(),
             clients: simulation.clients,
             coverage: false,
+            measure: false,
             moments: false,
             stalled_after: simulation.stalled_after,
             liveness: simulation.liveness,

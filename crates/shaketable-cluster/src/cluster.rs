@@ -20,6 +20,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 pub mod kill;
+pub mod replicas;
 
 use kill::Losses;
 

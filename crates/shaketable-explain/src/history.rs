@@ -237,6 +237,14 @@ impl<'a> History<'a> {
                 (Call::Get { key, snapshot }, Answer::Value(_)) => {
                     (key.kept(), after(key.kept()), true, *snapshot)
                 }
+                // Everything between the key to begin at and the key that was found was looked at.
+                (Call::GetKey { selector, snapshot }, Answer::Key(found)) => {
+                    let (asked, found) = (selector.key.kept(), found.kept());
+                    match found < asked {
+                        true => (found, asked.to_vec(), false, *snapshot),
+                        false => (asked, after(found), false, *snapshot),
+                    }
+                }
                 (
                     Call::GetRange(call) | Call::GetMappedRange(call),
                     Answer::Rows { rows, more, .. },

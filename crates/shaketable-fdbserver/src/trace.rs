@@ -128,10 +128,19 @@ pub fn type_of(line: &str) -> Option<&str> {
 
 /// Whether the event in a line is at least a warning, without reading all of it.
 pub fn is_warning(line: &str) -> bool {
+    severity_digit(line).is_some_and(|digit| ['2', '3', '4'].contains(&digit))
+}
+
+/// Whether the event in a line is an error, without reading all of it.
+pub fn is_error(line: &str) -> bool {
+    severity_digit(line) == Some('4')
+}
+
+fn severity_digit(line: &str) -> Option<char> {
     let severity = line
         .strip_prefix("{  \"Severity\": \"")
-        .or(line.strip_prefix("<Event Severity=\""));
-    severity.is_some_and(|severity| severity.starts_with(['2', '3', '4']))
+        .or(line.strip_prefix("<Event Severity=\""))?;
+    severity.chars().next()
 }
 
 /// An event of a tester without what depends on the machine, so that two runs of a server can be
@@ -285,6 +294,7 @@ mod tests {
         assert_eq!((event.severity, event.time), (Severity::Error, 1.5));
         for line in [json, xml] {
             assert_eq!((type_of(line), is_warning(line)), (Some("Broken"), true));
+            assert!(is_error(line) && !is_error(&line.replacen("40", "30", 1)));
         }
         let others = [
             "",

@@ -231,6 +231,13 @@ impl Reading {
                     text("TraceFirstBytes")
                 ),
             ),
+            "ConsistencyCheck_DataInconsistent" => Meaning::cause(
+                FailureKind::ReplicasDiffer,
+                format!(
+                    "FoundationDB's consistency check has found replicas that differ: {}",
+                    message_of(event)
+                ),
+            ),
             "ExternalWorkloadFailure" => {
                 Meaning::consequence(FailureKind::PhaseFailed, "the workload answered false")
             }
@@ -324,6 +331,7 @@ impl Reading {
         };
         let mut outcome = self.outcome;
         outcome.assertions = self.sites.assertions();
+        outcome.calls = self.sites.calls();
         if self.buggified > 0 {
             let places = format!("{} places of FoundationDB", self.buggified);
             outcome.drawn.buggified.push(places);

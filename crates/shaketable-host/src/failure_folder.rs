@@ -7,6 +7,7 @@
 //! | `trace.json` or `trace.xml` | every event, as fdbserver writes them |
 //! | `report.txt` | what the terminal showed |
 //! | `when.json` | how likely the failure was over time, once `when` has found it |
+//! | `future.toml` | the run, if it has no seed of its own: a future in a guided search |
 //! | `case.toml` | the smallest case that fails in the same way, once `minimise` has found it |
 //!
 //! The record and what is made of it are written by the process that simulated the seed, the report
@@ -24,6 +25,8 @@ pub const RECORD: &str = "record.jsonl.gz";
 pub const PAGE: &str = "timeline.html";
 /// The name of the case that is left when the failure has been made small.
 pub const CASE: &str = "case.toml";
+/// The name of the case that is the run itself, if a seed does not say it all.
+pub const FUTURE: &str = "future.toml";
 /// The name of what `when` has found, for the page.
 pub const WHEN: &str = "when.json";
 /// The name of the report.

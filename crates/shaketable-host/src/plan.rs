@@ -41,6 +41,9 @@ pub struct Settings {
     /// Whether it is counted what becomes of the calls of each line.
     #[serde(default)]
     pub coverage: bool,
+    /// Whether the workload's library counts what the database answers, as it does under fdbserver.
+    #[serde(default)]
+    pub measure: bool,
     /// Whether it is kept when something was met for the first time; with `coverage`, also of the
     /// calls of each line.
     #[serde(default)]

@@ -11,10 +11,12 @@
 //! before that, `isolation::death` makes one from what is known about it. Code that receives
 //! outcomes, such as the program, only reads them.
 
+mod calls;
 pub mod events;
 mod failure;
 mod sites;
 
+pub use calls::Answers;
 pub use failure::{Failure, FailureKind, Phase};
 pub use sites::Sites;
 
@@ -57,6 +59,10 @@ pub struct Outcome {
     pub assertions: Vec<Assertion>,
     /// How often each error reached a workload, by code.
     pub errors: BTreeMap<i32, u64>,
+    /// What the database answered, as the workload's library has counted it, by the kind of call;
+    /// only where it was asked to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, Answers>,
     /// How often each fault was injected, by name.
     pub faults: BTreeMap<String, u64>,
     /// The options that the code under test read, with their texts; only of cases.
@@ -79,10 +85,10 @@ pub struct Outcome {
     /// could not be copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub futures: Vec<Vec<Outcome>>,
-    /// The failures of the copies that met other outcomes, in the order of the tries. There are none
+    /// What became of the copies that met other outcomes, in the order of the tries. There is nothing
     /// if the process could not be copied, or the operation never came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fates: Vec<Option<Vec<Failure>>>,
+    pub fates: Vec<Option<Fate>>,
     /// The first and the last warnings and errors of the run.
     pub notable: Vec<Event>,
     /// Faults shortly before the failure; only of recorded runs.
@@ -364,6 +370,25 @@ impl Wait {
             since: None,
             server: None,
             place: None,
+        }
+    }
+}
+
+/// What became of a copy of a run that met another outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fate {
+    /// Its failures.
+    pub failures: Vec<Failure>,
+    /// When a client died, in simulated seconds; if none did, when the run ended.
+    pub died_at: f64,
+}
+
+impl From<Outcome> for Fate {
+    fn from(outcome: Outcome) -> Fate {
+        let died_at = outcome.deaths.first().map(|death| death.time);
+        Fate {
+            failures: outcome.failures,
+            died_at: died_at.unwrap_or(outcome.simulated_seconds),
         }
     }
 }

@@ -12,6 +12,11 @@
 //! * `shaketableCrashAt = '2:40, 0:3+'` lets client 2 die at its await 40, and client 0 at its
 //!   await 3 when that one would go on; `'none'` lets no client die, whatever the other option says.
 //!
+//! A host that looks for every death writes `shaketableCrashAt = 'ask'`. Then the executor asks it at
+//! each await, with the option `shaketableAwait`, and the answer `dies` or `dies when it would go
+//! on` is the one death of that client. So a host can copy its process at an await, and let the
+//! client die in the copy.
+//!
 //! What is drawn depends only on the seed, the client and the numbers of its awaits, and no random
 //! number is taken from the client's stream. So a run in which clients died is the same run when
 //! `shaketableCrashAt` lists these deaths.
@@ -19,7 +24,7 @@
 use crate::context::{Severity, WorkloadContext};
 use crate::details;
 use crate::draw;
-use crate::executor::awaits::Moment;
+use crate::executor::awaits::{Awaits, Moment};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +35,8 @@ pub(crate) enum Crashes {
     Drawn(u32),
     /// These.
     At(Vec<Moment>),
+    /// One, where the host says so.
+    Asked,
 }
 
 impl Crashes {
@@ -38,6 +45,7 @@ impl Crashes {
         let most = context.get_option(MOST);
         let at = context.option_text(AT);
         match (most, at) {
+            (_, Some(text)) if text == ASK => Some(Crashes::Asked),
             (_, Some(text)) => match parse(&text, context.client_id()) {
                 Some(moments) => Some(Crashes::At(moments)),
                 None => {
@@ -58,14 +66,28 @@ impl Crashes {
         }
     }
 
-    /// The next death, of a client that died `deaths` times and had `awaits` awaits so far.
-    pub(crate) fn next(
-        &self,
-        context: &WorkloadContext,
-        deaths: u32,
-        awaits: u64,
-    ) -> Option<Moment> {
+    /// Counts the awaits of a client that died `deaths` times and had `awaits` awaits so far.
+    pub(crate) fn count(&self, context: &WorkloadContext, deaths: u32, awaits: u64) -> Awaits {
         match self {
+            Crashes::Asked if deaths == 0 => {
+                let context = context.clone();
+                Awaits::asking(move |at| {
+                    let is_late = match &*context.ask_about_await() {
+                        DIES => false,
+                        DIES_LATE => true,
+                        _ => return None,
+                    };
+                    Some(Moment { at, is_late })
+                })
+            }
+            _ => Awaits::new(awaits, self.next(context, deaths, awaits)),
+        }
+    }
+
+    /// The next death.
+    fn next(&self, context: &WorkloadContext, deaths: u32, awaits: u64) -> Option<Moment> {
+        match self {
+            Crashes::Asked => None,
             Crashes::At(moments) => moments.iter().find(|moment| moment.at > awaits).copied(),
             Crashes::Drawn(most) => {
                 let times = draw(context, COUNT, 0) % (u64::from(*most) + 1);
@@ -133,6 +155,11 @@ impl OptionMemory {
 
 const MOST: &str = "shaketableCrashes";
 const AT: &str = "shaketableCrashAt";
+/// The host is asked instead.
+const ASK: &str = "ask";
+/// What it answers.
+const DIES: &str = "dies";
+const DIES_LATE: &str = "dies when it would go on";
 /// A list without deaths: an option that is empty is as one that is missing.
 const NONE: &str = "none";
 

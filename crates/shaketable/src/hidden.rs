@@ -54,3 +54,33 @@ pub(crate) fn original(
     known.store(function, Ordering::Relaxed);
     function
 }
+
+/// Functions of libfdb_c: the host's own, or the program's, found by name. Each is looked up at its
+/// first call and called through a pointer from then on.
+#[cfg(all(feature = "measure", not(feature = "embedded")))]
+macro_rules! real {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)+) => {$(
+        /// # Safety
+        ///
+        /// As the C function.
+        #[allow(clippy::too_many_arguments, reason = "the C function has them")]
+        pub(super) unsafe fn $name($($argument: $type),*) $(-> $result)? {
+            static KNOWN: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+                std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+            const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+                concat!(stringify!($name), "\0").as_bytes(),
+            ) {
+                Ok(name) => name,
+                Err(_) => panic!("a name without NUL"),
+            };
+            type Function = unsafe extern "C" fn($($type),*) $(-> $result)?;
+            // SAFETY: libfdb_c's function of that name has this type.
+            let function: Function =
+                unsafe { std::mem::transmute($crate::hidden::original(NAME, &KNOWN)) };
+            // SAFETY: the caller's promise.
+            unsafe { function($($argument),*) }
+        }
+    )+};
+}
+#[cfg(all(feature = "measure", not(feature = "embedded")))]
+pub(crate) use real;

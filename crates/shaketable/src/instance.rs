@@ -412,7 +412,7 @@ unsafe extern "C" fn free(inner: *mut OpaqueWorkload) {
         // Its code is still on the stack, or it holds what the host has freed: leaking is sound.
         std::mem::forget(instance);
     }
-    client.tell_sites();
+    client.tell_counts();
     if let Some(context) = client.context() {
         context.kill();
     }

@@ -67,6 +67,8 @@
 //! `hermetic` has the library answer for time and randomness itself where the host does not: inside
 //! fdbserver `Instant`, `SystemTime`, `HashMap` and whatever else asks the operating system get their
 //! values from the simulation, and threads and sockets are noted in the trace. `tokio` includes it.
+//! It includes `measure`, which counts what the database answers and how long it takes, for
+//! `shaketable compare`.
 //!
 //! `tokio` runs code on tokio in simulated time: `tokio::spawn`, timers, channels, `select!`, and
 //! what is built on them, unchanged. Each phase has a runtime of its own.
@@ -111,15 +113,13 @@ mod embedded;
 mod executor;
 #[cfg(all(feature = "hermetic", not(feature = "embedded")))]
 mod hermetic;
-#[cfg(any(
-    all(feature = "record", not(feature = "embedded")),
-    all(feature = "hermetic", not(feature = "embedded")),
-    feature = "tokio"
-))]
+#[cfg(any(all(feature = "measure", not(feature = "embedded")), feature = "tokio"))]
 mod hidden;
 pub mod history;
 mod host;
 mod instance;
+#[cfg(all(feature = "measure", not(feature = "embedded")))]
+mod measure;
 mod metrics;
 mod phase;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

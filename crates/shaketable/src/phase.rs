@@ -10,7 +10,7 @@ use crate::context::{Delay, Severity, WorkloadContext};
 use crate::crash;
 use crate::details;
 use crate::executor::Failure;
-use crate::executor::awaits::{Awaits, Moment};
+use crate::executor::awaits::Moment;
 use crate::executor::scope::{Observer, Scope};
 use crate::instance::{self, Life, PhaseCode, WrappedWorkload};
 use crate::stderr::complain;
@@ -186,11 +186,15 @@ impl Client {
         }
     }
 
-    /// Writes to the trace what the assertions have counted.
-    pub(crate) fn tell_sites(&self) {
+    /// Writes to the trace what the assertions have counted, and what the database has answered.
+    pub(crate) fn tell_counts(&self) {
         #[cfg(feature = "assertions")]
         if let Some(context) = &self.context {
             crate::sites::tell(context);
+        }
+        #[cfg(all(feature = "measure", not(feature = "embedded")))]
+        if let Some(context) = &self.context {
+            crate::measure::tell(context);
         }
     }
 
@@ -428,8 +432,8 @@ impl Ending {
             && let Some(context) = client.context()
             && let Some(crashes) = context.crashes()
         {
-            let end = crashes.next(context, *deaths, *awaits);
-            self.scope.count_awaits(Awaits::new(*awaits, end));
+            self.scope
+                .count_awaits(crashes.count(context, *deaths, *awaits));
         }
     }
 
@@ -510,7 +514,7 @@ impl Ending {
                 false
             }
         };
-        client.tell_sites();
+        client.tell_counts();
         #[cfg(all(feature = "record", not(feature = "embedded")))]
         if let Some(context) = client.context() {
             crate::record::phase_ended(context, phase, verdict, error);

@@ -41,6 +41,12 @@
 //! | `flushed_twice` | a cached counter is flushed again after an unknown result |
 //! | `reused_cursor` | a cursor that an attempt has moved is still moved in the next one |
 //! | `snapshot_index` | the old entry of an index is found by a snapshot read |
+//! | `own_entry` | a retry takes the entry of its own commit for another client's |
+//! | `lost_pop` | a job that was popped is lost after an unknown result |
+//! | `false_failure` | an unknown result is reported as a failure, and what was done stays |
+//! | `drawn_apart` | a number is drawn by an addition, and read in the next transaction |
+//! | `blind_renewal` | a lease is renewed without a look at whose it is |
+//! | `same_stamp` | two rows of one transaction get the same versionstamp |
 //! | `orphan_record` | a client dies between a record and its index |
 //! | `abandoned_job` | a worker dies, and the job that it had claimed is never done |
 //! | `unreturned_lease` | the holder of a lease dies, and never gives it back |
@@ -49,6 +55,7 @@
 
 mod abandoned_job;
 mod assumed_order;
+mod blind_renewal;
 mod blind_watch;
 mod canary;
 mod claimed_twice;
@@ -56,8 +63,10 @@ mod cleared_receipt;
 mod clock_lease;
 mod double_append;
 mod double_increment;
+mod drawn_apart;
 mod dropped_commit;
 mod early_effect;
+mod false_failure;
 mod flushed_twice;
 mod forgotten_doubt;
 mod hash_order;
@@ -65,13 +74,16 @@ mod ignored_more;
 mod kept_state;
 mod late_watch;
 mod long_scan;
+mod lost_pop;
 mod neighbour;
 mod new_id;
 mod offset_pages;
 mod orphan_record;
 mod oversold;
+mod own_entry;
 mod phantom;
 mod reused_cursor;
+mod same_stamp;
 mod snapshot_id;
 mod snapshot_index;
 mod split_index;
@@ -147,6 +159,12 @@ impl RustWorkloadFactory for Bugs {
             "unreturned_lease" => {
                 WrappedWorkload::new(Canary::<unreturned_lease::Lease>::new(context))
             }
+            "own_entry" => WrappedWorkload::new(Canary::<own_entry::Names>::new(context)),
+            "lost_pop" => WrappedWorkload::new(Canary::<lost_pop::Worker>::new(context)),
+            "false_failure" => WrappedWorkload::new(Canary::<false_failure::Shop>::new(context)),
+            "drawn_apart" => WrappedWorkload::new(Canary::<drawn_apart::Tickets>::new(context)),
+            "blind_renewal" => WrappedWorkload::new(Canary::<blind_renewal::Journal>::new(context)),
+            "same_stamp" => WrappedWorkload::new(Canary::<same_stamp::Mail>::new(context)),
             _ => WrappedWorkload::unknown(&name),
         }
     }

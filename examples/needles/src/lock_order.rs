@@ -1,7 +1,8 @@
 //! Clients that wait for each other in a circle.
 //!
-//! A client takes one lock and then another, in any order. It notices when the holder of the second
-//! waits for its first, and steps back. Nothing notices a circle of three.
+//! A client takes one lock, finds out which other one it needs, and takes that too. Before it waits
+//! it looks for whom the holder waits, and so on, and steps back if that leads to itself: circles of
+//! two, three and four are noticed. It looks no further, so a circle of five is not.
 
 use crate::key;
 use shaketable::foundationdb::tuple::{Subspace, unpack};
@@ -9,9 +10,7 @@ use shaketable::foundationdb::{FdbBindingError, RetryableTransaction};
 use shaketable::{PhaseResult, SimDatabase, Workload, WorkloadContext, closest, sleep};
 use std::time::Duration;
 
-const LOCKS: u32 = 14;
-const ROUNDS: u32 = 12;
-/// A client that has waited so often waits for ever.
+/// A client that has waited more often than this waits without end.
 const WAITS_MAX: u32 = 300;
 
 /// Who holds a lock, and which other one they wait for.
@@ -19,18 +18,27 @@ type Held = (i32, Option<u32>);
 
 pub struct Locks {
     context: WorkloadContext,
+    locks: u32,
+    rounds: u32,
+    /// How many holders a client looks at before it waits.
+    depth: u32,
 }
 
 enum Second {
     Taken,
-    /// The holder waits for the first: a circle of two.
+    /// The holder waits for the first, or for one whose holder does.
     StepBack,
     Wait,
 }
 
 impl Locks {
     pub fn new(context: WorkloadContext) -> Locks {
-        Locks { context }
+        Locks {
+            locks: context.get_option("locks").unwrap_or(16),
+            rounds: context.get_option("rounds").unwrap_or(6),
+            depth: context.get_option("depth").unwrap_or(3),
+            context,
+        }
     }
 
     async fn pause(&self, millis: u32) {
@@ -61,33 +69,38 @@ impl Locks {
         lock: u32,
     ) -> Result<Second, FdbBindingError> {
         let me = self.context.client_id();
-        let (second, chain) = db
+        let depth = self.depth;
+        // The shortest circle that is not noticed.
+        let circle = depth + 2;
+        let (second, waiting) = db
             .run(|trx, _| async move {
-                Ok(match held(&trx, lock).await? {
+                let mut next = match held(&trx, lock).await? {
                     None => {
                         hold(&trx, lock, (me, None));
-                        (Second::Taken, 0)
+                        return Ok((Second::Taken, 0));
                     }
-                    Some((holder, _)) if holder == me => (Second::Taken, 0),
-                    Some((_, Some(wanted))) if wanted == first => (Second::StepBack, 0),
-                    Some((_, mut next)) => {
-                        hold(&trx, first, (me, Some(lock)));
-                        let mut chain = 1;
-                        while let (Some(lock), true) = (next, chain < 3) {
-                            chain += 1;
-                            next = match held(&trx, lock).await? {
-                                Some((_, next)) if lock != first => next,
-                                Some(_) => return Ok((Second::Wait, 3)),
-                                None => None,
-                            };
-                        }
-                        // A chain that is no circle is never quite there.
-                        (Second::Wait, chain.min(2))
+                    Some((holder, _)) if holder == me => return Ok((Second::Taken, 0)),
+                    Some((_, next)) => next,
+                };
+                // The clients that wait in a line, this one included.
+                let mut waiting = 1;
+                while let Some(lock) = next
+                    && waiting < circle
+                {
+                    if lock == first && waiting <= depth {
+                        return Ok((Second::StepBack, 0));
                     }
-                })
+                    waiting += 1;
+                    next = match held(&trx, lock).await? {
+                        Some((_, next)) if lock != first => next,
+                        _ => None,
+                    };
+                }
+                hold(&trx, first, (me, Some(lock)));
+                Ok((Second::Wait, waiting))
             })
             .await?;
-        closest!(3 - chain, "a circle of three that wait for each other");
+        closest!(circle - waiting, "a circle that is too long to be noticed");
         Ok(second)
     }
 
@@ -124,12 +137,14 @@ fn hold(trx: &RetryableTransaction, lock: u32, held: Held) {
 
 impl Workload for Locks {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
-        for _ in 0..ROUNDS {
-            let first = self.context.rnd() % LOCKS;
-            let second = (first + 1 + self.context.rnd() % (LOCKS - 1)) % LOCKS;
+        for _ in 0..self.rounds {
+            let first = self.context.rnd() % self.locks;
             while !self.take(&db, first).await? {
                 self.pause(200).await;
             }
+            // What it finds behind the first lock says which other one it needs.
+            self.pause(100).await;
+            let second = (first + 1 + self.context.rnd() % (self.locks - 1)) % self.locks;
             let mut waits = 0;
             loop {
                 self.pause(100).await;
@@ -142,7 +157,7 @@ impl Workload for Locks {
                     Second::Wait => waits += 1,
                 }
                 if waits > WAITS_MAX {
-                    return Err("waited for a lock for ever".into());
+                    return Err("waited for a lock without end".into());
                 }
             }
             self.release(&db, &[first, second]).await?;

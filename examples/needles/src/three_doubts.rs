@@ -6,18 +6,25 @@
 use crate::{key, number};
 use shaketable::foundationdb::FdbBindingError;
 use shaketable::foundationdb::options::MutationType;
-use shaketable::{PhaseResult, SimDatabase, Workload, WorkloadContext, sometimes_each};
+use shaketable::{PhaseResult, SimDatabase, Workload, WorkloadContext, sleep, sometimes_each};
+use std::time::Duration;
 
-const ROUNDS: u32 = 25;
 const REMEMBERED: u32 = 2;
 
 pub struct Counter {
     context: WorkloadContext,
+    rounds: u32,
+    /// How long a client rests after it has counted, at most.
+    pause_millis: u32,
 }
 
 impl Counter {
     pub fn new(context: WorkloadContext) -> Counter {
-        Counter { context }
+        Counter {
+            rounds: context.get_option("rounds").unwrap_or(12),
+            pause_millis: context.get_option("pauseMillis").unwrap_or(4_000),
+            context,
+        }
     }
 
     /// Counts once. Returns whether the result was in doubt, although it had landed.
@@ -50,21 +57,23 @@ impl Counter {
 impl Workload for Counter {
     async fn start(&mut self, db: SimDatabase) -> PhaseResult {
         let mut doubts = 0;
-        for round in 0..ROUNDS {
+        for round in 0..self.rounds {
             doubts = match self.count(&db, round).await? {
                 true => doubts + 1,
                 false => 0,
             };
             sometimes_each!(doubts, "landed doubts in a row");
             if doubts > REMEMBERED {
-                self.count(&db, ROUNDS + round).await?;
+                self.count(&db, self.rounds + round).await?;
             }
+            let millis = self.context.rnd() % self.pause_millis;
+            sleep(Duration::from_millis(u64::from(millis))).await;
         }
         Ok(())
     }
 
     async fn check(&mut self, db: SimDatabase) -> PhaseResult {
-        let expected = i64::from(ROUNDS) * i64::from(self.context.client_count());
+        let expected = i64::from(self.rounds) * i64::from(self.context.client_count());
         let found = db
             .run(|trx, _| async move { number(&trx, &key(&"counter")).await })
             .await?;

@@ -287,7 +287,7 @@ impl Report<'_> {
             };
             Some(Fatal {
                 line: &death.line,
-                moment: death.moment(),
+                moment: death.moment.to_string(),
                 failure,
                 case: path,
             })

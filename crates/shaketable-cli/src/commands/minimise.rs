@@ -4,7 +4,7 @@ use super::run::folders::{folder_of, trace_names};
 use crate::args::{MessageFormat, MinimiseArgs};
 use crate::cargo_test;
 use crate::exit_codes;
-use crate::minimise::{CannotMinimise, Minimised, minimise as make_small};
+use crate::minimise::{CannotMinimise, Failing, Minimised, minimise as make_small};
 use crate::pool::Addresses;
 use crate::progress;
 use crate::report::human::plural;
@@ -35,13 +35,12 @@ pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
         bar.set_message(format!("{} tried", plural(runs, "candidate")));
         bar.tick();
     };
-    let minimised = make_small(
-        &session,
-        &mut pool,
-        (0, seed),
-        args.search.budget,
-        &mut progress,
-    );
+    let run = Failing {
+        file: 0,
+        seed,
+        case: None,
+    };
+    let minimised = make_small(&session, &mut pool, run, args.search.budget, &mut progress);
     bar.finish_and_clear();
     let mut minimised = match minimised {
         Ok(minimised) => minimised,

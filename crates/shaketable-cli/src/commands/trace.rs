@@ -6,10 +6,10 @@
 //! is skipped, except errors, which fail a run, and the seed.
 
 use crate::session::SessionError;
-use quick_xml::events::{BytesStart, Event as XmlEvent};
-use quick_xml::{Reader, XmlVersion};
 use shaketable_explain::seen::{Doubts, ErrorEvent, record};
+use shaketable_fdbserver::trace::{is_error, parse, type_of};
 use shaketable_host::library::{Lines, LinesError};
+use shaketable_host::trace::Event;
 use shaketable_host::transaction_option_name;
 use shaketable_record::seen::{EVENT, Line, NUMBER, PART, Stack, TEXT, WORKLOAD, from_text};
 use shaketable_record::{Call, Header, Place, Record};
@@ -17,9 +17,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-
-/// The fields of an event, by their names.
-type Fields = BTreeMap<String, String>;
 
 /// A record from traces.
 pub(super) struct FromTrace {
@@ -120,52 +117,42 @@ impl Found {
         for line in file.split(b'\n') {
             let line = line.map_err(error)?;
             let line = String::from_utf8_lossy(&line);
-            let fields = match line.trim_start().chars().next() {
-                Some('{') => json_fields(&line),
-                Some('<') => xml_fields(&line),
-                _ => None,
-            };
-            if let Some(fields) = fields {
-                self.event(fields);
+            // A trace is long, and little of it is read.
+            let is_wanted = matches!(type_of(&line), Some(EVENT | PROGRAM_START));
+            if (is_wanted || is_error(&line))
+                && let Some(event) = parse(&line)
+            {
+                self.event(event);
             }
         }
         Ok(())
     }
 
-    fn event(&mut self, mut fields: Fields) {
-        let kind = fields.get("Type").map(String::as_str);
-        if kind == Some(EVENT) {
-            self.part(&fields);
-            return;
+    fn event(&mut self, event: Event) {
+        match &*event.kind {
+            EVENT => {
+                self.part(&event);
+            }
+            PROGRAM_START => {
+                let seed = event.get("RandomSeed").and_then(|seed| seed.parse().ok());
+                self.seed = seed.unwrap_or(self.seed);
+            }
+            _ => self.errors.push(ErrorEvent {
+                time: event.time,
+                name: event.kind,
+                details: event.details,
+            }),
         }
-        if kind == Some("ProgramStart")
-            && let Some(seed) = fields.get("RandomSeed").and_then(|seed| seed.parse().ok())
-        {
-            self.seed = seed;
-        }
-        if fields.get("Severity").map(String::as_str) != Some("40") {
-            return;
-        }
-        let time = fields.remove("Time").and_then(|time| time.parse().ok());
-        let name = fields.remove("Type").unwrap_or_default();
-        let details = fields
-            .into_iter()
-            .filter(|(name, _)| !COMMON.contains(&name.as_str()));
-        self.errors.push(ErrorEvent {
-            time: time.unwrap_or(0.0),
-            name,
-            details: details.collect(),
-        });
     }
 
     /// A piece of a line.
-    fn part(&mut self, fields: &Fields) -> Option<()> {
-        let number = fields.get(NUMBER)?.parse().ok()?;
-        let (index, count) = fields.get(PART)?.split_once('/')?;
-        let texts = (0..).map_while(|index| fields.get(&format!("{TEXT}{index}")));
-        let text: String = texts.map(String::as_str).collect();
+    fn part(&mut self, event: &Event) -> Option<()> {
+        let number = event.get(NUMBER)?.parse().ok()?;
+        let (index, count) = event.get(PART)?.split_once('/')?;
+        let texts = (0..).map_while(|index| event.get(&format!("{TEXT}{index}")));
+        let text: String = texts.collect();
         let (index, count) = (index.parse().ok()?, count.parse().ok()?);
-        let workload = fields.get(WORKLOAD)?.clone();
+        let workload = event.get(WORKLOAD)?.to_owned();
         self.parts.insert((workload, number, index), (count, text));
         Some(())
     }
@@ -187,58 +174,5 @@ impl Found {
     }
 }
 
-/// Fields that every event has.
-const COMMON: [&str; 7] = [
-    "Severity", "DateTime", "Machine", "ID", "ThreadID", "LogGroup", "Roles",
-];
-
-fn json_fields(line: &str) -> Option<Fields> {
-    let object: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).ok()?;
-    let text = |value: serde_json::Value| match value {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    };
-    let fields = object.into_iter().map(|(name, value)| (name, text(value)));
-    Some(fields.collect())
-}
-
-fn xml_fields(line: &str) -> Option<Fields> {
-    let mut reader = Reader::from_str(line);
-    let fields = |element: &BytesStart<'_>| -> Option<Fields> {
-        let attributes = element.attributes().filter_map(Result::ok);
-        let pairs = attributes.map(|attribute| {
-            let name = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
-            Some((
-                name,
-                attribute
-                    .normalized_value(XmlVersion::Implicit1_0)
-                    .ok()?
-                    .into_owned(),
-            ))
-        });
-        pairs.collect()
-    };
-    match reader.read_event().ok()? {
-        XmlEvent::Empty(element) | XmlEvent::Start(element) => fields(&element),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_forms_of_a_trace_have_the_same_fields() {
-        let json =
-            r#"{  "Severity": "40", "Time": "1.5", "Type": "Broken", "Error": "a \"b\" <c>" }"#;
-        let xml =
-            r#"<Event Severity="40" Time="1.5" Type="Broken" Error="a &quot;b&quot; &lt;c&gt;" />"#;
-        assert_eq!(json_fields(json), xml_fields(xml));
-        assert_eq!(json_fields(json).unwrap()["Error"], "a \"b\" <c>");
-        for other in ["<?xml version=\"1.0\"?>", "<Trace>", "</Trace>", "<", "{"] {
-            let fields = xml_fields(other).or(json_fields(other)).unwrap_or_default();
-            assert!(fields.is_empty(), "{other}");
-        }
-    }
-}
+/// The event that names the seed.
+const PROGRAM_START: &str = "ProgramStart";

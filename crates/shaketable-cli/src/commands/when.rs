@@ -4,8 +4,8 @@ use super::log;
 use super::run::folders::{folder_of, trace_names};
 use crate::args::{FilterArgs, LogArgs, LogFormat, MessageFormat, ValuesShown, WhenArgs};
 use crate::exit_codes;
-use crate::minimise::Start;
 use crate::minimise::oracle::Oracle;
+use crate::minimise::{Failing, Start};
 use crate::pool::Addresses;
 use crate::progress;
 use crate::report::human::plural;
@@ -40,7 +40,12 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(file, &args.simulation, &args.build, true)?;
     let seed = session.only_seed(args.search.seed)?;
     let mut pool = session.pool(workers(args.search.jobs, None), Addresses::Fixed)?;
-    let start = Start::run(&session, &mut pool, 0, seed)?;
+    let run = Failing {
+        file: 0,
+        seed,
+        case: None,
+    };
+    let start = Start::run(&session, &mut pool, run)?;
     let Some(failure) = start.outcome.failures.first() else {
         eprintln!("{} seed {seed}: the run passes", args.search.file.display());
         return Ok(exit_codes::NOTHING_RUN);

@@ -3,18 +3,21 @@
 //!
 //! Each host runs the same library with its own seeds, the embedded one many more, because it can. A
 //! [`Sample`] collects what every run shows under both: how it ended, which assertions held, what
-//! the workload measured, which faults struck, how long it took in simulated time. [`rows`] puts the
-//! two beside each other, with intervals, and asks of each difference whether chance explains it
-//! ([`crate::chance`]), corrected for how many were looked at. Differences in what a client can see
-//! count; differences in the length of a run and the number of faults are shown, but are expected:
-//! the clusters are of different sizes.
+//! the database answered and how fast, what the workload measured, which faults struck, how long it
+//! took in simulated time. [`rows`] puts the two beside each other, with intervals, and asks of each
+//! difference whether chance explains it ([`crate::chance`]), corrected for how many were looked at.
+//!
+//! Differences in what a client can see count. How often an error comes, and how long an answer
+//! takes, count beyond a factor of three, which is what `docs/fidelity.md` promises. Differences in
+//! the length of a run and the number of faults are shown, but are expected: the clusters are of
+//! different sizes.
 
 mod table;
 
 pub use table::markdown;
 
 use crate::chance::{Share, mean, ranks_differ_by_chance};
-use shaketable_host::verdict::Outcome;
+use shaketable_host::verdict::{Answers, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the runs of one host have shown.
@@ -26,8 +29,14 @@ pub struct Sample {
     failures: BTreeMap<String, (u64, String)>,
     /// In how many runs an assertion held.
     held: BTreeMap<String, u64>,
-    /// The error codes that reached clients: in how many runs.
-    errors: BTreeMap<i32, u64>,
+    /// The errors of each kind of call: in how many runs they came, and how many of a hundred calls
+    /// had them in each run that made such calls.
+    errors: BTreeMap<(String, i32), u64>,
+    error_rates: BTreeMap<(String, i32), Vec<f64>>,
+    /// How many runs made such calls.
+    callers: BTreeMap<String, u64>,
+    /// The median and the slowest hundredth of each kind of call in each run, in milliseconds.
+    times: BTreeMap<(String, usize), Vec<f64>>,
     metrics: BTreeMap<String, Vec<f64>>,
     faults: BTreeMap<String, Vec<f64>>,
     simulated_seconds: Vec<f64>,
@@ -61,8 +70,8 @@ impl Sample {
             let name = format!("{} ({})", assertion.message, assertion.site);
             *self.held.entry(name).or_default() += u64::from(assertion.held > 0);
         }
-        for code in outcome.errors.keys() {
-            *self.errors.entry(*code).or_default() += 1;
+        for (call, answers) in &outcome.calls {
+            self.add_answers(call, answers);
         }
         for metric in &outcome.metrics {
             let values = self.metrics.entry(metric.name.clone()).or_default();
@@ -76,6 +85,33 @@ impl Sample {
         }
         self.simulated_seconds.push(outcome.simulated_seconds);
         self.cpu_seconds.push(real_seconds);
+    }
+
+    fn add_answers(&mut self, call: &str, answers: &Answers) {
+        let callers = self.callers.entry(call.to_owned()).or_default();
+        let before = *callers as usize;
+        *callers += 1;
+        for (code, count) in answers.codes.iter().filter(|(code, _)| **code != 0) {
+            let key = (call.to_owned(), *code);
+            *self.errors.entry(key.clone()).or_default() += 1;
+            let rates = self.error_rates.entry(key).or_default();
+            // Runs before this one had none.
+            rates.resize(before, 0.0);
+            rates.push(100.0 * *count as f64 / answers.count() as f64);
+        }
+        for (index, (_, share)) in QUANTILES.iter().enumerate() {
+            if let Some(seconds) = answers.quantile(*share) {
+                let times = self.times.entry((call.to_owned(), index)).or_default();
+                times.push(1000.0 * seconds);
+            }
+        }
+    }
+
+    /// How many of a hundred calls had an error in each run that made such calls.
+    fn error_rates_of(&self, key: &(String, i32)) -> Vec<f64> {
+        let mut rates = self.error_rates.get(key).cloned().unwrap_or_default();
+        rates.resize(self.callers.get(&key.0).copied().unwrap_or(0) as usize, 0.0);
+        rates
     }
 
     /// How many runs.
@@ -122,6 +158,9 @@ pub enum Seen {
     Mean(f64, f64),
 }
 
+/// The times of calls that are compared.
+const QUANTILES: [(&str, f64); 2] = [("half within", 0.5), ("99 % within", 0.99)];
+
 /// A difference must be less likely than this to come about by chance.
 const SIGNIFICANT: f64 = 0.01;
 
@@ -151,13 +190,26 @@ pub fn rows(real: &Sample, embedded: &Sample) -> Vec<Row> {
         let what = format!("held: {name}");
         rows.push(shares(what, count(real), count(embedded), true));
     }
-    // A server tells only of what its own clients have counted.
-    if !real.errors.is_empty() {
-        for code in keys(&real.errors, &embedded.errors) {
-            let count =
-                |sample: &Sample| sample.share(sample.errors.get(code).copied().unwrap_or(0));
-            let what = format!("saw {code} {}", shaketable_host::error_name(*code));
-            rows.push(shares(what, count(real), count(embedded), true));
+    // A library without the feature `measure` has counted nothing.
+    let is_measured = !real.callers.is_empty() && !embedded.callers.is_empty();
+    for key in keys(&real.errors, &embedded.errors) {
+        if !is_measured {
+            break;
+        }
+        let (call, code) = key;
+        let name = format!("{code} {} on {call}", shaketable_host::error_name(*code));
+        let count = |sample: &Sample| sample.share(sample.errors.get(key).copied().unwrap_or(0));
+        let what = format!("saw {name}");
+        rows.push(shares(what, count(real), count(embedded), true));
+        let (real, embedded) = (real.error_rates_of(key), embedded.error_rates_of(key));
+        rows.push(of_calls(format!("{name}, per 100"), &real, &embedded));
+    }
+    for key in keys(&real.times, &embedded.times) {
+        let times = |sample: &Sample| sample.times.get(key).cloned().unwrap_or_default();
+        let (real, embedded) = (times(real), times(embedded));
+        if !real.is_empty() && !embedded.is_empty() {
+            let what = format!("{}: {}, ms", key.0, QUANTILES[key.1].0);
+            rows.push(of_calls(what, &real, &embedded));
         }
     }
     for name in keys(&real.metrics, &embedded.metrics) {
@@ -217,12 +269,28 @@ fn means(what: String, real: &[f64], embedded: &[f64]) -> Row {
     }
 }
 
+/// How much the hosts may differ in how often an error comes and how long a call takes.
+const FACTOR_MAX: f64 = 3.0;
+
+/// A number that says how the database treats a client.
+fn of_calls(what: String, real: &[f64], embedded: &[f64]) -> Row {
+    let (one, two) = (mean(real).0, mean(embedded).0);
+    Row {
+        counts: one.max(two) > FACTOR_MAX * one.min(two),
+        ..means(what, real, embedded)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use shaketable_host::verdict::{Assertion, Failure, FailureKind, Phase};
 
     fn outcome(fails: bool, held: u64, reboots: u64) -> Outcome {
+        let answers = Answers {
+            codes: BTreeMap::from([(0, 90), (1020, 8), (1021, reboots)]),
+            times: BTreeMap::from([(60 + reboots as u32, 88), (80, 2)]),
+        };
         let failure = Failure {
             kind: FailureKind::CheckFailed,
             test: "Bank".into(),
@@ -241,6 +309,7 @@ mod tests {
                 held,
                 broken: 1,
             }],
+            calls: BTreeMap::from([("commit".to_owned(), answers)]),
             faults: BTreeMap::from([("RebootingProcess".to_owned(), reboots)]),
             simulated_seconds: 40.0 + reboots as f64,
             ..Outcome::default()

@@ -36,7 +36,7 @@ use shaketable_host::failure_folder;
 use shaketable_host::plan::{Fates, RecordTo, Recording, Values};
 use shaketable_host::testfile::TestFile;
 use shaketable_host::trace::Format;
-use shaketable_host::verdict::{Failure, FailureKind, Outcome as RunOutcome};
+use shaketable_host::verdict::{Failure, FailureKind, Fate, Outcome as RunOutcome};
 use shaketable_record::Record;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -159,7 +159,7 @@ pub fn explore(
     case.swarm = Some(case.swarm.unwrap_or(false));
     let may_die = deaths::are_allowed(&read);
     if may_die {
-        deaths::prevent(&mut case);
+        case = deaths::prevent(&case);
     }
     let (base, record) = run_recorded(session, pool, &case)?;
     case.clients = Some(base.drawn.clients);
@@ -337,12 +337,12 @@ impl Search<'_> {
                         waiting.extend(batch.into_iter().rev().map(|one| vec![one]));
                         continue;
                     }
-                    let failures = match is_single {
-                        true => vec![Some(outcome.failures)],
+                    let fates = match is_single {
+                        true => vec![Some(Fate::from(outcome))],
                         false => outcome.fates,
                     };
-                    for (mut one, failures) in batch.into_iter().zip(failures) {
-                        one.result = judge(failures);
+                    for (mut one, fate) in batch.into_iter().zip(fates) {
+                        one.result = judge(fate.map(|fate| fate.failures));
                         tried.push(one);
                     }
                     progress(tried.len());

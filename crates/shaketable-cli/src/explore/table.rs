@@ -265,7 +265,7 @@ fn deaths(all: &[Death]) -> Vec<DeathRow> {
             line: death.line.clone(),
             ..DeathRow::default()
         });
-        let cell = match death.is_late {
+        let cell = match death.moment.is_late {
             true => &mut row.going_on,
             false => &mut row.waiting,
         };

@@ -5,13 +5,18 @@
 //! it. Energy goes where few runs have been: the next futures begin at a place of the feature with
 //! the fewest runs for its worth. No place is preferred for long, because every future of it meets
 //! the feature too, and counts. So what is common is never returned to, what is rare is returned to
-//! until it is rare no more, and what leads on to something new is worth more. Every other choice is
-//! made among what the author of the code has marked, if there is anything.
+//! until it is rare no more, and what leads on to something new is worth more. Two choices of three
+//! are made among what the author of the code has marked, if there is anything.
 //!
-//! A distance is one feature: only the runs that came closest count.
+//! A distance is one feature with many places, its *front*: for each distance a few moments at which a
+//! run was as close as that. The closest run alone would be a poor guide. Often it came
+//! close at the end, when little time was left to come closer, and a run that was half as close
+//! in half the time has better futures. So a moment joins the front unless a run was closer as early
+//! as that, those that it beats leave it, and futures begin in turn at all distances: first where
+//! the fewest have begun, of equals where it is closest.
 //!
-//! Futures begin just after the instant at which the feature was met, or, every other time, just
-//! before it. Code that meets something often draws what it does next in the same instant: after
+//! Futures begin just before the instant at which the feature was met, or, every other time, just
+//! after it. Code that meets something often draws what it does next in the same instant: after
 //! it, all futures would share that draw. Before it they do not, and most meet the feature again.
 
 use serde::{Deserialize, Serialize};
@@ -81,33 +86,222 @@ impl Place {
         });
         path
     }
+
+    /// The same place, or just before what was met there, if that can be drawn anew.
+    fn or_before(&self, is_before: bool) -> Place {
+        let mut place = self.clone();
+        let before = self.from - 2.0 * INSTANT_SECONDS;
+        if is_before && before > self.path.is_new_since() {
+            place.from = before;
+        }
+        place
+    }
 }
 
 /// Futures begin this long after what was met, or before it: the shortest time there is.
 const INSTANT_SECONDS: f64 = 1e-9;
-/// How many places of a feature are kept: one alone may be a dead end.
+/// How many places of a feature, or of a distance, are kept.
 const PLACES_MAX: usize = 8;
+/// How often a place is chosen until it makes room for another.
+const CHANCES: u64 = 4;
 /// What a future that met something new adds to the worth of where it began.
 const WORTH_OF_NEWS: f64 = 1.0;
+
+/// How many distances a front has at most.
+const FRONT_MAX: usize = 32;
 
 /// Something that runs have met.
 #[derive(Debug)]
 struct Feature {
-    /// How many runs have met it, of a distance those that came closest.
-    runs: u64,
-    /// How many futures of it are under way.
-    planned: u64,
     worth: f64,
     is_marked: bool,
-    distance: Option<f64>,
-    places: Vec<Place>,
-    /// How often it was chosen.
-    chosen: usize,
+    places: Places,
+}
+
+/// Where something was met.
+#[derive(Debug)]
+enum Places {
+    /// It is met or not.
+    Alike {
+        /// How many runs have met it.
+        runs: u64,
+        /// How many futures of it are under way.
+        planned: u64,
+        places: Kept,
+    },
+    /// It is met more or less.
+    Front(Front),
+}
+
+/// A few places of the same thing. The earliest has the most before it, and every other choice falls
+/// on it. But it may be a dead end, and so may all that were met first: a place whose futures have
+/// had their chances makes room for the next.
+#[derive(Debug)]
+struct Kept {
+    /// The first is the one that was new.
+    places: Vec<Chances>,
+    /// When it was met at the earliest.
+    earliest: f64,
+    choices: u64,
+}
+
+/// A place, and how often it was chosen.
+#[derive(Debug)]
+struct Chances {
+    place: Place,
+    had: u64,
+}
+
+/// Moments of which none is both farther and later than another; the closest comes first.
+#[derive(Debug, Default)]
+struct Front(Vec<Step>);
+
+/// The moments of a front that are as close as this.
+#[derive(Debug)]
+struct Step {
+    distance: f64,
+    places: Kept,
+    /// How many futures have begun here.
+    futures: u64,
 }
 
 impl Feature {
+    /// What it is worth for each run that has been there.
     fn score(&self) -> f64 {
-        self.worth / (self.runs + self.planned).max(1) as f64
+        let runs = match &self.places {
+            Places::Alike { runs, planned, .. } => runs + planned,
+            Places::Front(front) => front.next().map_or(0, |step| front.0[step].futures),
+        };
+        self.worth / runs.max(1) as f64
+    }
+
+    /// A place for this many futures.
+    fn choose(&mut self, futures: u64) -> Option<Place> {
+        match &mut self.places {
+            Places::Alike {
+                planned, places, ..
+            } => {
+                *planned += futures;
+                places.choose()
+            }
+            Places::Front(front) => front.choose(futures),
+        }
+    }
+}
+
+impl Chances {
+    fn of(place: Place) -> Chances {
+        Chances { place, had: 0 }
+    }
+
+    /// First from just before what was met, then from just after it, and so on.
+    fn choose(&mut self) -> Place {
+        self.had += 1;
+        self.place.or_before(!self.had.is_multiple_of(2))
+    }
+}
+
+impl Kept {
+    fn of(place: Place) -> Kept {
+        Kept {
+            earliest: place.from,
+            places: vec![Chances::of(place)],
+            choices: 0,
+        }
+    }
+
+    /// Takes a place in, if there is room. Returns whether it is the earliest.
+    fn meet(&mut self, place: Place) -> bool {
+        let is_earliest = place.from < self.earliest;
+        self.earliest = self.earliest.min(place.from);
+        let chances = Chances::of(place);
+        if self.places.len() < PLACES_MAX {
+            self.places.push(chances);
+            return is_earliest;
+        }
+        let spent = self.places.iter_mut().max_by_key(|one| one.had);
+        if let Some(spent) = spent
+            && (spent.had >= CHANCES || is_earliest)
+        {
+            *spent = chances;
+        }
+        is_earliest
+    }
+
+    fn choose(&mut self) -> Option<Place> {
+        self.choices += 1;
+        let open = self.places.iter_mut().filter(|one| one.had < CHANCES);
+        let earliest = open.min_by(|one, other| one.place.from.total_cmp(&other.place.from));
+        let next = match earliest {
+            Some(earliest) if !self.choices.is_multiple_of(2) => earliest,
+            // The first of those with the fewest chances.
+            _ => self.places.iter_mut().min_by_key(|one| one.had)?,
+        };
+        Some(next.choose())
+    }
+}
+
+impl Front {
+    /// Takes a moment in, unless a run was closer as early as that. Returns whether it is closer
+    /// than all others.
+    fn meet(&mut self, distance: f64, place: Place) -> bool {
+        let time = place.from;
+        let is_beaten = |step: &Step| step.distance < distance && step.earliest() <= time;
+        if self.0.iter().any(is_beaten) {
+            return false;
+        }
+        self.0
+            .retain(|step| step.distance <= distance || step.earliest() < time);
+        let index = self.0.partition_point(|step| step.distance < distance);
+        if let Some(step) = self.0.get_mut(index)
+            && step.distance == distance
+        {
+            if step.places.meet(place) {
+                step.futures = 0;
+            }
+            return false;
+        }
+        let step = Step {
+            distance,
+            places: Kept::of(place),
+            futures: 0,
+        };
+        self.0.insert(index, step);
+        self.thin();
+        index == 0
+    }
+
+    /// Leaves out the step whose neighbours are nearest to each other, if there are too many.
+    fn thin(&mut self) {
+        if self.0.len() <= FRONT_MAX {
+            return;
+        }
+        let gap = |index: &usize| self.0[index + 1].distance - self.0[index - 1].distance;
+        let inner = 1..self.0.len() - 1;
+        let densest = inner.min_by(|one, other| gap(one).total_cmp(&gap(other)));
+        if let Some(index) = densest {
+            self.0.remove(index);
+        }
+    }
+
+    /// Where the next futures begin.
+    fn next(&self) -> Option<usize> {
+        // Of equals the first, which is the closest.
+        (0..self.0.len()).min_by_key(|index| self.0[*index].futures)
+    }
+
+    fn choose(&mut self, futures: u64) -> Option<Place> {
+        let index = self.next()?;
+        let step = &mut self.0[index];
+        step.futures += futures;
+        step.places.choose()
+    }
+}
+
+impl Step {
+    /// When a run was as close as this at the earliest.
+    fn earliest(&self) -> f64 {
+        self.places.earliest
     }
 }
 
@@ -156,66 +350,66 @@ impl Corpus {
         let Some(number) = self.numbers.get(&moment.what) else {
             self.numbers
                 .insert(moment.what.clone(), self.features.len());
+            let places = match moment.distance {
+                Some(distance) => {
+                    let mut front = Front::default();
+                    front.meet(distance, place);
+                    Places::Front(front)
+                }
+                None => Places::Alike {
+                    runs: 1,
+                    planned: 0,
+                    places: Kept::of(place),
+                },
+            };
             self.features.push(Feature {
-                runs: 1,
-                planned: 0,
                 worth: 1.0,
                 is_marked: moment.is_marked,
-                distance: moment.distance,
-                places: vec![place],
-                chosen: 0,
+                places,
             });
             return true;
         };
         let feature = &mut self.features[*number];
-        match (feature.distance, moment.distance) {
-            (Some(known), Some(distance)) if distance < known => {
-                feature.runs = 1;
-                feature.worth = 1.0;
-                feature.distance = Some(distance);
-                feature.places = vec![place];
-                return true;
+        match (&mut feature.places, moment.distance) {
+            (Places::Front(front), Some(distance)) if is_here => {
+                let is_closest = front.meet(distance, place);
+                if is_closest {
+                    feature.worth = 1.0;
+                }
+                is_closest
             }
-            (Some(known), Some(distance)) if distance > known => return false,
-            _ => {}
+            (Places::Alike { runs, places, .. }, _) => {
+                *runs += 1;
+                if is_here {
+                    places.meet(place);
+                }
+                false
+            }
+            (Places::Front(_), _) => false,
         }
-        feature.runs += 1;
-        if is_here && feature.places.len() < PLACES_MAX {
-            feature.places.push(place);
-        }
-        false
     }
 
     /// Chooses where this many futures begin; `None` if nothing was met.
     pub fn choose(&mut self, futures: u64) -> Option<Choice> {
         self.choices += 1;
-        let only_marked = self.choices.is_multiple_of(2);
+        let only_marked = !self.choices.is_multiple_of(3);
         let best = |only_marked: bool| {
             let features = self.features.iter().enumerate();
             let features = features.filter(|(_, one)| one.is_marked || !only_marked);
             // Of equals the one that was met last.
             features.max_by(|one, other| one.1.score().total_cmp(&other.1.score()))
         };
-        let (number, _) = best(only_marked).or_else(|| best(false))?;
-        let feature = &mut self.features[number];
-        let places = feature.places.len();
-        let mut place = feature.places[feature.chosen % places].clone();
-        let before = place.from - 2.0 * INSTANT_SECONDS;
-        if (feature.chosen / places) % 2 == 1 && before > place.path.is_new_since() {
-            place.from = before;
-        }
-        feature.chosen += 1;
-        feature.planned += futures;
-        Some(Choice {
-            feature: number,
-            place,
-        })
+        let (feature, _) = best(only_marked).or_else(|| best(false))?;
+        let place = self.features[feature].choose(futures)?;
+        Some(Choice { feature, place })
     }
 
     /// Everything that was planned has been learned.
     pub fn end_round(&mut self) {
         for feature in &mut self.features {
-            feature.planned = 0;
+            if let Places::Alike { planned, .. } = &mut feature.places {
+                *planned = 0;
+            }
         }
     }
 
@@ -223,10 +417,15 @@ impl Corpus {
     pub fn paths(&self) -> Vec<Path> {
         let mut paths: Vec<Path> = Vec::new();
         for feature in &self.features {
-            // The first place is the one that was new.
-            let path = &feature.places[0].path;
-            if !paths.contains(path) {
-                paths.push(path.clone());
+            let places: Vec<&Kept> = match &feature.places {
+                Places::Alike { places, .. } => vec![places],
+                Places::Front(front) => front.0.iter().map(|step| &step.places).collect(),
+            };
+            for places in places {
+                let path = &places.places[0].place.path;
+                if !paths.contains(path) {
+                    paths.push(path.clone());
+                }
             }
         }
         paths
@@ -270,7 +469,7 @@ mod tests {
         assert!(corpus.learn(&Path::of(10), &moments, None));
         let choice = corpus.choose(8).unwrap();
         assert_eq!(choice.place.path, Path::of(10));
-        assert!(choice.place.from > 2.0 && choice.place.from < 2.001);
+        assert!(choice.place.from > 1.999 && choice.place.from < 2.0);
         for seed in 0..20 {
             let path = choice.place.future(seed);
             assert!(!corpus.learn(&path, &moments, Some(choice.feature)));
@@ -294,8 +493,34 @@ mod tests {
         assert!(corpus.learn(&Path::of(1), &[at(1.0, 9.0), at(5.0, 4.0)], None));
         assert!(!corpus.learn(&Path::of(2), &[at(1.0, 9.0), at(2.0, 5.0)], None));
         assert_eq!(corpus.choose(8).unwrap().place.path, Path::of(1));
-        assert!(corpus.learn(&Path::of(3), &[at(3.0, 3.0)], None));
-        assert_eq!(corpus.choose(8).unwrap().place.path, Path::of(3));
+        // As close as that, but earlier: also a place to return to.
+        assert_eq!(corpus.choose(8).unwrap().place.path, Path::of(2));
+        // Closer and earlier than both.
+        assert!(corpus.learn(&Path::of(3), &[at(1.5, 3.0)], None));
+        for _ in 0..8 {
+            let place = corpus.choose(8).unwrap().place;
+            let is_first_step = place.from < 1.1;
+            assert!(is_first_step || place.path == Path::of(3), "{place:?}");
+        }
+    }
+
+    #[test]
+    fn a_front_has_its_ends_and_no_more_moments_than_it_may() {
+        let mut front = Front(Vec::new());
+        for step in 0..1_000 {
+            let place = Place {
+                path: Path::of(step),
+                from: f64::from(step),
+            };
+            assert!(front.meet(1_000.0 - f64::from(step), place));
+            assert!(front.0.len() <= FRONT_MAX);
+        }
+        let ends = (front.0[0].distance, front.0[FRONT_MAX - 1].distance);
+        assert_eq!(ends, (1.0, 1_000.0));
+        let is_ordered = front
+            .0
+            .is_sorted_by(|one, other| one.distance < other.distance);
+        assert!(is_ordered);
     }
 
     /// A number that looks random.
@@ -351,5 +576,62 @@ mod tests {
         }
         assert_eq!(corpus.len(), 100, "{runs} runs");
         assert!(runs < 2_000, "{runs} runs");
+    }
+
+    /// Rows go to four buckets at random, and one run of 20,000 makes one 28 rows longer than
+    /// another. The longest difference comes at the end of a run: only early ones lead on.
+    #[test]
+    fn what_grows_little_by_little_is_returned_to_where_it_grew_early() {
+        let walk = |path: &Path| -> Vec<Moment> {
+            let mut draws = path.turns.iter().map(|turn| (turn.from, turn.seed));
+            let mut state = (u64::from(path.seed), draws.next());
+            let (mut rows, mut most) = ([0_i32; 4], 0);
+            let mut moments = Vec::new();
+            for step in 0..80_u32 {
+                let seconds = f64::from(step);
+                while let Some((from, seed)) = state.1
+                    && from <= seconds
+                {
+                    state = (seed, draws.next());
+                }
+                rows[(draw(state.0, step) % 4) as usize] += 1;
+                let skew = rows.iter().max().unwrap() - rows.iter().min().unwrap();
+                if skew > most {
+                    most = skew;
+                    moments.push(Moment {
+                        distance: Some(f64::from(28 - skew)),
+                        is_marked: true,
+                        ..moment(seconds, "closest to a move")
+                    });
+                }
+            }
+            moments
+        };
+        let is_found = |moments: &[Moment]| moments.iter().any(|one| one.distance == Some(0.0));
+        let chance = (0..1_000).filter(|seed| is_found(&walk(&Path::of(*seed))));
+        assert_eq!(chance.count(), 0);
+        let mut corpus = Corpus::default();
+        let mut runs = 0;
+        'search: loop {
+            assert!(runs < 1_000, "not found");
+            let choice = (runs >= 128).then(|| corpus.choose(8).unwrap());
+            for seed in runs..runs + 8 {
+                let path = match &choice {
+                    Some(choice) => choice.place.future(u64::from(seed)),
+                    None => Path::of(seed),
+                };
+                let moments = walk(&path);
+                if is_found(&moments) {
+                    break 'search;
+                }
+                corpus.learn(
+                    &path,
+                    &moments,
+                    choice.as_ref().map(|choice| choice.feature),
+                );
+            }
+            corpus.end_round();
+            runs += 8;
+        }
     }
 }

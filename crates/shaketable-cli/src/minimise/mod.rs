@@ -55,11 +55,22 @@ pub enum CannotMinimise {
     Session(#[from] SessionError),
 }
 
-/// Makes the failure of a file with a seed small.
+/// A run whose failure is made small.
+#[derive(Debug, Clone, Copy)]
+pub struct Failing<'a> {
+    /// The number of its file.
+    pub file: usize,
+    /// Its seed.
+    pub seed: Seed,
+    /// The whole of it, if the seed and the file are not all: a future in a guided search.
+    pub case: Option<&'a Case>,
+}
+
+/// Makes the failure of a run small.
 pub fn minimise(
     session: &Session,
     pool: &mut Pool,
-    (file, seed): (usize, Seed),
+    run: Failing<'_>,
     budget: Duration,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Minimised, CannotMinimise> {
@@ -68,12 +79,12 @@ pub fn minimise(
         case,
         test,
         outcome: start,
-    } = Start::run(session, pool, file, seed)?;
+    } = Start::run(session, pool, run)?;
     let wanted = start.failures.first();
     let wanted = wanted.ok_or(CannotMinimise::Passes)?.clone();
     let deadline = began + budget;
     let interrupted = &session.interrupted;
-    let mut oracle = Oracle::new(pool, file, interrupted, deadline, &wanted, progress);
+    let mut oracle = Oracle::new(pool, run.file, interrupted, deadline, &wanted, progress);
     let found = search(&mut oracle, &case, &start);
     let mut found = found.ok_or(CannotMinimise::NotRepeated)?;
     let failure = found.failure(&wanted);
@@ -100,16 +111,19 @@ pub struct Start {
 }
 
 impl Start {
-    /// Runs a file with a seed.
+    /// Runs it again.
     pub fn run(
         session: &Session,
         pool: &mut Pool,
-        file: usize,
-        seed: Seed,
+        run: Failing<'_>,
     ) -> Result<Start, SessionError> {
+        let Failing { file, seed, case } = run;
         let path = &session.files[file];
         let read = TestFile::read(path).map_err(|error| SessionError::TestFiles(vec![error]))?;
-        let mut case = start_of(session, &read, seed);
+        let mut case = match case {
+            Some(case) => case.clone(),
+            None => start_of(session, &read, seed),
+        };
         let request = Request {
             file,
             seed: seed.0,

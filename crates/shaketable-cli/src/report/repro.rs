@@ -174,6 +174,7 @@ mod tests {
                 knobs: vec![("default_backoff".into(), "0.5".into())],
                 clients: Some(3),
                 coverage: false,
+                measure: false,
                 moments: false,
                 stalled_after: StalledAfter::Never,
                 liveness: Some(Liveness::Seconds(60)),

@@ -32,10 +32,28 @@ fn what_chance_does_not_find_is_found_from_room_to_room() {
     let failure: serde_json::Value = serde_json::from_str(failure.unwrap()).unwrap();
     let reproduce = failure["reproduce"].as_str().unwrap();
     let arguments = reproduce.strip_prefix("shaketable ").unwrap();
-    assert!(arguments.ends_with("case.toml --no-build"), "{arguments}");
+    assert!(arguments.ends_with("future.toml --no-build"), "{arguments}");
     let (printed, code) = run(&bench, arguments);
     assert_eq!(code, Some(100), "{printed}");
     assert!(printed.contains("NoWall"), "{printed}");
+}
+
+#[test]
+fn a_future_that_fails_is_made_small_like_a_seed() {
+    let bench = maze("guided-small");
+    let search = format!("{SEARCH} --fail-fast --minimise=always --minimise-budget 10s");
+    let (printed, code) = run(&bench, &search);
+    assert_eq!(code, Some(100), "{printed}");
+    let failure = printed.lines().find(|line| line.contains("\"failure\""));
+    let failure: serde_json::Value = serde_json::from_str(failure.unwrap()).unwrap();
+    let small = failure["small"]["case"].as_str().unwrap();
+    assert!(small.ends_with("case.toml"), "{small}");
+    // The run itself is still there, and both fail in the same way.
+    for case in [small.to_owned(), small.replace("case.toml", "future.toml")] {
+        let (printed, code) = run(&bench, &format!("replay {case} --no-build"));
+        assert_eq!(code, Some(100), "{printed}");
+        assert!(printed.contains("NoWall"), "{printed}");
+    }
 }
 
 #[test]

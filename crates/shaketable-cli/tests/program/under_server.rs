@@ -94,6 +94,10 @@ fn a_trace_of_a_library_that_records_is_explained_with_lines() {
     assert!(told.contains("client 0 check -> false"), "{told}");
     assert!(!told.contains("BUG"), "{told}");
 
+    let calls = told.lines().find(|line| line.contains("WorkloadCalls"));
+    let calls = calls.expect("the library counts what it is answered");
+    assert!(calls.contains("Commit=0=5 1021=2"), "{calls}");
+
     let explain = |options: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_shaketable"))
             .arg("explain")

@@ -144,6 +144,8 @@ fn survive<F: Future<Output = ()> + 'static>(
             "seed {seed} ({})",
             cluster.layout()
         );
+        let replicas = cluster.compare_replicas();
+        assert_eq!(replicas.difference, None, "seed {seed}");
         assert!(
             // Few where buggify makes disks slow: all clients write the same key.
             ids.len() > 15,

@@ -61,7 +61,7 @@ fn number(value: Option<&Bytes>) -> Option<i64> {
 }
 
 /// What was done twice.
-struct Again {
+pub(super) struct Again {
     weight: u32,
     /// What the second commit did to it.
     keys: Vec<Vec<u8>>,
@@ -85,7 +85,7 @@ fn retried(
 }
 
 /// The new transaction of the same client that made the effect again.
-fn begun_anew(
+pub(super) fn begun_anew(
     history: &History<'_>,
     first: AttemptId,
     landed: CommittedId,
@@ -132,7 +132,9 @@ fn begun_anew(
             continue;
         }
         let again = made_again(history, (first, landed), (*second, second_landed));
-        return (!again.is_empty()).then_some((*second, again));
+        let same = !again.is_empty()
+            && !has_another_id(history, (first, landed), (*second, second_landed));
+        return same.then_some((*second, again));
     }
     None
 }
@@ -150,6 +152,50 @@ fn same_line(history: &History<'_>, first: AttemptId, second: AttemptId) -> bool
         writes.next().and_then(|id| history.operation(*id).place)
     };
     line(first) == line(second)
+}
+
+/// Whether both transactions looked for a receipt, found none and wrote it, and the second receipt
+/// follows the first as that one followed the one before: then they are two different requests.
+fn has_another_id(
+    history: &History<'_>,
+    first: (AttemptId, CommittedId),
+    second: (AttemptId, CommittedId),
+) -> bool {
+    let receipts = |(attempt, landed): (AttemptId, CommittedId)| {
+        let keys = history.keys_of(landed).into_iter();
+        keys.filter_map(move |(key, change)| {
+            let mut reads = history.reads(attempt);
+            let empty = change.after.as_ref().is_some_and(Bytes::is_empty);
+            let looked = reads.any(|read| read.point && read.covers(key));
+            let place = history.operation(history.writer(attempt, key)?).place?;
+            (change.before.is_none() && empty && looked).then(|| (place, history.key_text(key)))
+        })
+        .collect::<Vec<_>>()
+    };
+    let alike = |one: &str, two: &str| {
+        let pairs = one.split(", ").zip(two.split(", "));
+        pairs.take_while(|(one, two)| one == two).count()
+    };
+    let all = history.attempts_of(history.attempt(first.0).client);
+    let before = all.iter().rev().filter(|id| **id < first.0);
+    let mut before = before.filter_map(|id| Some((*id, history.landed(*id)?)));
+    let Some(before) = before
+        .find(|known| !receipts(*known).is_empty())
+        .map(receipts)
+    else {
+        return false;
+    };
+    let next = receipts(second);
+    receipts(first).iter().any(|(place, own)| {
+        let of_line = |receipts: &[(_, String)]| {
+            let mut receipts = receipts.iter();
+            receipts
+                .find(|(line, key)| line == place && key != own)
+                .map(|(_, key)| alike(own, key))
+        };
+        let step = of_line(&before);
+        step.is_some() && step == of_line(&next)
+    })
 }
 
 /// What both commits did although once was enough.
@@ -267,7 +313,7 @@ fn made_again(
 }
 
 /// How a client learned that it knows nothing.
-fn doubt_words(history: &History<'_>, first: AttemptId) -> String {
+pub fn doubt_words(history: &History<'_>, first: AttemptId) -> String {
     match (history.attempt(first).end, history.commit_error(first)) {
         (_, Some(error)) | (End::Failed(error) | End::Retried(error), _) => {
             format!("was answered {}", error_text(error))
@@ -278,7 +324,7 @@ fn doubt_words(history: &History<'_>, first: AttemptId) -> String {
 }
 
 /// The doubtful commit, and that it took effect.
-fn doubtful_proof(
+pub fn doubtful_proof(
     history: &History<'_>,
     first: AttemptId,
     landed: CommittedId,

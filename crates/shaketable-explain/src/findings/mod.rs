@@ -20,10 +20,12 @@ mod clear;
 mod died;
 mod doubt;
 mod nested;
+mod own_writes;
 mod scan;
 mod snapshot;
 mod split;
 mod swallowed;
+mod unrecognised;
 mod version;
 mod watch;
 
@@ -51,12 +53,14 @@ pub struct Candidate {
 
 /// All findings, the most likely cause first.
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
-    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 11] = [
+    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 13] = [
         scan::find,
         version::find,
         snapshot::find,
         attempts::find,
         doubt::find,
+        unrecognised::find,
+        own_writes::find,
         watch::find,
         nested::find,
         split::find,

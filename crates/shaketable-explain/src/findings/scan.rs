@@ -35,6 +35,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     found.extend(continued_in_retry(history, focus));
     found.extend(pages(history, focus));
     found.extend(torn(history, focus));
+    found.extend(torn_pages(history, focus));
     found.extend(behind_the_reader(history, focus));
     found
 }
@@ -296,6 +297,10 @@ fn torn(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
     });
     pairs.find_map(|(first, second)| {
         let (key, change) = changed(history, &[second], first.version, second.version)?;
+        // What the client did itself it knows.
+        if history.client_of(change.committed) == focus.client {
+            return None;
+        }
         let both = history
             .keys_of(change.committed)
             .into_iter()
@@ -304,6 +309,90 @@ fn torn(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
             });
         both.then(|| scan_finding(history, first, second, &key, change, 111))
     })
+}
+
+/// Pages that were read from the last key on, each in a transaction of its own, and a commit that
+/// changed two of them: it is part of what the later one showed, and not of the earlier one.
+fn torn_pages(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
+    let pages = pages_from_keys(history, focus);
+    let mut found = Vec::new();
+    for (index, second) in pages.iter().enumerate() {
+        for first in &pages[..index] {
+            let missed = (0..)
+                .zip(&history.record.committed)
+                .filter(|(_, committed)| {
+                    committed.version > first.version && committed.version <= second.version
+                });
+            for (id, _) in missed {
+                if history.client_of(id) == focus.client {
+                    continue;
+                }
+                let keys = history.keys_of(id);
+                let in_page = |page: &Read<'_>| {
+                    let real = |(key, change): &&(&[u8], &Change)| {
+                        page.covers(key) && change.before != change.after
+                    };
+                    keys.iter().find(real).copied()
+                };
+                let (Some((one, _)), Some((two, change))) = (in_page(first), in_page(second))
+                else {
+                    continue;
+                };
+                let mut candidate = scan_finding(history, first, second, two, change, 111);
+                // What the last page is about is what the failed phase had looked at.
+                candidate.keys.push(one.to_vec());
+                candidate
+                    .keys
+                    .extend(pages.last().map(|last| last.begin.to_vec()));
+                found.push(candidate);
+            }
+        }
+    }
+    found
+}
+
+/// How many pages are compared with each other.
+const PAGES_MAX: usize = 32;
+
+/// The last range reads of the client that failed, as far as each went on where the one before had
+/// ended, in another transaction, without having written anything.
+fn pages_from_keys<'a>(history: &History<'a>, focus: &Focus<'_>) -> Vec<Read<'a>> {
+    let attempts = history.attempts_of(focus.client).iter().rev();
+    let mut reads = attempts
+        .filter(|id| history.attempt(**id).begun <= focus.time)
+        .filter(|id| history.landed(**id).is_none())
+        .filter_map(|id| history.reads(*id).find(|read| !read.point));
+    let Some(last) = reads.next() else {
+        return Vec::new();
+    };
+    let mut pages = vec![last];
+    for earlier in reads {
+        let next = &pages[pages.len() - 1];
+        let (one, two) = (
+            history.operation(earlier.operation),
+            history.operation(next.operation),
+        );
+        let (Call::GetRange(call), Call::GetRange(following)) = (&one.call, &two.call) else {
+            break;
+        };
+        // A page that was asked for twice counts once.
+        if call.begin == following.begin {
+            continue;
+        }
+        let Answer::Rows { rows, .. } = &one.answer else {
+            break;
+        };
+        let goes_on = call.end == following.end
+            && rows
+                .last()
+                .is_some_and(|(last, _)| goes_on(call, last.kept(), following));
+        if one.place != two.place || !goes_on || pages.len() == PAGES_MAX {
+            break;
+        }
+        pages.push(earlier);
+    }
+    pages.reverse();
+    pages
 }
 
 fn scan_finding(
@@ -319,7 +408,7 @@ fn scan_finding(
         finding: Finding {
             name: "scan-across-transactions",
             sentence: format!(
-                "{} read one thing at two moments{}: at version {} up to {begin}, at version {} from \
+                "{} read one thing at two moments{}: at version {} from {begin}, at version {} from \
                  {then} on; {} changed {} in between.",
                 capital(&history.who(last.attempt)),
                 history.at_place(Some(next.operation)),

@@ -13,7 +13,7 @@ use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How, Read};
 use crate::words::{call, committed};
-use shaketable_record::{AttemptId, CommittedId};
+use shaketable_record::{AttemptId, Call, CommittedId};
 
 /// A cycle of more transactions than this convinces no reader.
 const CYCLE_MAX: usize = 4;
@@ -41,7 +41,9 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                     .filter(|change| change.before != change.after);
                 for change in between {
                     if !history.conflicts_on(id, key) {
-                        found.extend(anomaly(history, &read, landed, key, change));
+                        let cycle = anomaly(history, &read, landed, key, change);
+                        let cycle = cycle.or_else(|| stamped(history, &read, landed, key, change));
+                        found.extend(cycle);
                     }
                 }
             }
@@ -104,9 +106,14 @@ fn anomaly(
     let direct = &path[0];
     let missing = change.before.is_none() && !read.point;
     let (name, weight, meaning) = match (path.len(), direct.kind, own_change) {
+        // A row that was added and is gone is more than a row that was relied on.
         (1, _, Some((_, mine))) if mine.how == How::Set && change.after.is_some() => (
             "lost-update",
-            100,
+            if change.before.is_none() && change.after != mine.after {
+                109
+            } else {
+                100
+            },
             format!("and wrote {text} itself, over the change"),
         ),
         (1, _, Some(_)) => (
@@ -175,6 +182,62 @@ fn anomaly(
         },
         weight,
         commits,
+    })
+}
+
+/// A commit that would have come first without harm, had it not written down when it came: its
+/// versionstamp is later than the change that it did not see.
+fn stamped(
+    history: &History<'_>,
+    read: &Read<'_>,
+    landed: CommittedId,
+    key: &[u8],
+    change: &Change,
+) -> Option<Candidate> {
+    let of_other = history.client_of(change.committed) != history.attempt(read.attempt).client;
+    if !read.point || !of_other {
+        return None;
+    }
+    let operations = history.operations_of(read.attempt).iter();
+    let stamp = operations.copied().find(|id| {
+        let call = &history.operation(*id).call;
+        matches!(call, Call::Atomic { name, .. } if name.starts_with("set_versionstamped"))
+    })?;
+    let (text, whom) = (history.key_text(key), history.author(change.committed));
+    let rows = history.keys_of(landed);
+    let row = rows.iter().find(|(_, change)| change.after.is_some());
+    let mut proof = vec![
+        call(
+            read.operation,
+            format!("by snapshot, {}", history.saw_text(key, read.version)),
+        ),
+        committed(
+            change.committed,
+            format!("then {whom}: {}", history.change_text(key, change)),
+        ),
+    ];
+    proof.extend(row.map(|(key, change)| committed(landed, history.change_text(key, change))));
+    Some(Candidate {
+        keys: rows.iter().map(|(key, _)| key.to_vec()).collect(),
+        finding: Finding {
+            name: "stale-rule",
+            sentence: format!(
+                "{} read {text} by snapshot{}, {whom} changed it, and the row that {} wrote{} has a \
+                 versionstamp after that change.",
+                capital(&history.who(read.attempt)),
+                history.at_place(Some(read.operation)),
+                history.who(read.attempt),
+                history.at_place(Some(stamp)),
+            ),
+            proof,
+            advice:
+                "Read what decides about a write serializably (snapshot = false): a fencing token \
+                     or a lock guards nothing if a change of it is no conflict."
+                    .to_owned(),
+            times: 1,
+        },
+        weight: 94,
+        commits: vec![landed, change.committed],
     })
 }
 

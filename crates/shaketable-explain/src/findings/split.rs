@@ -9,14 +9,17 @@
 //! * two things that the failed check compares are written in two transactions, and another client
 //!   changed one, or the failed check looked, in between.
 
+mod derived;
+mod lock;
+
 use super::Candidate;
 use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How};
 use crate::words::{call, committed, value_text};
-use shaketable_record::{AttemptId, Bytes, CommittedId, PlaceId};
-use std::collections::{BTreeMap, BTreeSet};
+use lock::Locks;
+use shaketable_record::{AttemptId, Bytes, CommittedId};
 
 /// How many transactions before a write may have been its first step.
 const TRANSACTIONS_BEFORE: usize = 4;
@@ -32,20 +35,24 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
         if !focus.reads.is_empty() && !keys.iter().any(|(key, _)| focus.touches(key)) {
             continue;
         }
-        for (distance, first) in before(history, second) {
+        let earlier = before(history, second);
+        for (index, (distance, first)) in earlier.iter().copied().enumerate() {
             let step = Step {
                 history,
                 focus,
                 first,
                 second,
                 landed,
+                nearer: &earlier[..index],
                 // What lies further back is less likely to be meant.
                 distance,
             };
             for (key, change) in &keys {
-                found.extend(step.update(key, change));
+                found.extend(step.update(key, change, &keys));
                 found.extend(step.overwrite(key, change));
             }
+            found.extend(step.handed_on(&keys));
+            found.extend(step.result(&keys));
             found.extend(step.lock(&locks, &keys));
             found.extend(step.halves(&keys));
         }
@@ -82,36 +89,14 @@ fn before(history: &History<'_>, second: AttemptId) -> Vec<(u32, AttemptId)> {
     found
 }
 
-/// The keys that each line writes, over the whole run: a line that only ever writes one key may be
-/// the one that takes a lock.
-struct Locks<'a>(BTreeMap<PlaceId, BTreeSet<&'a [u8]>>);
-
-impl<'a> Locks<'a> {
-    fn new(history: &History<'a>) -> Locks<'a> {
-        let mut lines: BTreeMap<PlaceId, BTreeSet<&'a [u8]>> = BTreeMap::new();
-        for operation in &history.record.operations {
-            if let (Some(place), shaketable_record::Call::Set { key, .. }) =
-                (operation.place, &operation.call)
-            {
-                lines.entry(place).or_default().insert(key.kept());
-            }
-        }
-        Locks(lines)
-    }
-
-    fn is_lock(&self, place: Option<PlaceId>) -> bool {
-        place
-            .and_then(|place| self.0.get(&place))
-            .is_none_or(|keys| keys.len() == 1)
-    }
-}
-
 struct Step<'h, 'a> {
     history: &'h History<'a>,
     focus: &'h Focus<'a>,
     first: AttemptId,
     second: AttemptId,
     landed: CommittedId,
+    /// What lies between the two, the nearest to the second first.
+    nearer: &'h [(u32, AttemptId)],
     distance: u32,
 }
 
@@ -130,7 +115,7 @@ impl Step<'_, '_> {
     }
 
     /// What was read in the first step decided what the second one wrote.
-    fn update(&self, key: &[u8], change: &Change) -> Option<Candidate> {
+    fn update(&self, key: &[u8], change: &Change, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
         let history = self.history;
         if change.how == How::ClearRange {
             return None;
@@ -161,7 +146,7 @@ impl Step<'_, '_> {
                 }
                 match history.value_at(read.begin, read.version) {
                     Some(read_value) if read_value == value && read.begin != key => {
-                        (read.begin, 87)
+                        (read.begin, 85)
                     }
                     _ => continue,
                 }
@@ -169,6 +154,13 @@ impl Step<'_, '_> {
             let Some(other) = self.between(source, read.version) else {
                 continue;
             };
+            // A later look is what it went by.
+            let looked = |(distance, id): &(u32, AttemptId)| {
+                *distance < self.distance && history.reads(*id).any(|later| later.covers(source))
+            };
+            if self.nearer.iter().any(looked) {
+                continue;
+            }
             let text = history.key_text(source);
             let what = if source == key {
                 "wrote it".to_owned()
@@ -176,8 +168,14 @@ impl Step<'_, '_> {
                 format!("wrote the old value to {}", history.key_text(key))
             };
             let writer = history.writer(self.second, key);
+            // Whatever else the transaction wrote was decided by the same look.
+            let decided = keys.iter().map(|(key, _)| key.to_vec());
+            let decided = decided.filter(|other| direct && other != key);
             return Some(Candidate {
-                keys: vec![key.to_vec(), source.to_vec()],
+                keys: [key.to_vec(), source.to_vec()]
+                    .into_iter()
+                    .chain(decided)
+                    .collect(),
                 commits: vec![self.landed, other.committed],
                 weight: weight - self.distance,
                 finding: Finding {
@@ -307,154 +305,6 @@ impl Step<'_, '_> {
         }
         None
     }
-
-    /// The change of a key by another client that the failed phase saw beside what the second step
-    /// wrote: the two belong together, and are of two clients.
-    fn replaced(
-        &self,
-        key: &[u8],
-        first_landed: CommittedId,
-        keys: &[(&[u8], &Change)],
-    ) -> Option<&Change> {
-        let history = self.history;
-        let saw = |(key, _): &(&[u8], &Change)| self.focus.saw(history, key, self.landed);
-        if !self.focus.touches(key) || !keys.iter().any(saw) {
-            return None;
-        }
-        let own = history.attempt(self.second).client;
-        history.changes(key).iter().find(|change| {
-            let author = history.committed(change.committed).attempt;
-            let of_other = author.is_some_and(|id| history.attempt(id).client != own);
-            of_other
-                && change.committed > first_landed
-                && change.committed < self.landed
-                && self.focus.saw(history, key, change.committed)
-        })
-    }
-
-    /// The first step took or wrote something that the second one relied on.
-    fn lock(&self, locks: &Locks<'_>, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
-        let history = self.history;
-        let first_landed = history.landed(self.first)?;
-        for (lock, taken) in history.keys_of(first_landed) {
-            let looked = history.reads(self.first).any(|read| read.covers(lock));
-            let looks_again = history.reads(self.second).any(|read| read.covers(lock));
-            if taken.how != How::Set || looks_again {
-                continue;
-            }
-            let other = match looked {
-                true => self.between(lock, history.version_of(first_landed)),
-                false => self.replaced(lock, first_landed, keys),
-            };
-            let Some(other) = other else {
-                continue;
-            };
-            let own = history.attempt(self.second).client;
-            let is_named = |(key, change): &(&[u8], &Change)| {
-                let text = history.key_text(key);
-                let mut drawn = history.changes(lock).iter().filter(|drawn| {
-                    let author = history.committed(drawn.committed).attempt;
-                    author.is_some_and(|id| history.attempt(id).client == own)
-                });
-                let is_it = |drawn: &Change| {
-                    let number = drawn.after.as_ref().map(value_text);
-                    number.is_some_and(|number| has_number(&text, &number))
-                };
-                change.before.is_none() && drawn.any(is_it)
-            };
-            // A number that was drawn, and has a row of its own: there is nothing to hold.
-            if keys.iter().any(is_named) {
-                continue;
-            }
-            let writer = history.writer(self.first, lock);
-            let lock_text = history.key_text(lock);
-            let is_lock = locks.is_lock(writer.and_then(|id| history.operation(id).place));
-            let mut proof = vec![
-                committed(first_landed, history.change_text(lock, taken)),
-                committed(other.committed, history.change_text(lock, other)),
-            ];
-            let (who, whom) = (
-                capital(&history.who(self.second)),
-                history.author(other.committed),
-            );
-            if let Some((_, release)) = keys.iter().find(|(key, _)| *key == lock) {
-                // Free, or its own again by now: no other holder loses it.
-                let lost = release.before.is_some() && release.before != taken.after;
-                if release.after.is_some() || !lost {
-                    continue;
-                }
-                proof.push(committed(self.landed, history.change_text(lock, release)));
-                return Some(Candidate {
-                    keys: vec![lock.to_vec()],
-                    commits: vec![self.landed, other.committed],
-                    weight: 92 - self.distance,
-                    finding: Finding {
-                        name: "lock-released-by-past-holder",
-                        sentence: format!(
-                            "{who} set {lock_text}{}, {whom} replaced it, and then {} cleared it{} \
-                             without a look at whose it was.",
-                            history.at_place(writer),
-                            history.who(self.second),
-                            history.at_place(history.writer(self.second, lock)),
-                        ),
-                        proof,
-                        advice:
-                            "Read the lock in the transaction that releases it, and clear it only \
-                                 if it is still your own."
-                                .to_owned(),
-                        times: 1,
-                    },
-                });
-            }
-            // What decides a check was written by this step: it has to have a key of its own.
-            let (written, change) = keys.iter().find(|(key, _)| self.focus.touches(key))?;
-            proof.push(committed(self.landed, history.change_text(written, change)));
-            let text = history.key_text(written);
-            let place = history.at_place(history.writer(self.second, written));
-            let all = keys.iter().map(|(key, _)| key.to_vec());
-            if is_lock && !self.focus.touches(lock) {
-                return Some(Candidate {
-                    keys: all.collect(),
-                    commits: vec![self.landed],
-                    weight: 84 - self.distance,
-                    finding: Finding {
-                        name: "wrote-after-losing-lock",
-                        sentence: format!(
-                            "{who} took {lock_text}{}, {whom} took it over, and then {} wrote {text}{place} \
-                             as if it still held it.",
-                            history.at_place(writer),
-                            history.who(self.second),
-                        ),
-                        proof,
-                        advice: "Make the lock a fencing token: read it in the transaction that writes, \
-                                 and write only if it is still your own. A clock proves nothing."
-                            .to_owned(), times: 1,
-                    },
-                });
-            }
-            let together = self.focus.touches(lock);
-            if !together {
-                continue;
-            }
-            return Some(Candidate {
-                keys: all.chain([lock.to_vec()]).collect(),
-                commits: vec![self.landed, first_landed, other.committed],
-                weight: 70 - self.distance,
-                finding: Finding {
-                    name: "split-transaction",
-                    sentence: format!(
-                        "{who} wrote {lock_text}{} and {text}{place} in two transactions, and {whom} \
-                         changed {lock_text} in between.",
-                        history.at_place(writer),
-                    ),
-                    proof,
-                    advice: "Write what belongs together in one transaction.".to_owned(),
-                    times: 1,
-                },
-            });
-        }
-        None
-    }
 }
 
 /// Whether a commit changes two numbers by the same amount, one up and one down.
@@ -473,9 +323,14 @@ fn has_number(text: &str, number: &str) -> bool {
             .any(|word| word == number)
 }
 
+/// A number as it is stored: by itself, or as the only element of a tuple.
+fn number(value: &Bytes) -> Option<i64> {
+    let text = value_text(value);
+    text.trim_matches(['(', ',', ')']).parse().ok()
+}
+
 /// By how much a commit changed a number.
 fn difference(change: &Change) -> Option<i64> {
-    let number = |value: &Bytes| value_text(value).parse::<i64>().ok();
     let after = number(change.after.as_ref()?)?;
     let before = change.before.as_ref().map_or(Some(0), number)?;
     let difference = after.checked_sub(before)?;

@@ -11,6 +11,9 @@ use crate::history::{Change, History};
 use crate::words::{attempt, call, committed};
 use shaketable_record::{Answer, AttemptId, Call, End, OperationId};
 
+/// How many attempts before a watch may have read what it rings for.
+const BELL_ATTEMPTS: usize = 3;
+
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for id in history.attempts_of(focus.client) {
@@ -115,29 +118,59 @@ impl Watch<'_, '_> {
         }
         let all = history.attempts_of(own.client);
         let at = all.partition_point(|id| *id < self.id);
-        let read = all[..at]
-            .iter()
-            .rev()
-            .filter(|id| history.attempt(**id).transaction != own.transaction)
+        let earlier = || {
+            let earlier = all[..at].iter().rev();
+            let other = |id: &&AttemptId| history.attempt(**id).transaction != own.transaction;
             // A read with a watch of its own is guarded by that one.
-            .take_while(|id| !self.is_set_in(**id))
-            .find_map(|id| history.reads(*id).find(|read| read.covers(self.key)))?;
-        let missed = self.changes(read.version, own.read_version?);
-        let missed = missed.last()?;
+            earlier.filter(other).take_while(|id| !self.is_set_in(**id))
+        };
+        let of_key = || {
+            let mut reads = earlier().flat_map(|id| history.reads(*id));
+            let read = reads.find(|read| read.covers(self.key))?;
+            let missed = self.changes(read.version, own.read_version?);
+            Some((read, *missed.last()?))
+        };
+        // Or the key is a bell, and what it rings for had been read.
+        let of_bell = || {
+            let mut reads = earlier()
+                .take(BELL_ATTEMPTS)
+                .flat_map(|id| history.reads(*id));
+            reads.find_map(|read| {
+                let rings = |change: &&Change| {
+                    let mut keys = history.keys_of(change.committed).into_iter();
+                    keys.any(|(key, change)| read.covers(key) && change.before != change.after)
+                };
+                let missed = self.changes(read.version, own.read_version?);
+                let missed = missed.into_iter().rfind(rings)?;
+                Some((read, missed))
+            })
+        };
+        let (read, missed) = of_key().or_else(of_bell)?;
         let text = history.key_text(self.key);
         Some(Candidate {
             finding: Finding {
                 name: "watch-too-late",
                 sentence: format!(
-                    "{} read {text}{}, {} changed it, and only then the watch was set{}: it waits for \
-                     the next change.",
+                    "{} read {}{}, {} changed {}, and only then the watch was set{}: it waits for the \
+                     next change.",
                     capital(&history.who(self.id)),
+                    history.key_text(read.begin),
                     history.at_place(Some(read.operation)),
                     history.author(missed.committed),
+                    match read.covers(self.key) {
+                        true => "it".to_owned(),
+                        false => format!("it and {text}"),
+                    },
                     history.at_place(Some(self.operation)),
                 ),
                 proof: vec![
-                    call(read.operation, history.saw_text(self.key, read.version)),
+                    call(
+                        read.operation,
+                        match read.covers(self.key) {
+                            true => history.saw_text(self.key, read.version),
+                            false => format!("reads {}", history.key_text(read.begin)),
+                        },
+                    ),
                     committed(missed.committed, history.change_text(self.key, missed)),
                     call(
                         self.operation,
@@ -151,7 +184,7 @@ impl Watch<'_, '_> {
                 times: 1,
             },
             weight: 92,
-            keys: vec![self.key.to_vec()],
+            keys: vec![self.key.to_vec(), read.begin.to_vec()],
             // The failed phase never looked again: that is the point.
             commits: Vec::new(),
         })

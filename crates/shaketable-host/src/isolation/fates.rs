@@ -1,6 +1,8 @@
 //! Other outcomes of the operations of a run: its process is copied at an operation, and the copy
 //! meets another outcome.
 //!
+//! An await of a client is an operation too: its other outcome is that the client dies there.
+//!
 //! When an operation comes up for which outcomes are to be tried, the trunk is copied once for each.
 //! In the copy that outcome is forced, and the copy lives to its end; it is exactly what a run of a
 //! case that lists the outcome would have become. If the process cannot be copied there is no
@@ -10,14 +12,14 @@ use super::Isolation;
 use super::trunk::{Copied, Trunk};
 use crate::plan::{Fates, Plan, Recording, Settings};
 use crate::tester;
-use crate::verdict::{Failure, Outcome};
+use crate::verdict::{Fate, Outcome};
 use shaketable_kernel::DecisionName;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The failures of each copy, in the order of the tries.
-type Answers = Vec<Option<Vec<Failure>>>;
+/// What became of each copy, in the order of the tries.
+type Answers = Vec<Option<Fate>>;
 
 impl Isolation {
     /// Simulates copies that meet other outcomes; the outcome says nothing but what became of them.
@@ -33,7 +35,10 @@ impl Isolation {
             let watching = tries.clone();
             let nothing = Recording::Nothing;
             let outcome = tester::play(plan, settings, seed, &nothing, |kernel| {
-                kernel.list_decisions();
+                // A case names decisions already, and a list that is not read costs time.
+                if !kernel.is_deciding() {
+                    kernel.list_decisions();
+                }
                 kernel.watch_visits(move |name| watching.visit(name));
             });
             tries.end(&outcome);
@@ -78,7 +83,7 @@ impl Tries {
             match self.trunk.copy() {
                 Copied::Itself => return Some(outcome),
                 Copied::Ended(ended) => {
-                    self.answers.borrow_mut()[index] = Some(ended.failures);
+                    self.answers.borrow_mut()[index] = Some(Fate::from(*ended));
                 }
                 Copied::Impossible => self.trunk.send(&Answers::new()),
             }

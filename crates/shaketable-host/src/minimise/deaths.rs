@@ -9,7 +9,9 @@ use crate::case::Case;
 use crate::verdict;
 use std::fmt;
 
-const AT: &str = "shaketableCrashAt";
+/// The option of a workload that lists deaths.
+pub const AT: &str = "shaketableCrashAt";
+/// A list without a death.
 const NONE: &str = "none";
 
 /// A death that a case asks for.
@@ -58,7 +60,7 @@ pub fn of(case: &Case) -> Vec<Death> {
 }
 
 /// The case with these deaths and no others.
-pub(super) fn with(case: &Case, deaths: &[Death]) -> Case {
+pub fn with(case: &Case, deaths: &[Death]) -> Case {
     let list: Vec<String> = deaths.iter().map(Death::to_string).collect();
     let list = match list.is_empty() {
         true => NONE.to_owned(),

@@ -67,10 +67,15 @@ impl Host for ClientHost {
             // FoundationDB's interface has no way to ask; the crate `shaketable` uses this option.
             "shaketableBuggify" if self.run.given.buggify => "on",
             "shaketableBuggify" => "off",
+            // This host counts by itself; a comparison wants the same figures of every host.
+            "shaketableMeasure" if self.run.given.measures => "on",
+            "shaketableMeasure" => "off",
             // While decisions have names, the crate asks about each of its own.
             "shaketableDecisions" if self.run.kernel.is_deciding() => "ask",
             // A search wants to know at once when an assertion holds for the first time.
             "shaketableMoments" if self.run.given.keeps_moments => "tell",
+            // A client that is to die at an await says when it comes to one.
+            "shaketableAwait" => return self.dies_at_await().unwrap_or_default(),
             _ if name.starts_with(FIRST_TIME) => {
                 let assertion = &name[FIRST_TIME.len()..];
                 let sites = &self.run.findings.sites;
@@ -123,8 +128,20 @@ impl ClientHost {
         };
         self.run.kernel.decide(drawn, name)
     }
+
+    /// Whether the client dies at its next await, and how. Only a process that is copied there says
+    /// so; a case lists deaths as an option of the workload.
+    fn dies_at_await(&self) -> Option<String> {
+        let kernel = &self.run.kernel;
+        let client = || format!("tester {}", self.client.number);
+        let forced = kernel.forced(|| (AWAIT.to_owned(), client()))?;
+        kernel.happens(&forced);
+        Some(forced.outcome)
+    }
 }
 
+/// The kind of operation that an await is.
+const AWAIT: &str = "await";
 /// How the crate `shaketable` tells that an assertion held for the first time: it asks for an option
 /// of this name, which ends with the assertion.
 const FIRST_TIME: &str = "shaketableMoment ";

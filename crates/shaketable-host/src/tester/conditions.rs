@@ -24,6 +24,8 @@ pub(super) struct Conditions {
     pub(super) client_count: u32,
     /// Whether it is kept when something was met for the first time.
     pub(super) keeps_moments: bool,
+    /// Whether the library counts what the database answers.
+    pub(super) measures: bool,
     /// Simulated seconds the whole run may take.
     pub(super) limit_seconds: f64,
     /// Simulated seconds that a client may go without progress, if that is limited.
@@ -77,6 +79,7 @@ impl Conditions {
             client_count: clients.unwrap_or(usual_clients),
             swarm,
             keeps_moments: settings.moments,
+            measures: settings.measure,
             limit_seconds: limit_seconds(configuration, buggify),
             stalled_after_seconds: match settings.stalled_after {
                 StalledAfter::Seconds(seconds) => Some(seconds as f64),

@@ -106,6 +106,7 @@ pub(crate) fn play(
             drive(&run, &testbed, &tests);
             Beacon::note_end();
             testbed.collect_breaches(&run);
+            testbed.compare_replicas(&run);
             run.note_buggified(testbed.cluster.as_ref().map(|(cluster, _)| cluster));
             run.add_errors(testbed.errors());
             recorded = testbed.take_record();

@@ -334,6 +334,7 @@ impl Run {
             metrics: self.findings.metrics.borrow().clone(),
             assertions: self.findings.sites.assertions(),
             errors: self.findings.errors.take(),
+            calls: self.findings.sites.calls(),
             faults: super::recorder::fault_counts(self),
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),

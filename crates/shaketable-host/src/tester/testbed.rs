@@ -242,6 +242,17 @@ impl Testbed {
         }
     }
 
+    /// Fails the run if replicas of the same rows differ: then the simulator has lost or invented
+    /// something, and what the workload has seen is worth nothing.
+    pub(super) fn compare_replicas(&self, run: &Run) {
+        if let Some((cluster, _)) = &self.cluster
+            && let Some(difference) = cluster.compare_replicas().difference
+        {
+            let message = difference.to_string();
+            run.fail(FailureKind::ReplicasDiffer, None, None, message);
+        }
+    }
+
     /// Turns forbidden uses of lent databases into failures.
     pub(super) fn collect_breaches(&self, run: &Run) {
         let breaches = match self.c_api.borrow().as_ref() {

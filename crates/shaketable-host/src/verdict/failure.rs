@@ -111,6 +111,8 @@ pub enum FailureKind {
     Hung,
     /// The run was interrupted from outside.
     Interrupted,
+    /// Replicas of the same rows differ.
+    ReplicasDiffer,
     /// Something in the simulator itself.
     HostFault,
     /// The simulator itself panicked.
@@ -144,6 +146,7 @@ impl FailureKind {
             FailureKind::Exited => "ended the process",
             FailureKind::Hung => "hung",
             FailureKind::Interrupted => "interrupted",
+            FailureKind::ReplicasDiffer => "replicas differ",
             FailureKind::HostFault => "simulator fault",
             FailureKind::HostPanicked => "simulator panicked",
         }

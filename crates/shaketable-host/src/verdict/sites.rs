@@ -1,11 +1,13 @@
-//! What the assertions, the marks and the buggified places of the code under test have counted.
+//! What the code under test has counted: its assertions, marks and buggified places, and what the
+//! database has answered it.
 //!
 //! The crate `shaketable` writes them to the trace, which exists on every host. Here they are read
 //! back.
 
+use super::calls::{self, Answers};
 use super::{Assertion, Moment};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The counts of one run.
 #[derive(Default)]
@@ -13,6 +15,7 @@ pub struct Sites {
     assertions: RefCell<Vec<Assertion>>,
     buggified: RefCell<BTreeSet<String>>,
     moments: RefCell<Vec<Moment>>,
+    calls: RefCell<BTreeMap<String, Answers>>,
 }
 
 impl Sites {
@@ -38,6 +41,7 @@ impl Sites {
                 let place = format!("{} ({})", text("Name"), text("Site"));
                 self.buggified.borrow_mut().insert(place);
             }
+            calls::EVENT => calls::add(&mut self.calls.borrow_mut(), details),
             "WorkloadMark" => {
                 let (kind, message, value) = (text("Kind"), text("Message"), text("Value"));
                 let distance = match kind.as_str() {
@@ -77,6 +81,11 @@ impl Sites {
     /// The assertions, by their place.
     pub fn assertions(&self) -> Vec<Assertion> {
         self.assertions.borrow().clone()
+    }
+
+    /// What became of the calls of the workload, by their kind.
+    pub fn calls(&self) -> BTreeMap<String, Answers> {
+        self.calls.borrow().clone()
     }
 
     /// The active places of the workload.

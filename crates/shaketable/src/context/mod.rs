@@ -336,6 +336,11 @@ impl WorkloadContext {
 
     /// A context over a host that was just checked.
     pub(crate) fn new(host: HostContext, workload: String) -> Self {
+        // Read here, because an option that is never read is an error.
+        #[cfg(all(feature = "measure", not(feature = "embedded")))]
+        if host.get_option(c"shaketableMeasure") != "off" {
+            crate::measure::begin();
+        }
         let context = WorkloadContext(Arc::new(Shared {
             thread: HomeThread::current(),
             alive: AtomicBool::new(true),
@@ -369,6 +374,11 @@ impl WorkloadContext {
     /// Whether this client is to die, and when.
     pub(crate) fn crashes(&self) -> Option<&Crashes> {
         self.0.crashes.get()?.as_ref()
+    }
+
+    /// The client begins to wait: asks a host that looks for every death whether it dies of it.
+    pub(crate) fn ask_about_await(&self) -> String {
+        self.0.host.get_option(c"shaketableAwait")
     }
 
     /// The client died: its next life reads its options again.

@@ -119,7 +119,7 @@ impl Passed {
     /// let passed = shaketable::Simulation::new().seeds(0..3).test(async |db, _context| {
     ///     let trx = db.create_trx().expect("a transaction");
     ///     trx.set_read_version(1); // long gone
-    ///     assert!(trx.get(b"key", false).await.is_err());
+    ///     assert!(trx.get(b"key", false).await.is_err()); // too old
     /// });
     /// assert!(passed.errors(1007) > 0);
     /// assert_eq!(passed.errors(1031), 0);

@@ -34,7 +34,9 @@ impl fmt::Display for Moment {
 /// The count of a scope, and the moment at which it dies.
 pub(crate) struct Awaits {
     count: Cell<u64>,
-    end: Option<Moment>,
+    end: Cell<Option<Moment>>,
+    /// Asked at each await, with its number, whether the scope dies there.
+    ask: Option<Box<dyn Fn(u64) -> Option<Moment>>>,
     doomed: Cell<Doomed>,
 }
 
@@ -58,8 +60,17 @@ impl Awaits {
     pub(crate) fn new(count: u64, end: Option<Moment>) -> Self {
         Awaits {
             count: Cell::new(count),
-            end,
+            end: Cell::new(end),
+            ask: None,
             doomed: Cell::new(Doomed::Nothing),
+        }
+    }
+
+    /// Counts from the first on; `ask` says at each await whether the scope dies there.
+    pub(crate) fn asking(ask: impl Fn(u64) -> Option<Moment> + 'static) -> Self {
+        Awaits {
+            ask: Some(Box::new(ask)),
+            ..Awaits::new(0, None)
         }
     }
 
@@ -71,7 +82,7 @@ impl Awaits {
 
     /// The moment at which the scope dies.
     pub(crate) fn moment(&self) -> Option<Moment> {
-        self.end
+        self.end.get()
     }
 
     /// Whether the phase must carry out its end, and nothing else may go on.
@@ -116,7 +127,10 @@ impl Awaits {
             return false;
         }
         self.count.set(self.count.get() + 1);
-        match self.end {
+        if let (Some(ask), None) = (&self.ask, self.end.get()) {
+            self.end.set(ask(self.count.get()));
+        }
+        match self.end.get() {
             Some(end) if end.at != self.count.get() => false,
             Some(Moment { is_late: true, .. }) => {
                 self.doomed.set(waiting);

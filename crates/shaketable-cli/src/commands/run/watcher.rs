@@ -5,10 +5,10 @@
 //! everything recorded: recording all runs would slow down the many that pass.
 
 use super::Campaign;
-use super::folders::{folder_of, move_passed};
+use super::folders::move_passed;
 use crate::args::Minimising;
 use crate::commands::lint::Hazards;
-use crate::minimise::{minimise, relative};
+use crate::minimise::{Failing, minimise, relative};
 use crate::pool::{Addresses, Pool};
 use crate::progress::{Minimisation, Progress};
 use crate::protocol::{Job, Request, Response};
@@ -135,7 +135,7 @@ impl Watcher<'_> {
         }
     }
 
-    /// Makes the first seed of each group small, and keeps the case in its folder. What time there
+    /// Makes the first run of each group small, and keeps the case in its folder. What time there
     /// is, is divided evenly among them. An interrupt ends it; what was found until then counts.
     pub(super) fn minimise_failures(&mut self) {
         let campaign = self.campaign;
@@ -144,10 +144,7 @@ impl Watcher<'_> {
             let is_case = session.case_seeds[group.file].is_some();
             is_case || group.known.as_ref().is_some_and(|known| known.is_small)
         };
-        // A future of a guided search is a case already, which can be made small by itself.
-        let is_seed = |group: &&mut Group| group.case.is_none();
         let groups = self.summary.groups.iter_mut().take(RECORDED_GROUPS_MAX);
-        let groups = groups.filter(is_seed);
         let mut groups: Vec<&mut Group> = match campaign.minimising {
             Minimising::Never => return,
             Minimising::Auto => groups.filter(|group| !is_small(group)).collect(),
@@ -170,14 +167,18 @@ impl Watcher<'_> {
         let of = groups.len();
         let progress = Minimisation::new(!campaign.is_json());
         for (index, group) in groups.iter_mut().enumerate() {
-            let run = (group.file, Seed(group.seeds[0]));
+            let run = Failing {
+                file: group.file,
+                seed: Seed(group.example.seed),
+                case: group.case.as_deref(),
+            };
             let left = campaign.minimise_budget.saturating_sub(began.elapsed());
             let budget = left / (of - index) as u32;
             let mut show = |runs| progress.show((index + 1, of), runs);
             let Ok(mut minimised) = minimise(session, &mut pool, run, budget, &mut show) else {
                 continue;
             };
-            let folder = folder_of(&campaign.trace_names[group.file], run.1);
+            let folder = campaign.folder_of(run.file, run.seed, run.case);
             // What is left is worth more than the file.
             if let Err(error) = minimised.write(&folder.join(failure_folder::CASE)) {
                 warn(&error);
@@ -254,9 +255,9 @@ impl Watcher<'_> {
     }
 }
 
-/// Keeps a case in the folder of its failure.
+/// Keeps a run that has no seed of its own in the folder of its failure.
 fn write_case(case: &Case, folder: &Path) -> Result<PathBuf, SessionError> {
-    let path = folder.join(failure_folder::CASE);
+    let path = folder.join(failure_folder::FUTURE);
     let written = std::fs::create_dir_all(folder).and_then(|()| {
         let case = Case {
             test: relative(folder, &case.test),

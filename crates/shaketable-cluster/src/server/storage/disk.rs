@@ -394,6 +394,15 @@ impl StorageDisk {
         ))
     }
 
+    /// The shards that this server answers for, each with the first version it can answer at.
+    pub fn served(&self) -> impl Iterator<Item = (KeyRange, Version)> {
+        self.shards.iter().filter_map(|(begin, shard)| {
+            let since = self.serves(shard)?;
+            let (begin, end) = (begin.clone(), self.shards.end_of(begin));
+            Some((KeyRange { begin, end }, since))
+        })
+    }
+
     /// Whether all rows of a range are here.
     pub fn holds(&self, range: &KeyRange) -> bool {
         self.shards

@@ -6,6 +6,7 @@
 
 use super::real;
 use super::values::{ROWS_MAX, key_of, length_of, mapped_row_of, row_of, value_of};
+use crate::measure;
 use crate::record::recorder::{self, Ticket};
 use foundationdb_sys::{FDBFuture, FDBTransaction};
 use shaketable_record::{Answer, Call};
@@ -17,6 +18,7 @@ use std::slice;
 ///
 /// As the C function.
 pub(super) unsafe extern "C" fn fdb_future_destroy(future: *mut FDBFuture) {
+    measure::destroyed(future);
     if let Some(ticket) = recorder::arrived(future) {
         recorder::answer(&ticket, Answer::Dropped, None);
     }
@@ -30,10 +32,11 @@ pub(super) unsafe extern "C" fn fdb_future_destroy(future: *mut FDBFuture) {
 pub(super) unsafe extern "C" fn fdb_future_get_error(future: *mut FDBFuture) -> c_int {
     // SAFETY: the caller's promise.
     let error = unsafe { real::fdb_future_get_error(future) };
-    if error != FUTURE_NOT_SET
-        && let Some(ticket) = recorder::arrived(future)
-    {
-        hear(&ticket, future, error);
+    if error != FUTURE_NOT_SET {
+        measure::heard(future, error);
+        if let Some(ticket) = recorder::arrived(future) {
+            hear(&ticket, future, error);
+        }
     }
     error
 }
@@ -169,9 +172,23 @@ unsafe fn content(call: &Call, future: *mut FDBFuture) -> Answer {
 
 pub(super) fn awaited(ticket: Option<Ticket>, future: *mut FDBFuture) -> *mut FDBFuture {
     if let Some(ticket) = ticket {
+        if let Some(call) = measured(&ticket.call) {
+            measure::asked(call, future);
+        }
         recorder::awaits(future, ticket);
     }
     future
+}
+
+fn measured(call: &Call) -> Option<measure::Call> {
+    Some(match call {
+        Call::Commit => measure::Call::Commit,
+        Call::Get { .. } | Call::GetKey { .. } => measure::Call::Read,
+        Call::GetRange(_) | Call::GetMappedRange(_) => measure::Call::RangeRead,
+        Call::GetReadVersion => measure::Call::ReadVersion,
+        Call::Watch { .. } => measure::Call::Watch,
+        _ => return None,
+    })
 }
 
 /// The error of a future that is not ready.

@@ -1,36 +1,11 @@
 //! The real functions: libfdb_c's own, or the program's, found by name.
 //!
-//! Each is looked up at its first call and called through a pointer from then on. Its name in this
-//! file is the one that it has in C, so that a call of `real::` reads like the call it is.
+//! The name of each in this file is the one that it has in C, so that a call of `real::` reads like
+//! the call it is.
 
-use crate::hidden::original;
+use crate::hidden::real;
 use foundationdb_sys::{FDBCallback, FDBFuture, FDBKeyValue, FDBMappedKeyValue, FDBTransaction};
-use std::ffi::{CStr, c_int, c_void};
-use std::mem::transmute;
-use std::ptr::null_mut;
-use std::sync::atomic::AtomicPtr;
-
-macro_rules! real {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)+) => {$(
-        /// # Safety
-        ///
-        /// As the C function.
-        #[allow(clippy::too_many_arguments, reason = "the C function has them")]
-        pub(super) unsafe fn $name($($argument: $type),*) $(-> $result)? {
-            static KNOWN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-            const NAME: &CStr =
-                match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
-            type Function = unsafe extern "C" fn($($type),*) $(-> $result)?;
-            // SAFETY: libfdb_c's function of that name has this type.
-            let function: Function = unsafe { transmute(original(NAME, &KNOWN)) };
-            // SAFETY: the caller's promise.
-            unsafe { function($($argument),*) }
-        }
-    )+};
-}
+use std::ffi::{c_int, c_void};
 
 real! {
     fn fdb_future_destroy(future: *mut FDBFuture);

@@ -1,0 +1,353 @@
+//! A client that does not recognise its own work.
+//!
+//! A commit whose result was unknown had taken effect. What comes next looks at the database, finds
+//! it changed, and takes the change for another client's; or does not look, and takes the commit for
+//! one that failed:
+//!
+//! * a name or a lock is found taken: by the attempt before;
+//! * a row of a queue is gone, taken by the attempt before, and the next one is taken instead;
+//! * the transaction is given up, and what it did stays.
+//!
+//! A receipt that a retry finds looks much the same in a record, and is the right thing to do. So a
+//! finding needs more: the same content once more under another key, a row that is missing, or that
+//! the failure itself speaks of what was left behind.
+
+use super::Candidate;
+use super::doubt::{begun_anew, capital, doubt_words, doubtful_proof};
+use crate::Finding;
+use crate::focus::Focus;
+use crate::history::{Change, History, How};
+use crate::words::{call, committed, value_text};
+use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId};
+use std::cmp::Ordering;
+
+/// How many transactions of a client after a doubtful one are looked at.
+const TRANSACTIONS_AFTER: usize = 3;
+
+pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (first, _) in history.attempts() {
+        let Some(landed) = history.landed(first).filter(|_| history.is_doubtful(first)) else {
+            continue;
+        };
+        let own = Own {
+            history,
+            focus,
+            first,
+            landed,
+            retries: history.later_attempts(first).collect(),
+        };
+        found.extend(own.entry());
+        found.extend(own.taken());
+        found.extend(own.given_up());
+    }
+    found
+}
+
+/// A commit in doubt that had taken effect.
+struct Own<'h, 'a> {
+    history: &'h History<'a>,
+    focus: &'h Focus<'a>,
+    first: AttemptId,
+    landed: CommittedId,
+    /// The attempts of the same transaction after it.
+    retries: Vec<AttemptId>,
+}
+
+impl<'a> Own<'_, 'a> {
+    /// Whether no retry committed anything.
+    fn is_the_last(&self) -> bool {
+        let mut retries = self.retries.iter();
+        retries.all(|retry| self.history.landed(*retry).is_none())
+    }
+
+    /// The commits of the client's next transactions.
+    fn next(&self) -> Vec<(AttemptId, CommittedId)> {
+        let history = self.history;
+        let own = history.attempt(self.first);
+        let mut transactions = Vec::new();
+        let mut found = Vec::new();
+        for id in history
+            .attempts_of(own.client)
+            .iter()
+            .filter(|id| **id > self.first)
+        {
+            let transaction = history.attempt(*id).transaction;
+            if transaction == own.transaction {
+                continue;
+            }
+            if !transactions.contains(&transaction) {
+                transactions.push(transaction);
+            }
+            if transactions.len() > TRANSACTIONS_AFTER {
+                break;
+            }
+            found.extend(history.landed(*id).map(|landed| (*id, landed)));
+        }
+        found
+    }
+
+    /// A row that the commit added was found by the retry, which wrote nothing any more.
+    fn entry(&self) -> Option<Candidate> {
+        let history = self.history;
+        if !self.is_the_last() {
+            return None;
+        }
+        let look = |key: &[u8]| -> Option<(AttemptId, OperationId)> {
+            self.retries.iter().find_map(|retry| {
+                let mut reads = history.reads(*retry);
+                let read = reads.find(|read| read.point && read.covers(key))?;
+                Some((*retry, read.operation))
+            })
+        };
+        for (key, change) in history.keys_of(self.landed) {
+            let (Some(value), Some((retry, read))) = (&change.after, look(key)) else {
+                continue;
+            };
+            if change.how != How::Set || change.before.as_ref() == Some(value) {
+                continue;
+            }
+            let is_new = change.before.is_none() && history.identifies(self.first, key, value);
+            let place = |attempt, key: &[u8]| {
+                let writer = history.writer(attempt, key);
+                writer.and_then(|id| history.operation(id).place)
+            };
+            let twin = self.next().into_iter().find_map(|(id, other)| {
+                let same = |(again, change): &(&'a [u8], &Change)| {
+                    let of_request = match (*again == key, &change.after) {
+                        (false, after) => is_new && after.as_ref() == Some(value),
+                        (true, after) => after.as_ref().is_some_and(|after| is_next(value, after)),
+                    };
+                    of_request
+                        && change.how == How::Set
+                        && place(id, again) == place(self.first, key)
+                };
+                let (again, change) = history.keys_of(other).into_iter().find(same)?;
+                Some((other, again, change.clone()))
+            });
+            let text = history.key_text(key);
+            // The failure speaks of the key and of what is in it.
+            let spoken_of =
+                self.focus.mentions(&text) > 0 && self.focus.mentions(&value_text(value)) > 0;
+            let left = is_new && self.focus.saw(history, key, self.landed) && spoken_of;
+            let mut proof = doubtful_proof(history, self.first, self.landed, key);
+            proof.push(call(read, format!("finds {text}: {}", value_text(value))));
+            let (meaning, weight, keys, commits) = match twin {
+                Some((other, again, change)) => {
+                    let other_text = history.key_text(again);
+                    proof.push(committed(other, history.change_text(again, &change)));
+                    let as_well = if again == key { "again" } else { "as well" };
+                    (
+                        format!("which then wrote {other_text} {as_well}"),
+                        match (again == key, change.after.as_ref().and_then(number)) {
+                            (false, _) => 93,
+                            (true, None) => 86,
+                            // A number does not say which request it is of.
+                            (true, Some(_)) => 57,
+                        },
+                        vec![key.to_vec(), again.to_vec()],
+                        vec![self.landed, other],
+                    )
+                }
+                None if left => {
+                    let meaning = "which never came back to it".to_owned();
+                    (meaning, 92, vec![key.to_vec()], vec![self.landed])
+                }
+                None => continue,
+            };
+            return Some(Candidate {
+                finding: Finding {
+                    name: "own-entry-not-recognised",
+                    sentence: format!(
+                        "{} wrote {text}{}. The commit of attempt {} {} but had landed; attempt {} \
+                         found the entry{} and took it for one of another client, {meaning}.",
+                        capital(&history.who(self.first)),
+                        history.at_place(history.writer(self.first, key)),
+                        history.attempt(self.first).number,
+                        doubt_words(history, self.first),
+                        history.attempt(retry).number,
+                        history.at_place(Some(read)),
+                    ),
+                    proof,
+                    advice: "Write into the entry who made it and for which request, and compare: \
+                             an entry that a retry finds may be its own."
+                        .to_owned(),
+                    times: 1,
+                },
+                weight,
+                keys,
+                commits,
+            });
+        }
+        None
+    }
+
+    /// A row that the commit cleared was not there any more for the retry, which took another one, or
+    /// none.
+    fn taken(&self) -> Option<Candidate> {
+        let history = self.history;
+        let own = history.keys_of(self.landed);
+        // Something tells what was taken.
+        if own.iter().any(|(_, change)| change.after.is_some()) {
+            return None;
+        }
+        let cleared = |(_, change): &&(&'a [u8], &Change)| {
+            change.how == How::Clear && change.before.is_some()
+        };
+        let (key, change) = own.iter().find(cleared)?;
+        let chosen = |attempt: AttemptId| {
+            let mut reads = history.reads(attempt);
+            reads.find(|read| !read.point && read.covers(key))
+        };
+        let read = chosen(self.first)?;
+        // The last one is what the client went by.
+        let mut retries = self.retries.iter().rev();
+        let (retry, again) = retries.find_map(|id| Some((*id, chosen(*id)?)))?;
+        let next = history.landed(retry).and_then(|landed| {
+            let keys = history.keys_of(landed);
+            let mut next = keys.into_iter().filter(|(other, _)| other != key);
+            next.find(|(_, change)| change.how == How::Clear && change.before.is_some())
+        });
+        let text = history.key_text(key);
+        let instead = match next {
+            Some((next, _)) => format!("and took {} instead", history.key_text(next)),
+            None => "and took nothing".to_owned(),
+        };
+        // What the client makes of such rows, it did not make of this one.
+        let next = self.next().into_iter();
+        let made_of_it = next.flat_map(|(_, landed)| history.keys_of(landed));
+        let made_of_it = made_of_it.map(|(key, _)| key.to_vec());
+        let mut proof = doubtful_proof(history, self.first, self.landed, key);
+        proof.insert(0, call(read.operation, history.saw_text(key, read.version)));
+        proof.push(call(again.operation, format!("looks again, {instead}")));
+        Some(Candidate {
+            finding: Finding {
+                name: "lost-after-unknown-result",
+                sentence: format!(
+                    "{} took {text}{}, which was {}. The commit of attempt {} {} but had landed; \
+                     attempt {} looked again{}, did not find it, {instead}: what the first one took \
+                     is lost.",
+                    capital(&history.who(self.first)),
+                    history.at_place(history.writer(self.first, key)),
+                    change
+                        .before
+                        .as_ref()
+                        .map_or("empty".to_owned(), value_text),
+                    history.attempt(self.first).number,
+                    doubt_words(history, self.first),
+                    history.attempt(retry).number,
+                    history.at_place(Some(again.operation)),
+                ),
+                proof,
+                advice:
+                    "Write down what was taken in the transaction that takes it, under an id that \
+                         was made before the first attempt, and let every attempt look there first."
+                        .to_owned(),
+                times: 1,
+            },
+            weight: 82,
+            keys: made_of_it.chain([key.to_vec()]).collect(),
+            commits: vec![self.landed],
+        })
+    }
+
+    /// The transaction was not run again, and what the commit did stays.
+    fn given_up(&self) -> Option<Candidate> {
+        let history = self.history;
+        let ended = matches!(
+            history.attempt(self.first).end,
+            End::Failed(_) | End::DroppedInCommit | End::Dropped
+        );
+        if !ended || !self.retries.is_empty() {
+            return None;
+        }
+        // What is done anew is not given up.
+        if begun_anew(history, self.first, self.landed).is_some() {
+            return None;
+        }
+        let keys = history.keys_of(self.landed);
+        // The client writes over it without a look, as if it had not happened.
+        let undone = self.next().into_iter().find_map(|(id, other)| {
+            let changes = history.keys_of(other);
+            let (key, change) = changes.into_iter().find(|(key, change)| {
+                let first = keys.iter().find(|(known, _)| known == key);
+                let looks = history.reads(id).any(|read| read.covers(key));
+                let differs = first
+                    .is_some_and(|(_, first)| first.how == How::Set && first.after != change.after);
+                differs && !looks && change.how != How::Atomic
+            })?;
+            Some((id, other, key, change.clone()))
+        });
+        let too_much = keys.iter().find(|(key, change)| {
+            let number = |value: &Option<Bytes>| value.as_ref().map_or(Some(0), number);
+            let grew = match (number(&change.before), number(&change.after)) {
+                (Some(before), Some(after)) => after.cmp(&before),
+                _ => return false,
+            };
+            grew != Ordering::Equal && self.focus.compared(history, key) == Some(grew)
+        });
+        let (key, meaning, weight) = match (&undone, too_much) {
+            (Some((id, _, key, change)), _) => {
+                let what = match change.after {
+                    Some(_) => "wrote over",
+                    None => "cleared",
+                };
+                let line = history.at_place(history.writer(*id, key));
+                (*key, format!("{what} {}{line}", history.key_text(key)), 81)
+            }
+            (None, Some((key, _))) => (*key, "went on with something else".to_owned(), 62),
+            (None, None) => return None,
+        };
+        let mut proof = doubtful_proof(history, self.first, self.landed, key);
+        let mut commits = vec![self.landed];
+        if let Some((_, other, key, change)) = &undone {
+            proof.push(committed(*other, history.change_text(key, change)));
+            commits.push(*other);
+        }
+        Some(Candidate {
+            finding: Finding {
+                name: "unknown-result-taken-for-failure",
+                sentence: format!(
+                    "{} took the commit of transaction {} for one that had failed: it {} but had \
+                     landed, and the client {meaning}.",
+                    capital(&history.who(self.first)),
+                    history.attempt(self.first).transaction,
+                    doubt_words(history, self.first),
+                ),
+                proof,
+                advice: "A commit without an answer may have happened. Run the transaction again, and \
+                         let it look for what the first attempt wrote; only then say that it failed."
+                    .to_owned(),
+                times: 1,
+            },
+            weight,
+            keys: keys.iter().map(|(key, _)| key.to_vec()).collect(),
+            commits,
+        })
+    }
+}
+
+/// The shortest text that two values have in common for a reason.
+const SHARED_CHARACTERS_MIN: usize = 4;
+
+/// Whether a value is what the same request makes of another: both are plain numbers, which say
+/// nothing of a request, or they share a part of it.
+fn is_next(value: &Bytes, next: &Bytes) -> bool {
+    if let (Some(value), Some(next)) = (number(value), number(next)) {
+        return value != next;
+    }
+    let (value, next) = (value_text(value), value_text(next));
+    let parts = |text: &'_ str| -> Vec<String> {
+        let parts = text
+            .split(", ")
+            .map(|part| part.trim_matches(['(', ')', ',']));
+        parts.map(str::to_owned).collect()
+    };
+    let (value, next) = (parts(&value), parts(&next));
+    let shared = |(one, two): (&String, &String)| one == two && one.len() >= SHARED_CHARACTERS_MIN;
+    value != next && value.iter().zip(&next).any(shared)
+}
+
+fn number(value: &Bytes) -> Option<i64> {
+    value_text(value).parse().ok()
+}
