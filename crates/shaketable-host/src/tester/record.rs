@@ -281,16 +281,24 @@ fn write(record: &Record, outcome: &mut Outcome, to: &RecordTo) {
 }
 
 /// The line of the last call that proves a finding: what it says was done in the end was done there.
+/// A finding that is proved by commits alone has the line of the last of them.
 fn place_of(finding: &Finding, record: &Record) -> Option<String> {
-    let mut calls = finding
-        .proof
-        .iter()
-        .rev()
-        .filter_map(|proof| match proof.at {
-            Evidence::Operation(id) => record.operations[id as usize].place,
-            Evidence::Attempt(_) | Evidence::Committed(_) => None,
-        });
-    let place = &record.places[calls.next()? as usize];
+    let of_call = |id: u32| record.operations[id as usize].place;
+    let of_commit = |attempt: u32| {
+        let commit = record.attempts[attempt as usize].commit.as_ref()?;
+        of_call(commit.operation)
+    };
+    let proof = || finding.proof.iter().rev();
+    let mut calls = proof().filter_map(|proof| match proof.at {
+        Evidence::Operation(id) => of_call(id),
+        Evidence::Attempt(_) | Evidence::Committed(_) => None,
+    });
+    let mut commits = proof().filter_map(|proof| match proof.at {
+        Evidence::Operation(_) => None,
+        Evidence::Attempt(id) => of_commit(id),
+        Evidence::Committed(id) => of_commit(record.committed[id as usize].attempt?),
+    });
+    let place = &record.places[calls.next().or_else(|| commits.next())? as usize];
     Some(format!("{}:{}", place.file, place.line))
 }
 
@@ -368,7 +376,81 @@ fn places(calls: &[usize]) -> (Vec<Place>, Vec<Option<PlaceId>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shaketable_explain::Proof;
     use shaketable_kernel::ProcessSpec;
+    use shaketable_record::{
+        Answer, Attempt, Call, Commit, Committed, End, Fate, Operation, Place,
+    };
+
+    /// A transaction that writes at line 7 and commits at line 9.
+    fn a_write_and_its_commit() -> Record {
+        let operation = |line, call| Operation {
+            attempt: 0,
+            asked: 1.0,
+            answered: None,
+            place: Some(line),
+            call,
+            answer: Answer::Nothing,
+        };
+        let place = |line| Place {
+            file: "src/queue.rs".into(),
+            line,
+            function: String::new(),
+        };
+        Record {
+            places: vec![place(7), place(9)],
+            operations: vec![operation(0, Call::Commit), operation(1, Call::Commit)],
+            attempts: vec![Attempt {
+                client: Some(0),
+                phase: None,
+                transaction: 0,
+                number: 1,
+                retries: None,
+                begun: 0.0,
+                ended: None,
+                read_version: None,
+                end: End::Committed,
+                commit: Some(Commit {
+                    operation: 1,
+                    reads: Vec::new(),
+                    writes: Vec::new(),
+                    mutations: Vec::new(),
+                    fate: Fate::Landed(0),
+                    conflict: None,
+                }),
+            }],
+            committed: vec![Committed {
+                version: 1,
+                batch_index: 0,
+                attempt: Some(0),
+                mutations: Vec::new(),
+            }],
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn a_finding_has_the_line_of_the_last_call_that_proves_it_or_of_the_last_commit() {
+        let finding = |proof: &[Evidence]| Finding {
+            name: "a-mistake",
+            sentence: String::new(),
+            proof: (proof.iter())
+                .map(|at| Proof {
+                    at: *at,
+                    note: String::new(),
+                })
+                .collect(),
+            advice: String::new(),
+            times: 1,
+        };
+        let record = a_write_and_its_commit();
+        let place = |proof: &[Evidence]| place_of(&finding(proof), &record);
+        let call = Evidence::Operation(0);
+        let commit = Evidence::Committed(0);
+        assert_eq!(place(&[call, commit]).as_deref(), Some("src/queue.rs:7"));
+        assert_eq!(place(&[commit]).as_deref(), Some("src/queue.rs:9"));
+        assert_eq!(place(&[]), None);
+    }
 
     #[test]
     fn a_role_does_not_end_because_the_controller_died() {

@@ -1,8 +1,9 @@
 //! How far the simulations of a test program are, on a terminal.
 //!
 //! `cargo test` says nothing while a test runs. After two seconds the right edge of the terminal's
-//! current line shows how many seeds have run; it is gone when the last simulation is done. It stays
-//! out of the way of the test runner, which writes at the left: the cursor is put back where it was.
+//! current line shows how many seeds have run; it is gone when the last simulation is done. It
+//! stays out of the way of the test runner, which writes at the left: the cursor is put back where
+//! it was.
 //!
 //! Where the standard error is no terminal (in CI, under nextest, in a pipe) nothing is written.
 

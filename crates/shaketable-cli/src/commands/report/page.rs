@@ -1,8 +1,8 @@
 //! The page: markup, style and three charts, in one file.
 //!
-//! It has no script: charts are drawn here, as SVG, and everything that they show is also in a table
-//! below, so that nothing is told by colour or shape alone. What comes from messages is only ever
-//! put in as text ([`Text`]).
+//! It has no script: charts are drawn here, as SVG, and everything that they show is also in a
+//! table below, so that nothing is told by colour or shape alone. What comes from messages is only
+//! ever put in as text ([`Text`]).
 
 use super::read::{Coverage, Failure, History, Sweep};
 use crate::report::human::{plural, simulated};
