@@ -14,13 +14,13 @@
 //! Completion comes from the kernel's thread alone (see `operation`); a future that carries an
 //! error of the call's arguments is born complete and belongs to no kernel.
 
+use crate::fork;
 use crate::operation;
 use crate::types::FDBCallback;
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use parking_lot::{Condvar, Mutex};
 use shaketable_cluster::error::Error;
-use shaketable_kernel::spin_until;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,9 +54,16 @@ struct Callback {
 // that word on the network's thread.
 unsafe impl Send for Callback {}
 
+/// How long to look for an answer before sleeping, which costs more than a short wait.
+const SPINS: u32 = 25;
+const YIELDS: u32 = 40;
+
 impl FDBFuture {
     /// A future that the kernel of `universe` will complete.
     pub(crate) fn pending(universe: Arc<Universe>) -> Arc<FDBFuture> {
+        if fork::is_fork() {
+            return FDBFuture::ready(Err(fork::FORKED));
+        }
         Arc::new(FDBFuture::with(None, Some(universe)))
     }
 
@@ -150,7 +157,10 @@ impl FDBFuture {
         if self.universe.as_ref().is_some_and(|u| u.is_here()) {
             return Err(Error::BLOCKED_FROM_NETWORK_THREAD);
         }
-        if spin_until(|| self.is_ready()) {
+        if fork::is_fork() {
+            return Err(fork::FORKED);
+        }
+        if (0..YIELDS).any(|_| self.becomes_ready_at_once()) {
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -158,6 +168,19 @@ impl FDBFuture {
             self.became_ready.wait(&mut state);
         }
         Ok(())
+    }
+
+    /// Looks for a moment whether the future becomes ready. If not, another thread gets the
+    /// processor: an answer of a server needs three threads, and there may be fewer processors.
+    fn becomes_ready_at_once(&self) -> bool {
+        let ready = (0..SPINS).any(|_| {
+            std::hint::spin_loop();
+            self.is_ready()
+        });
+        if !ready {
+            std::thread::yield_now();
+        }
+        ready
     }
 
     /// Asks the kernel to give the operation up; the future then fails with 1101, and its callbacks

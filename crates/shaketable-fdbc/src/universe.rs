@@ -13,6 +13,7 @@
 //! forgotten, futures stay as they are, and handles can be destroyed on any thread.
 
 use crate::coverage::{Coverage, SiteProbe};
+use crate::fork;
 use crate::network::ClusterName;
 use crate::outstanding::{Kept, PlaceProbe, Progress};
 use crate::program_clusters::ProgramCluster;
@@ -23,6 +24,7 @@ use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::error::Error;
 use shaketable_kernel::{Inbox, Kernel};
 use shaketable_record::Call;
+use shaketable_serve::Poller;
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,6 +53,8 @@ pub(crate) struct Objects {
     pub(crate) databases: Slab<Database>,
     /// The clusters of an ordinary program; a host keeps its own.
     pub(crate) clusters: BTreeMap<ClusterName, ProgramCluster>,
+    /// The sockets to servers, once there is one.
+    pub(crate) poller: Option<Poller>,
     /// How often each error was the result of an operation.
     pub(crate) errors: BTreeMap<i32, u64>,
     /// Called for each of them.
@@ -111,7 +115,9 @@ impl Universe {
 
     /// Runs `job` later, on the kernel's thread, after everything that was posted before.
     pub(crate) fn post(&self, job: impl FnOnce(&Kernel) + Send + 'static) {
-        self.inbox.post(job);
+        if !fork::is_fork() {
+            self.inbox.post(job);
+        }
     }
 
     /// The place of the caller, if it is wanted.

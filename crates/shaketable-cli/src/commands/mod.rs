@@ -15,6 +15,7 @@ pub mod minimise;
 pub mod new;
 pub mod page;
 pub mod run;
+pub mod serve;
 pub mod shell;
 mod trace;
 pub mod when;
