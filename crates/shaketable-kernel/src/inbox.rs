@@ -61,7 +61,7 @@ pub(crate) type Call = Box<dyn FnOnce(&Kernel) + Send>;
 /// Two threads that work closely together rarely wait for each other longer than this, while waking
 /// a sleeping thread takes longer on an idle machine, and much longer on a virtual one. It spins no
 /// longer than that because a busy machine gives a processor to the sleeping thread first.
-pub fn spin_until(happened: impl Fn() -> bool) -> bool {
+pub(crate) fn spin_until(happened: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
         std::hint::spin_loop();
         happened()

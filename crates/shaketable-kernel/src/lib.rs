@@ -89,7 +89,7 @@ mod wheel;
 pub use clog::ClogMode;
 pub use decision::{Decision, DecisionName, Forced, Overrides, Reseed};
 pub use disk::Disk;
-pub use inbox::{Inbox, spin_until};
+pub use inbox::Inbox;
 pub use kernel::{Deadlock, Kernel, Spinning};
 pub use network::NetworkConfig;
 pub use outside::Outside;

@@ -4,7 +4,7 @@
 //! kernel has nothing else to do, so that a burst of requests costs one call of the system.
 
 use crate::messages::GREETING_BYTES;
-use crate::wire::{Malformed, Wire};
+use crate::wire::Malformed;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 use std::io;
@@ -81,11 +81,11 @@ impl Connection {
         self.outgoing.extend_from_slice(bytes);
     }
 
-    /// Adds a message to be sent with the next flush.
-    pub fn push(&mut self, parts: &[&dyn Fn(&mut Vec<u8>)]) {
+    /// Adds a message, which `write` appends, to be sent with the next flush.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.outgoing.len();
         self.outgoing.extend_from_slice(&[0; LENGTH_BYTES]);
-        parts.iter().for_each(|part| part(&mut self.outgoing));
+        write(&mut self.outgoing);
         let length = (self.outgoing.len() - start - LENGTH_BYTES) as u32;
         self.outgoing[start..start + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
     }
@@ -165,11 +165,6 @@ impl Connection {
         self.taken += GREETING_BYTES;
         Some(*greeting)
     }
-}
-
-/// Adds a value to a message; see [`Connection::push`].
-pub fn part<T: Wire>(value: &T) -> impl Fn(&mut Vec<u8>) + '_ {
-    |out| value.put(out)
 }
 
 const LENGTH_BYTES: usize = 4;

@@ -7,7 +7,7 @@
 //! which is what the death of a server looks like to a client; then the gate connects again, and
 //! announces the server as a new cluster controller.
 
-use crate::connection::{Closed, Connection, part};
+use crate::connection::{Closed, Connection};
 use crate::messages::{
     Envelope, GREETING_BYTES, Location, PROTOCOL, Place as ProcessPlace, Proxies, Question, Reboot,
     Returned, Server, greeting, read_greeting,
@@ -282,7 +282,10 @@ impl Link {
         let envelope = Envelope { id, kind, endpoint };
         let question = question.prepare(self);
         let mut connection = self.connection.borrow_mut();
-        connection.push(&[&part(&envelope), &part(&question)]);
+        connection.push(|out| {
+            envelope.put(out);
+            question.put(out);
+        });
     }
 
     /// Takes in everything that has arrived. Returns whether anything had.

@@ -4,7 +4,7 @@
 //! its client ran there. When the connection ends the process dies, and with it everything the
 //! guest was waiting for; what it had committed stays.
 
-use crate::connection::{Closed, Connection, part};
+use crate::connection::{Closed, Connection};
 use crate::durable::{self, Store, StoreError, StoreKeeper};
 use crate::embedded;
 use crate::faults::{BadVariable, Faults};
@@ -511,13 +511,16 @@ impl Guest {
         let answer = Q::answer(reply, self);
         let returned = Returned { id, answered: true };
         let mut connection = self.connection.borrow_mut();
-        connection.push(&[&part(&returned), &part(&answer)]);
+        connection.push(|out| {
+            returned.put(out);
+            answer.put(out);
+        });
     }
 
     fn send_nothing(&self, id: u32) {
         let answered = false;
         let mut connection = self.connection.borrow_mut();
-        connection.push(&[&part(&Returned { id, answered })]);
+        connection.push(|out| Returned { id, answered }.put(out));
     }
 
     fn place_of(&self, process: ProcessId) -> ProcessPlace {

@@ -70,7 +70,7 @@ impl<R: 'static> Reply<R> {
     }
 
     /// Ends the request with `Refused`: it was certainly not processed.
-    pub fn refuse(mut self) {
+    pub(super) fn refuse(mut self) {
         self.answer(Err(Disconnected::Refused));
     }
 

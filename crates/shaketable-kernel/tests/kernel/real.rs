@@ -98,6 +98,9 @@ fn a_kernel_with_an_outside_waits_there_and_a_post_ends_the_wait() {
     kernel.run_real(&stop);
     poster.join().unwrap();
     assert!(heard.get(), "it looks outside before it waits");
-    assert!(began.elapsed() < Duration::from_secs(30), "the post ended the wait");
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "the post ended the wait"
+    );
     kernel.shutdown();
 }
