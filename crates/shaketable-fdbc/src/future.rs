@@ -54,9 +54,8 @@ struct Callback {
 // that word on the network's thread.
 unsafe impl Send for Callback {}
 
-/// How long to look for an answer before sleeping, which costs more than a short wait.
-const SPINS: u32 = 25;
-const YIELDS: u32 = 40;
+const SPINS: u32 = 1000;
+const SPINS_BETWEEN_YIELDS: u32 = 25;
 
 impl FDBFuture {
     /// A future that the kernel of `universe` will complete.
@@ -160,7 +159,7 @@ impl FDBFuture {
         if fork::is_fork() {
             return Err(fork::FORKED);
         }
-        if (0..YIELDS).any(|_| self.becomes_ready_at_once()) {
+        if self.becomes_ready_soon() {
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -170,17 +169,18 @@ impl FDBFuture {
         Ok(())
     }
 
-    /// Looks for a moment whether the future becomes ready. If not, another thread gets the
-    /// processor: an answer of a server needs three threads, and there may be fewer processors.
-    fn becomes_ready_at_once(&self) -> bool {
-        let ready = (0..SPINS).any(|_| {
+    /// Looks for about ten microseconds whether the future becomes ready: waking a thread that
+    /// sleeps takes longer. An answer of a server needs three threads, for which there may be too
+    /// few processors, so that this one is offered to the others meanwhile.
+    fn becomes_ready_soon(&self) -> bool {
+        let is_served = self.universe.as_ref().is_some_and(|u| u.is_served());
+        (0..SPINS).any(|spin| {
+            if is_served && spin % SPINS_BETWEEN_YIELDS == 0 {
+                std::thread::yield_now();
+            }
             std::hint::spin_loop();
             self.is_ready()
-        });
-        if !ready {
-            std::thread::yield_now();
-        }
-        ready
+        })
     }
 
     /// Asks the kernel to give the operation up; the future then fails with 1101, and its callbacks

@@ -80,6 +80,7 @@ impl ProgramCluster {
     fn start(universe: &Universe, kernel: &Kernel, name: &ClusterName) -> ProgramCluster {
         if let ClusterName::Served { place, .. } = name {
             let poller = poller(universe, kernel);
+            universe.set_served();
             return ProgramCluster::Served(Gate::open(kernel, &poller, place.clone()));
         }
         let cluster = embedded::start(kernel, &options::faults());

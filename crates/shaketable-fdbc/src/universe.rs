@@ -29,7 +29,7 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A kernel and the objects on it that C holds handles of.
 pub struct Universe {
@@ -41,6 +41,8 @@ pub struct Universe {
     pub(crate) site_probe: OnceBox<SiteProbe>,
     /// Set while calls are recorded.
     pub(crate) keep: OnceBox<Keep>,
+    /// Whether a database of it is in the process of a server.
+    is_served: AtomicBool,
 }
 
 /// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first
@@ -100,7 +102,18 @@ impl Universe {
             place_probe: OnceBox::new(),
             site_probe: OnceBox::new(),
             keep: OnceBox::new(),
+            is_served: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a database of it is in the process of a server.
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_served.load(Ordering::Relaxed)
+    }
+
+    /// A database of it is in the process of a server.
+    pub(crate) fn set_served(&self) {
+        self.is_served.store(true, Ordering::Relaxed);
     }
 
     /// Makes room for objects on the calling thread, which is the kernel's, before it runs the
