@@ -14,9 +14,9 @@ pub fn run(random: &mut Unstructured) -> arbitrary::Result<()> {
     let length = random.arbitrary_len::<u8>()?;
     let mut bytes = random.bytes(length)?.to_vec();
     // Counts that are small get further than random ones.
-    for position in 0..bytes.len() {
+    for byte in &mut bytes {
         if random.ratio(2, 3)? {
-            bytes[position] &= 3;
+            *byte &= 3;
         }
     }
     round_trip::<Envelope>(&bytes);
