@@ -12,6 +12,7 @@
 mod c_api;
 pub mod metric;
 mod model;
+mod socket;
 pub mod test_file;
 pub mod trace;
 
@@ -44,6 +45,11 @@ pub const TARGETS: &[Target] = &[
         name: "trace",
         run: trace::run,
         bytes_max: 6_000,
+    },
+    Target {
+        name: "socket",
+        run: socket::run,
+        bytes_max: 2_000,
     },
     Target {
         name: "metric",

@@ -58,6 +58,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::List(args) => Ok(list::list(args)),
         Command::New(args) => Ok(commands::new::new(args)),
         Command::Init(args) => Ok(commands::init::init(args)),
+        Command::Serve(args) => Ok(commands::serve::serve(args)),
         Command::Doctor(args) => Ok(commands::doctor::doctor(args)),
         Command::Completions(args) => Ok(commands::shell::completions(args)),
         Command::Man(args) => Ok(commands::shell::man(args)),

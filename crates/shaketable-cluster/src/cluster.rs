@@ -1,6 +1,6 @@
 //! A whole cluster: what it is made of, how it starts, how clients connect to it.
 
-use crate::client::{Connection, Database};
+use crate::client::{Buggify, Connection, Database};
 use crate::distributor::{self, Distributor};
 use crate::knobs::Knobs;
 use crate::process::Process;
@@ -116,6 +116,13 @@ impl Cluster {
     /// Opens the cluster for the client on a process, which need not be one of the servers.
     pub fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
         self.0.clients.open_database(process, api_version)
+    }
+
+    /// How buggify strikes in a client on that process.
+    pub fn buggify_on(&self, process: ProcessId) -> Buggify {
+        let instruments = self.0.instruments.clone();
+        let here = Process::new(&self.0.kernel, process);
+        Rc::new(move |site| instruments.buggify(&here, site))
     }
 
     /// Where clients find the cluster controller.
@@ -344,6 +351,8 @@ impl ClusterConfig {
             buggify,
             stress: false,
             history: None,
+            keeper: None,
+            begins_after: 0,
         })
     }
 }

@@ -9,6 +9,7 @@
 //!   [`kill`] destroys parts of it, but never what it could not survive; [`faults`] are the
 //!   workloads that do so, and [`saboteur`] is the power they have.
 //! * [`process`] is what all of these see of the simulation: their own process.
+//! * [`keeper`] is a disk outside of the simulation.
 //! * [`time_keeper`] maps time to versions for clients that look there.
 //! * [`truth`] says what really became of a commit.
 //! * [`short`] copies keys and values; [`error`] holds FoundationDB's error codes.
@@ -25,6 +26,7 @@ mod distributor;
 pub mod error;
 pub mod faults;
 mod history;
+pub mod keeper;
 pub mod knobs;
 pub mod process;
 pub mod proto;

@@ -30,6 +30,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "shaketable_host",
             "shaketable_page",
             "shaketable_record",
+            "shaketable_serve",
         ],
     ),
     ("shaketable_cluster", &["shaketable_kernel"]),
@@ -39,6 +40,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "shaketable_cluster",
             "shaketable_kernel",
             "shaketable_record",
+            "shaketable_serve",
         ],
     ),
     (
@@ -64,6 +66,10 @@ const CRATES: &[(&str, &[&str])] = &[
         &["shaketable_explain", "shaketable_record"],
     ),
     ("shaketable_record", &[]),
+    (
+        "shaketable_serve",
+        &["shaketable_cluster", "shaketable_kernel"],
+    ),
 ];
 
 /// The modules of this crate, and the other modules that each may mention. The client and the
@@ -77,6 +83,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("truth", &[]),
     ("proto", &["error", "truth"]),
     ("history", &["proto"]),
+    ("keeper", &["data", "proto"]),
     ("data", &["error", "proto", "short"]),
     (
         "client",
@@ -85,7 +92,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "data", "error", "history", "knobs", "process", "proto", "stress", "truth",
+            "data", "error", "history", "keeper", "knobs", "process", "proto", "stress", "truth",
         ],
     ),
     (

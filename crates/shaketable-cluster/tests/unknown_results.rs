@@ -35,6 +35,43 @@ fn an_unknown_result_is_settled_and_idempotency_knows_it() {
     assert!(unknown > 0, "no commit was ever lost: nothing was tested");
 }
 
+#[test]
+fn a_commit_that_timed_out_may_still_land() {
+    let kernel = Kernel::simulation(1);
+    let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
+    let open = |last| {
+        let process = kernel.add_process(ProcessSpec {
+            name: format!("client {last}"),
+            address: Address::v4(9, 9, 9, last, 1),
+            ..ProcessSpec::default()
+        });
+        cluster.open_database(process, 740)
+    };
+    let (database, other) = (open(1), open(2));
+    kernel.set_faults_enabled(true);
+    let story = async {
+        assert_eq!(read_counter(&database).await, 0);
+        let transaction = database.create_transaction();
+        let timeout = Bytes::copy_from_slice(&200_i64.to_le_bytes());
+        transaction.set_option(500, Some(&timeout));
+        let read = transaction.get(Bytes::from_static(b"counter"), false).await;
+        assert_eq!(read, Ok(None));
+        let one = Bytes::copy_from_slice(&1_u64.to_le_bytes());
+        transaction.set(Bytes::from_static(b"counter"), one);
+        let ip = |process| kernel.process(process).address.ip;
+        for server in cluster.servers() {
+            kernel.clog_pair(ip(database.process().id()), ip(*server), 1.0);
+        }
+        let told = transaction.commit().await;
+        assert_eq!(told, Err(Error::TRANSACTION_TIMED_OUT));
+        assert_eq!(read_counter(&other).await, 0, "it is still on its way");
+        kernel.sleep(2.0).await;
+        assert_eq!(read_counter(&other).await, 1, "it has landed");
+    };
+    kernel.block_on(story).unwrap();
+    kernel.shutdown();
+}
+
 fn run(seed: u64, idempotent: bool) -> u64 {
     let kernel = Kernel::simulation(seed);
     let config = ClusterConfig::simulation(&kernel, &LayoutOptions::default(), false).unwrap();

@@ -68,10 +68,10 @@ pub(crate) fn reboot_worker(database: &FDBDatabase, address: Bytes) -> Arc<FDBFu
     };
     let future = FDBFuture::pending(database.universe.clone());
     let (promise, universe) = (future.clone(), database.universe.clone());
-    database.universe.post(move |kernel| {
+    database.universe.post(move |_| {
         let cluster = universe.objects(|objects| objects.clusters.get(&name).cloned());
         if let Some(cluster) = cluster.flatten() {
-            cluster.reboot(kernel, address, move |rebooted| {
+            cluster.reboot(address, move |rebooted| {
                 finish(&promise, Ok(Value::Int64(i64::from(rebooted))));
             });
         }

@@ -14,13 +14,13 @@
 //! Completion comes from the kernel's thread alone (see `operation`); a future that carries an
 //! error of the call's arguments is born complete and belongs to no kernel.
 
+use crate::fork;
 use crate::operation;
 use crate::types::FDBCallback;
 use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use parking_lot::{Condvar, Mutex};
 use shaketable_cluster::error::Error;
-use shaketable_kernel::spin_until;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,9 +54,15 @@ struct Callback {
 // that word on the network's thread.
 unsafe impl Send for Callback {}
 
+const SPINS: u32 = 1000;
+const SPINS_BETWEEN_YIELDS: u32 = 25;
+
 impl FDBFuture {
     /// A future that the kernel of `universe` will complete.
     pub(crate) fn pending(universe: Arc<Universe>) -> Arc<FDBFuture> {
+        if fork::is_fork() {
+            return FDBFuture::ready(Err(fork::FORKED));
+        }
         Arc::new(FDBFuture::with(None, Some(universe)))
     }
 
@@ -150,7 +156,10 @@ impl FDBFuture {
         if self.universe.as_ref().is_some_and(|u| u.is_here()) {
             return Err(Error::BLOCKED_FROM_NETWORK_THREAD);
         }
-        if spin_until(|| self.is_ready()) {
+        if fork::is_fork() {
+            return Err(fork::FORKED);
+        }
+        if self.becomes_ready_soon() {
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -158,6 +167,20 @@ impl FDBFuture {
             self.became_ready.wait(&mut state);
         }
         Ok(())
+    }
+
+    /// Looks for about ten microseconds whether the future becomes ready: waking a thread that
+    /// sleeps takes longer. An answer of a server needs three threads, for which there may be too
+    /// few processors, so that this one is offered to the others meanwhile.
+    fn becomes_ready_soon(&self) -> bool {
+        let is_served = self.universe.as_ref().is_some_and(|u| u.is_served());
+        (0..SPINS).any(|spin| {
+            if is_served && spin % SPINS_BETWEEN_YIELDS == 0 {
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+            self.is_ready()
+        })
     }
 
     /// Asks the kernel to give the operation up; the future then fails with 1101, and its callbacks

@@ -22,6 +22,7 @@ mod coverage;
 mod database;
 mod exports;
 mod fate;
+mod fork;
 mod future;
 mod legacy;
 mod network;

@@ -3,14 +3,15 @@
 //!
 //! The program selects an API version, sets the network up, lends a thread to [`run`], and stops it
 //! at its end; each step once and in that order, with FoundationDB's code for every other order.
-//! Databases may be opened as soon as the network is set up. There is no server and no cluster file
-//! to read: a database is a cluster inside this process, made when it is first opened. The name of
-//! the cluster file selects which one ([`ClusterName`]): the same name is the same cluster for all
-//! databases of the process, and nothing is ever read from the file.
+//! Databases may be opened as soon as the network is set up. A database is a cluster inside this
+//! process, made when it is first opened. The name of the cluster file selects which one
+//! ([`ClusterName`]): the same name is the same cluster for all databases of the process. The file
+//! is read only to see whether `shaketable serve` has written it; then the database is the server's.
 //!
 //! This is the only global state of the library. Handles know their universe and never look here.
 
 use crate::database::FDBDatabase;
+use crate::fork;
 use crate::options;
 use crate::program_clusters::{self, Opening};
 use crate::universe::Universe;
@@ -18,11 +19,14 @@ use crate::version;
 use parking_lot::Mutex;
 use shaketable_cluster::error::Error;
 use shaketable_kernel::{Inbox, Kernel};
-use std::ffi::c_void;
+use shaketable_serve::{NoServer, Place};
+use std::ffi::{OsStr, c_void};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Names a cluster inside this process.
+/// Names a cluster inside this process, or a server's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ClusterName {
     /// No cluster file was named, and `FDB_CLUSTER_FILE` is not set.
@@ -31,22 +35,76 @@ pub(crate) enum ClusterName {
     File(Vec<u8>),
     /// A connection string.
     ConnectionString(Vec<u8>),
+    /// A server's.
+    Served {
+        /// Where the server listens.
+        place: Place,
+        /// The cluster file that says so, as the program spelled it.
+        file: Vec<u8>,
+    },
 }
 
 impl ClusterName {
     /// The cluster that the argument of `fdb_create_database` names: no name means the one in
-    /// `FDB_CLUSTER_FILE`, and without that the default cluster.
+    /// `FDB_CLUSTER_FILE`, and without that the default cluster. Like FoundationDB's client, a
+    /// program without either looks for `fdb.cluster` in its folder, in case a server wrote it.
     pub(crate) fn of_file(path: &[u8]) -> ClusterName {
-        use std::os::unix::ffi::OsStringExt;
-        if !path.is_empty() {
-            return ClusterName::File(path.to_vec());
+        let named = match path {
+            [] => std::env::var_os("FDB_CLUSTER_FILE").map(OsStringExt::into_vec),
+            path => Some(path.to_vec()),
+        };
+        let named = named.filter(|path| !path.is_empty());
+        let file = named.clone().unwrap_or_else(|| b"fdb.cluster".to_vec());
+        match (
+            Place::of_existing_file(Path::new(OsStr::from_bytes(&file))),
+            named,
+        ) {
+            (Some(place), _) => ClusterName::Served { place, file },
+            (None, Some(path)) => ClusterName::File(path),
+            (None, None) => ClusterName::Default,
         }
-        match std::env::var_os("FDB_CLUSTER_FILE") {
-            Some(path) if !path.is_empty() => ClusterName::File(path.into_vec()),
-            _ => ClusterName::Default,
+    }
+
+    /// The cluster that a connection string names.
+    pub(crate) fn of_connection_string(text: &[u8]) -> ClusterName {
+        let place = std::str::from_utf8(text)
+            .ok()
+            .and_then(Place::of_connection_string);
+        match place {
+            Some(place) => {
+                let file = Vec::new();
+                ClusterName::Served { place, file }
+            }
+            None => ClusterName::ConnectionString(text.to_vec()),
+        }
+    }
+
+    /// Looks whether the server of a shared database can be trusted and understood. If not, says
+    /// why: a code alone would leave the reader guessing.
+    fn check(&self) -> Result<(), Error> {
+        let ClusterName::Served { place, .. } = self else {
+            return Ok(());
+        };
+        match shaketable_serve::probe(place) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                eprintln!("shaketable: nothing listens at {place}; waiting for `shaketable serve`");
+                Ok(())
+            }
+            Err(error) => {
+                eprintln!("shaketable: {error}");
+                Err(match error {
+                    NoServer::Refused(_) => Error::PLATFORM_ERROR,
+                    NoServer::OtherVersion { .. } | NoServer::NotOurs(_) => {
+                        INCOMPATIBLE_PROTOCOL_VERSION
+                    }
+                })
+            }
         }
     }
 }
+
+const INCOMPATIBLE_PROTOCOL_VERSION: Error = Error(2100);
 
 /// A function of the program that runs on the network's thread when the network has ended.
 pub(crate) struct CompletionHook {
@@ -87,11 +145,13 @@ pub(crate) fn setup() -> Result<(), Error> {
     if version::selected().is_none() {
         return Err(Error::API_VERSION_UNSET);
     }
+    check_fork()?;
     let mut network = NETWORK.lock();
     if network.shared.is_some() {
         return Err(Error::NETWORK_ALREADY_SETUP);
     }
     options::load_environment()?;
+    fork::watch();
     let inbox = Inbox::new();
     network.shared = Some(Arc::new(Shared {
         universe: Arc::new(Universe::new(inbox.clone())),
@@ -105,6 +165,7 @@ pub(crate) fn setup() -> Result<(), Error> {
 
 /// Runs the network on the calling thread until it is stopped, then the completion hooks.
 pub(crate) fn run() -> Result<(), Error> {
+    check_fork()?;
     let shared = {
         let mut network = NETWORK.lock();
         let shared = network.shared.clone().ok_or(Error::NETWORK_NOT_SETUP)?;
@@ -114,7 +175,7 @@ pub(crate) fn run() -> Result<(), Error> {
         network.was_run = true;
         shared
     };
-    let kernel = Kernel::real_with(SEED, shared.inbox.clone());
+    let kernel = Kernel::real_with(options::faults().seed, shared.inbox.clone());
     shared.universe.open();
     program_clusters::measure_busyness(&kernel, {
         let shared = shared.clone();
@@ -143,6 +204,7 @@ pub(crate) fn stop() -> Result<(), Error> {
 
 /// Registers a function to run when the network has ended.
 pub(crate) fn add_completion_hook(hook: CompletionHook) -> Result<(), Error> {
+    check_fork()?;
     let mut network = NETWORK.lock();
     if network.shared.is_none() {
         return Err(Error::NETWORK_NOT_SETUP);
@@ -153,13 +215,14 @@ pub(crate) fn add_completion_hook(hook: CompletionHook) -> Result<(), Error> {
 
 /// Whether the network is set up.
 pub(crate) fn is_set_up() -> bool {
-    NETWORK.lock().shared.is_some()
+    shared().is_ok()
 }
 
 /// Opens a database. Its cluster is made, if need be, when the network's thread comes to it.
 pub(crate) fn open_database(cluster: ClusterName) -> Result<Arc<FDBDatabase>, Error> {
     let shared = shared()?;
     let api_version = version::selected().ok_or(Error::API_VERSION_UNSET)?;
+    cluster.check()?;
     let has_shared_state = shared.has_shared_state;
     let name = cluster.clone();
     Ok(FDBDatabase::open(
@@ -186,14 +249,19 @@ pub(crate) fn busyness(universe: &Arc<Universe>) -> f64 {
     }
 }
 
+/// Fails in a fork of a process whose network was set up.
+fn check_fork() -> Result<(), Error> {
+    match fork::is_fork() {
+        true => Err(fork::FORKED),
+        false => Ok(()),
+    }
+}
+
 fn shared() -> Result<Arc<Shared>, Error> {
+    check_fork()?;
     NETWORK
         .lock()
         .shared
         .clone()
         .ok_or(Error::NETWORK_NOT_SETUP)
 }
-
-/// An ordinary program is not reproducible, whatever its library draws; one fixed seed keeps the
-/// draws the same at least.
-const SEED: u64 = 0x5ea5_4a6e;

@@ -1,25 +1,69 @@
 //! Options of the network, set by calls or by the environment.
 //!
 //! They are fully checked at once; a valid one is then forgotten, because nothing in this library
-//! is tuned by it, with one exception: a program that disables the bypass of the multi-version
-//! client gets databases with shared state, without which the read version cache is refused. When
+//! is tuned by it, with two exceptions: a program that disables the bypass of the multi-version
+//! client gets databases with shared state, without which the read version cache is refused; and
+//! one that enables client buggify gets the faults of `SHAKETABLE_FAULTS=some`. When
 //! the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as calls with its
 //! values, which are separated by colons; a backslash stands before a colon or a backslash that
 //! belongs to a value. If one is refused, setting up the network fails.
 
 use bytes::Bytes;
+use once_cell::race::OnceBox;
 use shaketable_cluster::client::options::{OptionInfo, Parameter, Scope, check_network_option};
 use shaketable_cluster::error::Error;
+use shaketable_serve::Faults;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sets an option of the network.
 pub(crate) fn set(code: i32, value: Option<Bytes>) -> Result<(), Error> {
     check_network_option(code, &value)?;
-    if code == DISABLE_CLIENT_BYPASS {
-        CLIENT_BYPASS_DISABLED.store(true, Ordering::Release);
+    match code {
+        DISABLE_CLIENT_BYPASS => CLIENT_BYPASS_DISABLED.store(true, Ordering::Release),
+        CLIENT_BUGGIFY_ENABLE => CLIENT_BUGGIFY.store(true, Ordering::Release),
+        CLIENT_BUGGIFY_DISABLE => CLIENT_BUGGIFY.store(false, Ordering::Release),
+        _ => {}
     }
     Ok(())
 }
+
+/// The faults of this program: those that the environment asks for, or `some` if the program has
+/// switched client buggify on. Read when they are first needed.
+pub(crate) fn faults() -> Faults {
+    static FAULTS: OnceBox<Faults> = OnceBox::new();
+    *FAULTS.get_or_init(|| Box::new(read_faults()))
+}
+
+fn read_faults() -> Faults {
+    let enabled = CLIENT_BUGGIFY.load(Ordering::Acquire);
+    let variable = |name: &str| match std::env::var(name) {
+        Err(_) if enabled && name == "SHAKETABLE_FAULTS" => Some("some".to_owned()),
+        value => value.ok(),
+    };
+    let faults = Faults::read(variable, draw_seed).unwrap_or_else(|error| {
+        eprintln!("shaketable: {error}");
+        Faults::default()
+    });
+    if faults.are_on() {
+        eprintln!("shaketable: {faults}");
+    }
+    faults
+}
+
+/// A seed for a program that has not chosen one.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "each run of a program that asks for faults has others"
+)]
+fn draw_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| u64::from(now.subsec_nanos()) ^ now.as_secs());
+    (now ^ (u64::from(std::process::id()) << 20)) % 1_000_000_000
+}
+
+const CLIENT_BUGGIFY_ENABLE: i32 = 80;
+const CLIENT_BUGGIFY_DISABLE: i32 = 81;
+static CLIENT_BUGGIFY: AtomicBool = AtomicBool::new(false);
 
 /// Whether the program has disabled the bypass of the multi-version client.
 pub(crate) fn is_client_bypass_disabled() -> bool {

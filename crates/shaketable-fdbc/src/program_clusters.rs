@@ -2,29 +2,32 @@
 //! ends.
 //!
 //! A cluster is the same miniature that a simulation runs, as one process on a network that costs
-//! nothing and the machine's clock. All databases that name the same cluster share it, as they
-//! would share a real one; it keeps its data while databases come and go.
+//! nothing and the machine's clock; or it is in the process of `shaketable serve`, and there is a
+//! gate to it. All databases that name the same cluster share it, as they would share a real one;
+//! it keeps its data while databases come and go.
 
 use crate::network::ClusterName;
+use crate::options;
 use crate::universe::Universe;
-use crate::version::API_VERSION_MAX;
 use bytes::Bytes;
 use nix::time::{ClockId, clock_gettime};
-use shaketable_cluster::client::{Connection, Database};
-use shaketable_cluster::cluster::{
-    Cluster, ClusterConfig, EMBEDDED_CONNECTION_STRING as CONNECTION_STRING,
-};
+use shaketable_cluster::client::{Buggify, Connection, Database};
+use shaketable_cluster::cluster::{Cluster, EMBEDDED_CONNECTION_STRING as CONNECTION_STRING};
 use shaketable_cluster::knobs::{Knobs, LiveKnobs};
 use shaketable_cluster::process::Process;
-use shaketable_cluster::time_keeper;
-use shaketable_kernel::{Address, Kernel, Priority, ProcessId, ProcessSpec, Time};
+use shaketable_cluster::process::exceptions::Announced;
+use shaketable_cluster::proto::OpenDatabase;
+use shaketable_kernel::{Endpoint, Kernel, ProcessId, Time};
+use shaketable_serve::{Gate, Level, Poller, embedded};
 use std::time::Duration;
 
-/// A cluster and the process on which its clients run.
+/// A cluster, as the clients of a program reach it.
 #[derive(Clone)]
-pub(crate) struct ProgramCluster {
-    cluster: Cluster,
-    client: ProcessId,
+pub(crate) enum ProgramCluster {
+    /// It is here, and its clients run on this process.
+    Embedded(Cluster, ProcessId),
+    /// It is in the process of a server.
+    Served(Gate),
 }
 
 /// What a program has chosen before it opens a database.
@@ -43,30 +46,27 @@ pub(crate) fn open_database(
     let known = universe
         .objects(|objects| objects.clusters.get(&name).cloned())
         .flatten();
-    let embedded = known.unwrap_or_else(|| {
-        let embedded = ProgramCluster::start(kernel);
-        universe.objects(|objects| objects.clusters.insert(name.clone(), embedded.clone()));
-        embedded
+    let cluster = known.unwrap_or_else(|| {
+        let cluster = ProgramCluster::start(universe, kernel, &name);
+        universe.objects(|objects| objects.clusters.insert(name.clone(), cluster.clone()));
+        cluster
     });
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (connection_string, cluster_file_path) = match &name {
         ClusterName::Default => (CONNECTION_STRING.to_owned(), String::new()),
-        ClusterName::File(path) => (
-            CONNECTION_STRING.to_owned(),
-            String::from_utf8_lossy(path).into_owned(),
-        ),
-        ClusterName::ConnectionString(text) => {
-            (String::from_utf8_lossy(text).into_owned(), String::new())
-        }
+        ClusterName::File(path) => (CONNECTION_STRING.to_owned(), text(path)),
+        ClusterName::ConnectionString(string) => (text(string), String::new()),
+        ClusterName::Served { place, file } => (place.connection_string(), text(file)),
     };
     Database::open(
-        Process::new(kernel, embedded.client),
+        Process::new(kernel, cluster.client()),
         Connection {
             api_version: opening.api_version,
             has_shared_state: opening.has_shared_state,
-            knobs: LiveKnobs::new(Knobs::clone(&embedded.cluster.knobs())),
-            is_instant: true,
-            buggify: None,
-            leader: embedded.cluster.leader(),
+            knobs: LiveKnobs::new(cluster.knobs()),
+            is_instant: options::faults().level != Level::All,
+            buggify: cluster.buggify(),
+            leader: cluster.leader(),
             connection_string,
             cluster_file_path,
             cluster_id: CLUSTER_ID,
@@ -74,50 +74,72 @@ pub(crate) fn open_database(
     )
 }
 
-/// How often to look whether a recovery has ended.
-const RECOVERY_POLL_SECONDS: f64 = 0.001;
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;
 
 impl ProgramCluster {
+    fn start(universe: &Universe, kernel: &Kernel, name: &ClusterName) -> ProgramCluster {
+        if let ClusterName::Served { place, .. } = name {
+            let poller = poller(universe, kernel);
+            universe.set_served();
+            return ProgramCluster::Served(Gate::open(kernel, &poller, place.clone()));
+        }
+        let cluster = embedded::start(kernel, &options::faults());
+        let client = embedded::add_client(kernel, "program".to_owned());
+        ProgramCluster::Embedded(cluster, client)
+    }
+
+    fn client(&self) -> ProcessId {
+        match self {
+            ProgramCluster::Embedded(_, client) => *client,
+            ProgramCluster::Served(gate) => gate.client(),
+        }
+    }
+
+    fn knobs(&self) -> Knobs {
+        match self {
+            ProgramCluster::Embedded(cluster, _) => Knobs::clone(&cluster.knobs()),
+            ProgramCluster::Served(_) => Knobs::default(),
+        }
+    }
+
+    /// How buggify strikes in the client; it does so only where the cluster is here.
+    fn buggify(&self) -> Option<Buggify> {
+        match self {
+            ProgramCluster::Embedded(cluster, client) if options::faults().are_on() => {
+                Some(cluster.buggify_on(*client))
+            }
+            _ => None,
+        }
+    }
+
+    fn leader(&self) -> Announced<Endpoint<OpenDatabase>> {
+        match self {
+            ProgramCluster::Embedded(cluster, _) => cluster.leader(),
+            ProgramCluster::Served(gate) => gate.leader(),
+        }
+    }
+
     /// Ends the current generation, as the reboot of a process does in a cluster that has no other,
     /// if there is a process at that address. `done` hears whether there was, when the cluster has
     /// recovered.
-    pub(crate) fn reboot(self, kernel: &Kernel, address: Bytes, done: impl FnOnce(bool) + 'static) {
-        let mut servers = self.cluster.servers().iter();
-        if !servers.any(|id| kernel.process(*id).address.to_string().as_bytes() == address) {
-            return done(false);
-        }
-        let before = self.cluster.epoch();
-        self.cluster.trigger_recovery();
-        let (client, clock) = (self.client, kernel.clone());
-        let recovery = async move {
-            while self.cluster.epoch().is_none() || self.cluster.epoch() == before {
-                clock.sleep(RECOVERY_POLL_SECONDS).await;
+    pub(crate) fn reboot(&self, address: Bytes, done: impl FnOnce(bool) + 'static) {
+        match self {
+            ProgramCluster::Embedded(cluster, client) => {
+                embedded::reboot(cluster, *client, &address, done);
             }
-            done(true);
-        };
-        kernel
-            .spawn(client, Priority::DefaultDelay, recovery)
-            .detach();
+            ProgramCluster::Served(gate) => gate.reboot(address, done),
+        }
     }
+}
 
-    fn start(kernel: &Kernel) -> ProgramCluster {
-        let name = || "program".to_owned();
-        let cluster = Cluster::start(kernel, ClusterConfig::single_process(true));
-        let client = kernel.add_process(ProcessSpec {
-            name: name(),
-            address: Address::v4(127, 0, 0, 1, 0),
-            machine: name(),
-            zone: name(),
-            datacenter: name(),
-            class: "unset".into(),
-            ..ProcessSpec::default()
-        });
-        kernel.boot(client);
-        let keeper = cluster.open_database(client, API_VERSION_MAX);
-        time_keeper::start(keeper, unix_seconds());
-        ProgramCluster { cluster, client }
-    }
+/// The sockets of the network's thread.
+fn poller(universe: &Universe, kernel: &Kernel) -> Poller {
+    let known = universe.objects(|objects| objects.poller.clone());
+    known.flatten().unwrap_or_else(|| {
+        let poller = Poller::install(kernel).expect("a process has a file descriptor to spare");
+        universe.objects(|objects| objects.poller = Some(poller.clone()));
+        poller
+    })
 }
 
 /// Calls `report` once a second with the fraction of that second in which the calling thread
@@ -133,17 +155,6 @@ fn sample(kernel: &Kernel, since: Time, cpu: f64, report: impl Fn(f64) + 'static
         report(((cpu_now - cpu) / passed).clamp(0.0, 1.0));
         sample(kernel, now, cpu_now, report);
     });
-}
-
-/// The machine's calendar.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an ordinary program lives in the machine's time"
-)]
-fn unix_seconds() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }
 
 /// How long the calling thread has worked.

@@ -13,6 +13,7 @@
 //! forgotten, futures stay as they are, and handles can be destroyed on any thread.
 
 use crate::coverage::{Coverage, SiteProbe};
+use crate::fork;
 use crate::network::ClusterName;
 use crate::outstanding::{Kept, PlaceProbe, Progress};
 use crate::program_clusters::ProgramCluster;
@@ -23,11 +24,12 @@ use shaketable_cluster::client::{Database, Transaction};
 use shaketable_cluster::error::Error;
 use shaketable_kernel::{Inbox, Kernel};
 use shaketable_record::Call;
+use shaketable_serve::Poller;
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A kernel and the objects on it that C holds handles of.
 pub struct Universe {
@@ -39,6 +41,8 @@ pub struct Universe {
     pub(crate) site_probe: OnceBox<SiteProbe>,
     /// Set while calls are recorded.
     pub(crate) keep: OnceBox<Keep>,
+    /// Whether a database of it is in the process of a server.
+    is_served: AtomicBool,
 }
 
 /// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first
@@ -51,6 +55,8 @@ pub(crate) struct Objects {
     pub(crate) databases: Slab<Database>,
     /// The clusters of an ordinary program; a host keeps its own.
     pub(crate) clusters: BTreeMap<ClusterName, ProgramCluster>,
+    /// The sockets to servers, once there is one.
+    pub(crate) poller: Option<Poller>,
     /// How often each error was the result of an operation.
     pub(crate) errors: BTreeMap<i32, u64>,
     /// Called for each of them.
@@ -96,7 +102,18 @@ impl Universe {
             place_probe: OnceBox::new(),
             site_probe: OnceBox::new(),
             keep: OnceBox::new(),
+            is_served: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a database of it is in the process of a server.
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_served.load(Ordering::Relaxed)
+    }
+
+    /// A database of it is in the process of a server.
+    pub(crate) fn set_served(&self) {
+        self.is_served.store(true, Ordering::Relaxed);
     }
 
     /// Makes room for objects on the calling thread, which is the kernel's, before it runs the
@@ -111,7 +128,9 @@ impl Universe {
 
     /// Runs `job` later, on the kernel's thread, after everything that was posted before.
     pub(crate) fn post(&self, job: impl FnOnce(&Kernel) + Send + 'static) {
-        self.inbox.post(job);
+        if !fork::is_fork() {
+            self.inbox.post(job);
+        }
     }
 
     /// The place of the caller, if it is wanted.

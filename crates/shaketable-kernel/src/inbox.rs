@@ -61,7 +61,7 @@ pub(crate) type Call = Box<dyn FnOnce(&Kernel) + Send>;
 /// Two threads that work closely together rarely wait for each other longer than this, while waking
 /// a sleeping thread takes longer on an idle machine, and much longer on a virtual one. It spins no
 /// longer than that because a busy machine gives a processor to the sleeping thread first.
-pub fn spin_until(happened: impl Fn() -> bool) -> bool {
+pub(crate) fn spin_until(happened: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
         std::hint::spin_loop();
         happened()
@@ -84,6 +84,9 @@ pub(crate) struct Shared {
     arrived: Condvar,
 }
 
+/// See [`Kernel::set_outside`].
+pub(crate) type WakeOutside = Arc<dyn Fn() + Send + Sync>;
+
 /// The place of a kernel that does not exist yet.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
@@ -97,6 +100,8 @@ struct State {
     items: Vec<Posted>,
     waiting: bool,
     closed: bool,
+    /// Ends the wait of a kernel that waits for the outside.
+    wake_outside: Option<WakeOutside>,
 }
 
 impl Shared {
@@ -110,6 +115,7 @@ impl Shared {
                 items: Vec::new(),
                 waiting: false,
                 closed: false,
+                wake_outside: None,
             }),
             arrived: Condvar::new(),
         }
@@ -147,10 +153,37 @@ impl Shared {
         state.items.push(item);
         self.posted.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut state.waiting);
+        let wake_outside = state.wake_outside.as_ref().filter(|_| waiting).cloned();
         drop(state); // a thread that is woken would only wait for the lock
-        if waiting {
-            self.arrived.notify_one();
+        match wake_outside {
+            Some(wake) => wake(),
+            None if waiting => {
+                self.arrived.notify_one();
+            }
+            None => {}
         }
+    }
+
+    /// From now on the kernel waits for the outside, and this ends its wait.
+    ///
+    /// # Panics
+    /// If it already has one.
+    pub(crate) fn set_wake(&self, wake: WakeOutside) {
+        let before = self.lock().wake_outside.replace(wake);
+        assert!(before.is_none(), "a kernel has one outside");
+    }
+
+    /// Runs `wait` unless something has been posted; a post from now on ends it.
+    pub(crate) fn wait_outside(&self, wait: impl FnOnce()) {
+        {
+            let mut state = self.lock();
+            if !state.items.is_empty() || state.closed {
+                return;
+            }
+            state.waiting = true;
+        }
+        wait();
+        self.lock().waiting = false;
     }
 
     pub(crate) fn take(&self) -> Vec<Posted> {

@@ -11,6 +11,7 @@
 use crate::decision::Decisions;
 use crate::inbox::Inbox;
 use crate::network::{Network, NetworkConfig};
+use crate::outside::Outside;
 use crate::process::{Process, ProcessId};
 use crate::random::{Digest, Stream, Streams};
 use crate::ready::{Item, Ready};
@@ -51,6 +52,7 @@ pub(crate) struct Inner {
     events_now: Cell<u64>,
     budget: Cell<u64>,
     pub(crate) last_process: Cell<Option<ProcessId>>,
+    pub(crate) outside: RefCell<Option<Rc<dyn Outside>>>,
     seed: u64,
 }
 
@@ -146,6 +148,7 @@ impl Kernel {
             events_now: Cell::new(0),
             budget: Cell::new(BUDGET),
             last_process: Cell::new(None),
+            outside: RefCell::default(),
             seed,
         }))
     }
@@ -226,8 +229,14 @@ impl Kernel {
                 let wait = self.next_timer().map(|time| {
                     Duration::from_nanos(time.as_nanos().saturating_sub(self.now().as_nanos()))
                 });
-                if wait != Some(Duration::ZERO) {
-                    self.0.ready.wait(wait);
+                let outside = self.outside();
+                match outside {
+                    Some(outside) if wait == Some(Duration::ZERO) => {
+                        outside.look();
+                    }
+                    Some(outside) => self.0.ready.wait_outside(&*outside, wait),
+                    None if wait == Some(Duration::ZERO) => {}
+                    None => self.0.ready.wait(wait),
                 }
                 self.fire_until(self.now());
                 true
@@ -269,6 +278,9 @@ impl Kernel {
                     if in_a_row == TIMERS_EVERY {
                         in_a_row = 0;
                         self.fire_until(self.now());
+                        if let Some(outside) = self.outside() {
+                            outside.look();
+                        }
                     }
                 }
                 None => {
@@ -359,6 +371,8 @@ impl Kernel {
         let processes = self.forget_processes();
         drop(processes);
         self.set_recorder(None);
+        let outside = self.0.outside.take();
+        drop(outside);
     }
 
     pub(crate) fn downgrade(&self) -> WeakKernel {

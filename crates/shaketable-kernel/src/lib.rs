@@ -30,7 +30,7 @@
 //!   [`Kernel::set_faults_enabled`].
 //! * **The loop.** [`Kernel::run_ready`], [`Kernel::advance`] and [`Kernel::run_until`] for hosts,
 //!   [`Kernel::block_on`] for tests, [`Kernel::run_real`] for a network thread. Other threads enter
-//!   through an [`Inbox`].
+//!   through an [`Inbox`], and what comes from other programs through an [`Outside`].
 //! * **Decisions.** What chance decides has a name: [`Kernel::decide`], [`Kernel::list_decisions`],
 //!   [`Kernel::set_overrides`].
 //! * **Observing.** [`Kernel::record`] and [`Recorder`]; [`Kernel::fingerprint`] distinguishes
@@ -71,6 +71,7 @@ mod failure;
 mod inbox;
 mod kernel;
 mod network;
+mod outside;
 mod priority;
 mod process;
 mod random;
@@ -88,9 +89,10 @@ mod wheel;
 pub use clog::ClogMode;
 pub use decision::{Decision, DecisionName, Forced, Overrides, Reseed};
 pub use disk::Disk;
-pub use inbox::{Inbox, spin_until};
+pub use inbox::Inbox;
 pub use kernel::{Deadlock, Kernel, Spinning};
 pub use network::NetworkConfig;
+pub use outside::Outside;
 pub use priority::Priority;
 pub use process::{Address, Boot, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};

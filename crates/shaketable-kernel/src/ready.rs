@@ -10,6 +10,7 @@
 //! client's.
 
 use crate::inbox::{Call, Inbox, NOWHERE, Posted, SPIN_WORTHWHILE, Shared, TaskWaker, spin_until};
+use crate::outside::Outside;
 use crate::priority::Priority;
 use crate::task::TaskId;
 use std::cell::RefCell;
@@ -131,6 +132,20 @@ impl Ready {
         if self.is_empty() && !(long && spin_until(posted)) {
             self.shared.wait(timeout);
         }
+    }
+
+    /// Like [`Ready::wait`], for a kernel that also hears from the outside.
+    pub(crate) fn wait_outside(&self, outside: &dyn Outside, timeout: Option<Duration>) {
+        let long = timeout.is_none_or(|timeout| timeout > SPIN_WORTHWHILE);
+        let looks = if long { outside.patience() } else { 1 };
+        for _ in 0..looks {
+            let news = outside.look();
+            if news || !self.is_empty() {
+                return;
+            }
+        }
+        self.shared.wait_outside(|| outside.wait(timeout));
+        outside.look();
     }
 
     /// Drops what waits and everything that will be pushed from now on.

@@ -22,7 +22,7 @@ pub(crate) use output::{results_dir, workspace_root};
 pub use subcommands::{
     CheckArgs, CompareArgs, CompletionsArgs, DoctorArgs, ExplainArgs, FilterArgs, InitArgs,
     JoshuaArgs, JoshuaTestArgs, LintArgs, ListArgs, LogArgs, ManArgs, NewArgs, PageArgs,
-    ReplayArgs, ReportArgs, RunArgs, StatsArgs,
+    ReplayArgs, ReportArgs, RunArgs, ServeArgs, StatsArgs,
 };
 pub use values::Shard;
 
@@ -170,6 +170,16 @@ Examples:
 Examples:
   shaketable reference | less")]
     Reference,
+    /// Serve one embedded database to several processes, until it is interrupted.
+    ///
+    /// Programs that load Shaketable's libfdb_c.so and find the cluster file share the database:
+    /// through FDB_CLUSTER_FILE, through the path they open, or because it is `fdb.cluster` in
+    /// their folder. They need no change.
+    #[command(after_help = "\
+Examples:
+  shaketable serve
+  shaketable serve --cluster-file /tmp/app/fdb.cluster --durable /tmp/app/data")]
+    Serve(ServeArgs),
     /// Look whether this machine has what each host needs, and say what to do where it has not.
     #[command(after_help = "\
 Examples:

@@ -338,6 +338,22 @@ pub struct InitArgs {
     pub manifest_path: Option<PathBuf>,
 }
 
+/// `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The cluster file to write.
+    #[arg(long, value_name = "FILE", default_value = "fdb.cluster")]
+    pub cluster_file: PathBuf,
+    /// The socket to listen at, in a folder that only you can enter [default: one in your runtime
+    /// folder that stands for the cluster file].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Keep the database in this folder; a commit is on disk before it is answered [default: the
+    /// database is gone with the server].
+    #[arg(long, value_name = "FOLDER")]
+    pub durable: Option<PathBuf>,
+}
+
 /// `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {

@@ -16,6 +16,7 @@ pub mod new;
 pub mod page;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod shell;
 mod trace;
 pub mod when;

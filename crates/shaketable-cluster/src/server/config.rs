@@ -4,8 +4,11 @@
 //! cluster is drawn by then.
 
 use crate::history::History;
+use crate::keeper::Keeper;
 use crate::knobs::Knobs;
+use crate::proto::Version;
 use crate::server::layout::Layout;
+use std::rc::Rc;
 
 /// The description of a cluster to build.
 #[derive(Clone, Debug)]
@@ -22,6 +25,10 @@ pub struct ClusterConfig {
     pub stress: bool,
     /// Where the cluster records what commits, for a checker.
     pub history: Option<History>,
+    /// The disk outside of the simulation, if the data must survive the program.
+    pub keeper: Option<Rc<dyn Keeper>>,
+    /// All versions of the cluster are higher than this one.
+    pub begins_after: Version,
 }
 
 impl ClusterConfig {
@@ -35,6 +42,8 @@ impl ClusterConfig {
             buggify: false,
             stress: false,
             history: None,
+            keeper: None,
+            begins_after: 0,
         }
     }
 

@@ -6,9 +6,11 @@
 //! from them what another server does.
 
 use crate::history::History;
+use crate::keeper::Keeper;
 use crate::knobs::{BUGGIFY_CHANCE, Knobs, LiveKnobs};
 use crate::process::Process;
 use crate::process::exceptions::Quiet;
+use crate::proto::Version;
 use crate::server::config::ClusterConfig;
 use crate::truth::Recoveries;
 use shaketable_kernel::{ProcessId, Stream, Time};
@@ -29,6 +31,8 @@ pub struct Instruments {
     faults_ended: Cell<bool>,
     rejections: Stream,
     history: Option<History>,
+    keeper: Option<Rc<dyn Keeper>>,
+    begins_after: Version,
     quiet: Quiet,
     recoveries: Recoveries,
     /// Until when each disk is stalled.
@@ -80,6 +84,8 @@ impl Instruments {
             recoveries: Recoveries::default(),
             stalls: RefCell::default(),
             history: config.history.clone(),
+            keeper: config.keeper.clone(),
+            begins_after: config.begins_after,
         })
     }
 
@@ -183,6 +189,16 @@ impl Env {
     /// The current knobs.
     pub fn knobs(&self) -> Rc<Knobs> {
         self.instruments.knobs()
+    }
+
+    /// The disk outside of the simulation, if there is one.
+    pub fn keeper(&self) -> Option<&Rc<dyn Keeper>> {
+        self.instruments.keeper.as_ref()
+    }
+
+    /// All versions of the cluster are higher than this one.
+    pub fn begins_after(&self) -> Version {
+        self.instruments.begins_after
     }
 
     /// Where to record what commits, if a checker is attached.

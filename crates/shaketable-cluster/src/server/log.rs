@@ -7,7 +7,7 @@
 //! What survives a reboot is [`LogDisk`]. A log that comes back belongs to a generation that is
 //! over; it can be locked and read, but never written.
 
-use crate::proto::{MutationKind, Version};
+use crate::proto::{Mutation, MutationKind, Version};
 use crate::server::disk_queue::DiskQueue;
 use crate::server::messages::{
     ConfirmEpochLive, Epoch, LockedLog, LogBatch, LogInterface, LogUpdate, Payload, PopLog,
@@ -65,6 +65,18 @@ impl LogDisk {
             popped: contents.popped,
             delisted: BTreeMap::new(),
         }
+    }
+
+    /// The changes that are not on disk yet, up to a version.
+    fn changes_until(&self, version: Version) -> Vec<Mutation> {
+        let batches = self.batches.iter();
+        let new = batches.filter(|batch| self.durable < batch.version && batch.version <= version);
+        let entries = new.flat_map(|batch| &batch.entries);
+        let changes = entries.filter_map(|entry| match &entry.payload {
+            Payload::Mutation(mutation) => Some(mutation.clone()),
+            _ => None,
+        });
+        changes.collect()
     }
 
     /// Drops what was only in memory when the process dies; what was on disk stays.
@@ -414,6 +426,13 @@ async fn sync_for_ever(log: Rc<RefCell<Log>>) {
             (log.version, stall)
         };
         role.env().sync_disk(stall).await;
+        if let Some(keeper) = role.env().keeper() {
+            let kept = {
+                let log = log.borrow();
+                keeper.keep(version, log.disk.borrow().changes_until(version))
+            };
+            kept.await;
+        }
         let this = Rc::downgrade(&log);
         let mut log = log.borrow_mut();
         if log.locked {

@@ -268,7 +268,7 @@ impl Recovery<'_> {
             log_replicas: 0,
             next_tag: storages.len() as Tag + 1,
             beginnings: Vec::new(),
-            began_with: 0,
+            began_with: env.begins_after(),
             began_at: env.process().now(),
             storages: storages.clone(),
         };

@@ -23,7 +23,7 @@ pub(super) unsafe fn string<'call>(pointer: *const c_char) -> &'call [u8] {
     unsafe { CStr::from_ptr(pointer) }.to_bytes()
 }
 
-/// Opens the database that a cluster file names; the file itself is not read.
+/// Opens the database that a cluster file names.
 ///
 /// # Safety
 /// The contract of the header.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn fdb_create_database(
     unsafe { create(cluster, out_database) }
 }
 
-/// Opens the database that a connection string names; nothing is connected to.
+/// Opens the database that a connection string names.
 ///
 /// # Safety
 /// The contract of the header.
@@ -48,9 +48,9 @@ pub unsafe extern "C" fn fdb_create_database_from_connection_string(
     out_database: *mut *mut FDBDatabase,
 ) -> fdb_error_t {
     // SAFETY: the contract of the header.
-    let name = unsafe { string(connection_string) }.to_vec();
+    let cluster = ClusterName::of_connection_string(unsafe { string(connection_string) });
     // SAFETY: the contract of the header.
-    unsafe { create(ClusterName::ConnectionString(name), out_database) }
+    unsafe { create(cluster, out_database) }
 }
 
 /// # Safety

@@ -1,8 +1,12 @@
 //! The loop of a network thread, on the machine's clock.
 
-use shaketable_kernel::{Inbox, Kernel, Priority, ProcessSpec};
+use shaketable_kernel::{Inbox, Kernel, Outside, Priority, ProcessSpec};
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_task_that_is_always_ready_does_not_hold_the_timers_up() {
@@ -39,5 +43,64 @@ fn what_is_posted_before_the_kernel_exists_runs_first() {
     inbox.post(move |_| sender.send(3).unwrap());
     kernel.run_ready().unwrap();
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3]);
+    kernel.shutdown();
+}
+
+/// An outside with one piece of news, and a bell that ends the wait for it.
+struct Door {
+    news: Cell<bool>,
+    heard: Rc<Cell<bool>>,
+    bell: Receiver<()>,
+}
+
+impl Outside for Door {
+    fn look(&self) -> bool {
+        let news = self.news.take();
+        self.heard.set(self.heard.get() || news);
+        news
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        let patience = timeout.unwrap_or(Duration::from_secs(60));
+        let _ = self.bell.recv_timeout(patience);
+    }
+
+    fn patience(&self) -> u32 {
+        1
+    }
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is about threads and the machine's time"
+)]
+fn a_kernel_with_an_outside_waits_there_and_a_post_ends_the_wait() {
+    let kernel = Kernel::real(1);
+    let (ring, bell) = channel();
+    let heard = Rc::new(Cell::new(false));
+    let door = Door {
+        news: Cell::new(true),
+        heard: heard.clone(),
+        bell,
+    };
+    kernel.set_outside(Rc::new(door), move || {
+        let _ = ring.send(());
+    });
+    let (inbox, stop) = (kernel.inbox(), Arc::new(AtomicBool::new(false)));
+    let flag = stop.clone();
+    let poster = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        flag.store(true, Ordering::Release);
+        inbox.post(|_| {});
+    });
+    let began = Instant::now();
+    kernel.run_real(&stop);
+    poster.join().unwrap();
+    assert!(heard.get(), "it looks outside before it waits");
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "the post ended the wait"
+    );
     kernel.shutdown();
 }
