@@ -338,9 +338,7 @@ impl WorkloadContext {
     pub(crate) fn new(host: HostContext, workload: String) -> Self {
         // Read here, because an option that is never read is an error.
         #[cfg(all(feature = "measure", not(feature = "embedded")))]
-        if host.get_option(c"shaketableMeasure") != "off" {
-            crate::measure::begin();
-        }
+        crate::measure::begin(&host.get_option(c"shaketableMeasure"));
         let context = WorkloadContext(Arc::new(Shared {
             thread: HomeThread::current(),
             alive: AtomicBool::new(true),
