@@ -116,7 +116,10 @@ impl Server {
         drop(process);
         let stdout = read_console(&folder.stdout()).map_err(RunError::Read)?;
         let stderr = read_console(&folder.stderr()).map_err(RunError::Read)?;
+        // Looking lines up takes a while, and only a comparison asks for them.
+        let coverage = settings.measure.then(|| reading.coverage());
         let mut outcome = reading.finish(&stdout, &stderr, ended);
+        outcome.coverage = coverage.unwrap_or_default();
         for line in &mut outcome.stack {
             // The server names a file with debug information that may not exist here.
             let program = self.program.display().to_string();

@@ -9,6 +9,7 @@
 mod console;
 
 use console::Console;
+use shaketable_host::coverage::Covered;
 use shaketable_host::trace::{Event, Severity};
 use shaketable_host::verdict::events::{kind_of, message_of};
 use shaketable_host::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase, Sites};
@@ -315,6 +316,11 @@ impl Reading {
             }
             None => self.phase,
         }
+    }
+
+    /// What became of the calls of each line of the workload's library, if it has told its places.
+    pub fn coverage(&self) -> Vec<Covered> {
+        self.sites.coverage()
     }
 
     /// The outcome, with what the server printed and how it ended.

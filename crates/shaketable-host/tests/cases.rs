@@ -18,7 +18,6 @@ testName = 'Cycle'
 nodeCount = 100
 transactionsPerSecond = 100.0
 testDuration = 10.0
-expectedRate = 0.0
 [[test.workload]]
 testName = 'RandomClogging'
 testDuration = 10.0

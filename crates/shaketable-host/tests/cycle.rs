@@ -32,7 +32,6 @@ testName = 'Cycle'
 nodeCount = 100
 transactionsPerSecond = 100.0
 testDuration = 10.0
-expectedRate = 0.0
 ";
 
 const FAULTS: &str = "
@@ -53,8 +52,7 @@ testDuration = 10.0
 #[test]
 fn a_ring_stays_one_ring_whatever_breaks() {
     // Ten seconds in which everything breaks may hold no transaction at all; not all of them do.
-    let ring = RING.replace("0.01", "0.0");
-    let file = format!("[[test]]\ntestTitle = 'Ring'\n{ring}{FAULTS}");
+    let file = format!("[[test]]\ntestTitle = 'Ring'\n{RING}{FAULTS}");
     let (mut transactions, mut conflicts) = (Vec::new(), 0);
     for seed in 0..4 {
         let buggify = Some(seed % 2 == 1);
@@ -98,6 +96,11 @@ fn metrics_are_those_of_foundationdb() {
     let transactions = metrics(&outcome, "Cycle.Transactions")[0];
     // A hundred a second, less what a growing file of a log holds up.
     assert!((300.0..1300.0).contains(&transactions), "{transactions}");
+    let rows = |kind: &str| metrics(&outcome, &format!("Cycle.{kind} rows/simsec (approx)"))[0];
+    assert!(
+        (rows("Read") / rows("Write") - 1.5).abs() < 1e-9,
+        "3 read and 4 written, twice"
+    );
     let latency = metrics(&outcome, "Cycle.Avg Latency (ms)")[0];
     assert!((1.0..1000.0).contains(&latency), "{latency}");
 }
@@ -125,14 +128,16 @@ fn a_torn_ring_is_found() {
 }
 
 #[test]
-fn too_few_transactions_fail_the_test() {
-    let file = format!(
-        "[[test]]\ntestTitle = 'Slow'\n{}",
-        RING.replace("expectedRate = 0.0", "expectedRate = 50.0")
-    );
+fn no_rate_is_expected_and_the_option_of_older_versions_is_unknown() {
+    let busy = RING.replace("100.0", "1000.0");
+    let file = format!("[[test]]\ntestTitle = 'Slow'\n{busy}");
     let outcome = run(&file, 1, &as_the_file_says());
-    let message = &outcome.failures[0].message;
-    assert!(message.contains("Rate below desired rate"), "{message}");
+    assert_eq!(outcome.failures, [], "nothing could be that fast");
+    let older = format!("[[test]]\ntestTitle = 'Older'\n{RING}expectedRate = 0.7\n");
+    let refused = TestFile::parse(Path::new("cycle.toml"), &older).unwrap_err();
+    let told = refused.to_string();
+    let expected = "unknown option `expectedRate` of the workload `Cycle`";
+    assert!(told.contains(expected), "{told}");
 }
 
 #[test]

@@ -17,7 +17,6 @@ fn ring(configuration: &str, seconds: f64) -> Plan {
         nodeCount = 50
         transactionsPerSecond = 20.0
         testDuration = {seconds:?}
-        expectedRate = 0.0
         [[test.workload]]
         testName = 'RandomClogging'
         testDuration = 5.0

@@ -17,7 +17,6 @@ testName = 'Cycle'
 nodeCount = 50
 transactionsPerSecond = 20.0
 testDuration = 5.0
-expectedRate = 0.0
 [[test.workload]]
 testName = 'RandomClogging'
 testDuration = 5.0

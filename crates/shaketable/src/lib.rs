@@ -130,6 +130,8 @@ mod register;
 mod rng;
 #[cfg(feature = "assertions")]
 mod sites;
+#[cfg(all(feature = "measure", not(feature = "embedded")))]
+mod stack;
 mod stderr;
 mod time;
 mod trace_event;

@@ -43,15 +43,20 @@ pub struct Metric<'a> {
 }
 
 const DEFAULT_FORMAT: &str = "%.3g";
+/// A host makes room for what is announced, and ends if there is not as much. An iterator may
+/// announce any number.
+const RESERVED_MAX: usize = 1000;
+/// A width or a precision of more digits makes a host write millions of characters.
+const DIGITS_MAX: usize = 3;
 
 impl Metrics {
     pub(crate) fn new(host: HostMetrics) -> Self {
         Metrics(host)
     }
 
-    /// Announces that `n` more metrics follow.
+    /// Announces that `n` more metrics follow: a hint, of which no host needs the exact number.
     pub fn reserve(&mut self, n: usize) {
-        if !self.0.reserve(n) {
+        if !self.0.reserve(n.min(RESERVED_MAX)) {
             complain("reserve");
         }
     }
@@ -162,7 +167,11 @@ fn prints_one_double(format: &str) -> bool {
             '%' => {}
             _ => continue,
         }
-        let conversion = rest.find(|c| !"-+ #0123456789.".contains(*c));
+        let mut digits = 0;
+        let conversion = rest.find(|c| {
+            digits = if c.is_ascii_digit() { digits + 1 } else { 0 };
+            digits > DIGITS_MAX || !"-+ #0123456789.".contains(*c)
+        });
         match conversion {
             Some('%') => {}
             Some('a' | 'A' | 'e' | 'E' | 'f' | 'F' | 'g' | 'G') => conversions += 1,
@@ -206,7 +215,7 @@ mod tests {
     #[test]
     fn formats_that_would_read_something_else_do_not() {
         for format in [
-            "", "0.3g", "%s", "%d", "%n", "%*f", "%f %f", "%", "%lf\0", "100%",
+            "", "0.3g", "%s", "%d", "%n", "%*f", "%f %f", "%", "%lf\0", "100%", "%9999f", "%.9999f",
         ] {
             assert!(!prints_one_double(format), "{format}");
         }

@@ -3,7 +3,7 @@
 //!
 //! Each host runs the same library with its own seeds, the embedded one many more, because it can. A
 //! [`Sample`] collects what every run shows under both: how it ended, which assertions held, what
-//! the database answered and how fast, what the workload measured, which faults struck, how long it
+//! the database answered, how fast, and to which lines, what the workload measured, which faults struck, how long it
 //! took in simulated time. [`rows`] puts the two beside each other, with intervals, and asks of each
 //! difference whether chance explains it ([`crate::chance`]), corrected for how many were looked at.
 //!
@@ -17,6 +17,7 @@ mod table;
 pub use table::markdown;
 
 use crate::chance::{Share, mean, ranks_differ_by_chance};
+use shaketable_host::coverage::Covered;
 use shaketable_host::verdict::{Answers, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,8 @@ pub struct Sample {
     /// had them in each run that made such calls.
     errors: BTreeMap<(String, i32), u64>,
     error_rates: BTreeMap<(String, i32), Vec<f64>>,
+    /// Which errors the calls of each line met: in how many runs.
+    lines: BTreeMap<String, u64>,
     /// How many runs made such calls.
     callers: BTreeMap<String, u64>,
     /// The median and the slowest hundredth of each kind of call in each run, in milliseconds.
@@ -72,6 +75,9 @@ impl Sample {
         }
         for (call, answers) in &outcome.calls {
             self.add_answers(call, answers);
+        }
+        for line in errors_of_lines(&outcome.coverage) {
+            *self.lines.entry(line).or_default() += 1;
         }
         for metric in &outcome.metrics {
             let values = self.metrics.entry(metric.name.clone()).or_default();
@@ -204,6 +210,14 @@ pub fn rows(real: &Sample, embedded: &Sample) -> Vec<Row> {
         let (real, embedded) = (real.error_rates_of(key), embedded.error_rates_of(key));
         rows.push(of_calls(format!("{name}, per 100"), &real, &embedded));
     }
+    // Under a server only a library that was not built again since has lines.
+    for line in keys(&real.lines, &embedded.lines) {
+        if real.lines.is_empty() || embedded.lines.is_empty() {
+            break;
+        }
+        let count = |sample: &Sample| sample.share(sample.lines.get(line).copied().unwrap_or(0));
+        rows.push(shares(line.clone(), count(real), count(embedded), true));
+    }
     for key in keys(&real.times, &embedded.times) {
         let times = |sample: &Sample| sample.times.get(key).cloned().unwrap_or_default();
         let (real, embedded) = (times(real), times(embedded));
@@ -269,6 +283,19 @@ fn means(what: String, real: &[f64], embedded: &[f64]) -> Row {
     }
 }
 
+/// The errors that the calls of each line met. Only the embedded host knows whether a commit of
+/// unknown fate has landed; here both fates are one.
+fn errors_of_lines(coverage: &[Covered]) -> BTreeSet<String> {
+    let met = coverage.iter().flat_map(|covered| {
+        let codes = covered.met.keys().filter_map(|met| {
+            let code = met.split(' ').next()?;
+            code.parse::<i32>().ok()
+        });
+        codes.map(move |code| format!("{} {} met {code}", covered.line, covered.call))
+    });
+    met.collect()
+}
+
 /// How much the hosts may differ in how often an error comes and how long a call takes.
 const FACTOR_MAX: f64 = 3.0;
 
@@ -310,6 +337,11 @@ mod tests {
                 broken: 1,
             }],
             calls: BTreeMap::from([("commit".to_owned(), answers)]),
+            coverage: vec![Covered {
+                line: "src/lib.rs:12".into(),
+                call: "commit".into(),
+                met: BTreeMap::from([("ok".into(), 90), ("1021 landed".into(), 1)]),
+            }],
             faults: BTreeMap::from([("RebootingProcess".to_owned(), reboots)]),
             simulated_seconds: 40.0 + reboots as f64,
             ..Outcome::default()

@@ -4,8 +4,9 @@
 //! The crate `shaketable` writes them to the trace, which exists on every host. Here they are read
 //! back.
 
-use super::calls::{self, Answers};
+use super::calls::{self, Answers, Callers};
 use super::{Assertion, Moment};
+use crate::coverage::Covered;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,7 @@ pub struct Sites {
     buggified: RefCell<BTreeSet<String>>,
     moments: RefCell<Vec<Moment>>,
     calls: RefCell<BTreeMap<String, Answers>>,
+    callers: RefCell<Callers>,
 }
 
 impl Sites {
@@ -42,6 +44,9 @@ impl Sites {
                 self.buggified.borrow_mut().insert(place);
             }
             calls::EVENT => calls::add(&mut self.calls.borrow_mut(), details),
+            calls::LINE_EVENT => {
+                self.callers.borrow_mut().add(details);
+            }
             "WorkloadMark" => {
                 let (kind, message, value) = (text("Kind"), text("Message"), text("Value"));
                 let distance = match kind.as_str() {
@@ -86,6 +91,11 @@ impl Sites {
     /// What became of the calls of the workload, by their kind.
     pub fn calls(&self) -> BTreeMap<String, Answers> {
         self.calls.borrow().clone()
+    }
+
+    /// What became of the calls of each line, where the library has told places. Opens files.
+    pub fn coverage(&self) -> Vec<Covered> {
+        self.callers.borrow().coverage()
     }
 
     /// The active places of the workload.

@@ -50,6 +50,8 @@ struct Shared {
     workload: String,
     client_id: i32,
     client_count: i32,
+    /// The process that the client runs on.
+    process: u64,
     shared_random_number: i64,
     #[cfg(feature = "assertions")]
     is_buggified: bool,
@@ -180,8 +182,8 @@ impl WorkloadContext {
 
     /// Declares the simulated process that is running.
     ///
-    /// Of no use to a workload that keeps to one thread: the server stops a process that returns
-    /// from a call as a different process.
+    /// It can only be the client's own, after something else has changed it: a server ends when a
+    /// call returns as a different process. Any other is refused, with a complaint on stderr.
     ///
     /// ```
     /// # shaketable::Simulation::new().seeds(1).faults(shaketable::Faults::none())
@@ -193,9 +195,21 @@ impl WorkloadContext {
     /// # });
     /// ```
     pub fn set_process_id(&self, id: ProcessId) {
-        if let Some(host) = self.host("set_process_id") {
-            host.set_process_id(id.0);
+        let Some(host) = self.host("set_process_id") else {
+            return;
+        };
+        // The number is an address in the real server, and what returns to it as another process
+        // than it was called as ends it.
+        if id.0 != self.0.process {
+            complain!(
+                "WorkloadContext::set_process_id of workload `{}`, client {}, was given another \
+                 process than its own; the call did nothing",
+                self.0.workload,
+                self.0.client_id
+            );
+            return;
         }
+        host.set_process_id(id.0);
     }
 
     /// The simulated time in seconds, since the simulation began.
@@ -338,15 +352,14 @@ impl WorkloadContext {
     pub(crate) fn new(host: HostContext, workload: String) -> Self {
         // Read here, because an option that is never read is an error.
         #[cfg(all(feature = "measure", not(feature = "embedded")))]
-        if host.get_option(c"shaketableMeasure") != "off" {
-            crate::measure::begin();
-        }
+        crate::measure::begin(&host.get_option(c"shaketableMeasure"));
         let context = WorkloadContext(Arc::new(Shared {
             thread: HomeThread::current(),
             alive: AtomicBool::new(true),
             workload,
             client_id: host.client_id(),
             client_count: host.client_count(),
+            process: host.get_process_id(),
             shared_random_number: host.shared_random_number(),
             // Read here, because an option that is never read is an error.
             #[cfg(feature = "assertions")]

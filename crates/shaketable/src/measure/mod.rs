@@ -11,15 +11,18 @@
 //! * The time of an answer is counted if it is no error and took any: a commit of nothing, or a read
 //!   of what the transaction wrote itself, asks no server.
 //! * At the end of each phase of a client, what all clients of the process have counted since the
-//!   last time goes to the trace as one event, `WorkloadCalls`.
+//!   last time goes to the trace as one event, `WorkloadCalls`, and for each place in the code that
+//!   calls the database, by its [`stack`](crate::stack), as one `WorkloadLine`.
 //!
-//! A host that has no use for it says `off` when it is asked for the option `shaketableMeasure`;
-//! Shaketable's own does, except in a comparison.
+//! A host that has no use for it says `off` when it is asked for the option `shaketableMeasure`, and
+//! one that knows the lines itself says `on`. Shaketable's own says `off`, except in a comparison.
 
 #[cfg(not(feature = "record"))]
 mod functions;
 
 use crate::context::{Severity, WorkloadContext};
+use crate::details;
+use crate::stack::Library;
 use foundationdb_sys::FDBFuture;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -52,6 +55,8 @@ impl Call {
 thread_local! {
     /// Whether a workload of this thread is measured: asked at every call.
     static IS_ON: Cell<bool> = const { Cell::new(false) };
+    /// Whether the places are told that calls come from.
+    static TELLS_LINES: Cell<bool> = const { Cell::new(false) };
     static COUNTS: RefCell<Counts> = const { RefCell::new(Counts::new()) };
 }
 
@@ -59,10 +64,13 @@ struct Counts {
     /// The calls that wait for an answer, by the addresses of their futures.
     awaited: BTreeMap<usize, Asked>,
     calls: BTreeMap<Call, Answers>,
+    /// What became of the calls of one kind from one place, by the code.
+    lines: BTreeMap<(Vec<u64>, Call), BTreeMap<c_int, u64>>,
 }
 
 struct Asked {
     call: Call,
+    stack: Vec<u64>,
     context: WorkloadContext,
     time: f64,
 }
@@ -81,15 +89,24 @@ impl Counts {
         Counts {
             awaited: BTreeMap::new(),
             calls: BTreeMap::new(),
+            lines: BTreeMap::new(),
         }
     }
 }
 
-/// From now on the calls of this thread are counted.
-pub(crate) fn begin() {
+/// How many places are told apart. A program has a few hundred lines that call the database; one
+/// that calls it at every depth of a recursion has no end of them.
+const LINES_MAX: usize = 1024;
+
+/// From now on the calls of this thread are counted, unless the host's answer is `off`.
+pub(crate) fn begin(answer: &str) {
+    if answer == "off" {
+        return;
+    }
     #[cfg(not(feature = "record"))]
     functions::keep();
     IS_ON.set(true);
+    TELLS_LINES.set(answer != "on");
 }
 
 /// The answer of a call will be in this future.
@@ -100,11 +117,15 @@ pub(crate) fn asked(call: Call, future: *mut FDBFuture) {
     let Some(context) = WorkloadContext::current() else {
         return;
     };
-    let time = context.now();
+    let stack = match Library::own().filter(|_| TELLS_LINES.get()) {
+        Some(library) => library.stack(),
+        None => Vec::new(),
+    };
     let asked = Asked {
         call,
+        stack,
+        time: context.now(),
         context,
-        time,
     };
     with(|counts| counts.awaited.insert(future.addr(), asked));
 }
@@ -126,6 +147,13 @@ pub(crate) fn heard(future: *mut FDBFuture, error: c_int) {
         {
             *answers.times.entry(bucket).or_default() += 1;
         }
+        let place = (asked.stack, asked.call);
+        let is_told = !place.0.is_empty()
+            && (counts.lines.len() < LINES_MAX || counts.lines.contains_key(&place));
+        if is_told {
+            let codes = counts.lines.entry(place).or_default();
+            *codes.entry(error).or_default() += 1;
+        }
     });
 }
 
@@ -141,7 +169,11 @@ pub(crate) fn tell(context: &WorkloadContext) {
     if !IS_ON.get() {
         return;
     }
-    let calls = with(|counts| std::mem::take(&mut counts.calls)).unwrap_or_default();
+    let counted = with(|counts| {
+        let calls = std::mem::take(&mut counts.calls);
+        (calls, std::mem::take(&mut counts.lines))
+    });
+    let (calls, lines) = counted.unwrap_or_default();
     if calls.is_empty() {
         return;
     }
@@ -154,6 +186,20 @@ pub(crate) fn tell(context: &WorkloadContext) {
         }
     }
     context.trace(Severity::Info, "WorkloadCalls", &details);
+    let Some(library) = Library::own() else {
+        return;
+    };
+    for ((stack, call), codes) in lines {
+        let stack: Vec<String> = stack.iter().map(|address| format!("{address:x}")).collect();
+        let details = details![
+            "Library" => library.path,
+            "BuildId" => library.build_id,
+            "Stack" => stack.join(" "),
+            "Call" => call.name(),
+            "Codes" => pairs(&codes),
+        ];
+        context.trace(Severity::Info, "WorkloadLine", details);
+    }
 }
 
 /// As `0=12 1020=3`.

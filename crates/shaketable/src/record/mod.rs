@@ -19,12 +19,11 @@
 //!   conflicted, what others committed. The reader infers what later reads reveal.
 //!
 //! * A call is noted with the addresses of its frames; its line is looked up by the reader (see
-//!   `stack`).
+//!   [`stack`](crate::stack)).
 //!
 //! Not recorded: versionstamps, and the second reads of mapped ranges.
 
 mod functions;
 mod recorder;
-mod stack;
 
 pub(crate) use recorder::{phase_begins, phase_ended};

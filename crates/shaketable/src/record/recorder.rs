@@ -6,10 +6,10 @@
 //! transaction.
 
 use super::functions;
-use super::stack::Library;
 use crate::context::{Severity, WorkloadContext};
 use crate::executor::scope::Scope;
 use crate::phase::{Phase, PhaseObserver};
+use crate::stack::Library;
 use foundationdb_sys::{FDBFuture, FDBTransaction};
 use shaketable_record::seen::{
     AttemptName, EVENT, Line, NUMBER, PART, Seen, Stack, TEXT, WORKLOAD, pieces, to_text,

@@ -69,3 +69,17 @@ fn a_library_without_the_cpp_abi_says_so_to_a_host_that_asks_for_it() {
     assert_eq!(run.code, Some(1), "{run}");
     run.expect_stderr("say `useCAPI = true` in the test file");
 }
+
+#[test]
+fn whatever_a_workload_calls_its_host_survives() {
+    let host = Host::compile(
+        "host_cpp.cpp",
+        "host_cpp_random",
+        &["-std=c++14", "-DLAYOUT=740"],
+    );
+    let library = probe("fdb-7_4,cpp-abi");
+    for seed in 0..100 {
+        let run = host.run(&library, &["Random", &format!("seed={seed}")]);
+        run.expect_sound().expect_line("client 0 start -> true");
+    }
+}

@@ -103,7 +103,11 @@ static void trace(void* inner, int severity, const char* name, const Pair* detai
     if (bytes > 3500) printf("BUG: an event of %zu bytes\n", bytes);
 }
 static uint64_t get_process_id(void* inner) { return client_of(inner, "getProcessID")->process; }
-static void set_process_id(void* inner, uint64_t process) { client_of(inner, "setProcessID")->process = process; }
+static void set_process_id(void* inner, uint64_t process) {
+    // fdbserver takes it for an address.
+    if (process < 100) printf("BUG: setProcessID of a process that was never returned: %llu\n", (unsigned long long)process);
+    client_of(inner, "setProcessID")->process = process;
+}
 static double now(void* inner) { client_of(inner, "now"); return fake_now(); }
 static uint32_t rnd(void* inner) {
     static uint32_t state = 12345;
@@ -164,7 +168,11 @@ static void promise_free(void* inner) {
     free(pending);
 }
 
-static void metrics_reserve(void* inner, int n) { printf("client %d reserve %d\n", ((Client*)inner)->id, n); }
+static void metrics_reserve(void* inner, int n) {
+    // fdbserver allocates for as many, and ends if it cannot.
+    if (n < 0 || n > 1000000) printf("BUG: reserve of %d metrics\n", n);
+    printf("client %d reserve %d\n", ((Client*)inner)->id, n);
+}
 static void metrics_push(void* inner, Metric metric) {
     printf("client %d metric %s %s %s ", ((Client*)inner)->id, metric.avg ? "avg" : "sum", metric.key, metric.fmt);
     printf(metric.fmt, metric.val);

@@ -370,7 +370,8 @@ fn a_context_on_another_thread_refuses_and_says_so() {
     run(&["ContextElsewhere", "--clients", "2"])
         .expect_sound()
         .expect_line("client 1 trace info Note | Random=0 | Clients=2")
-        .expect_stderr("WorkloadContext::rnd of workload `ContextElsewhere`, client 1, was called from another thread");
+        .expect_stderr("WorkloadContext::rnd of workload `ContextElsewhere`, client 1, was called from another thread")
+        .expect_stderr("WorkloadContext::set_process_id of workload `ContextElsewhere`, client 1, was given another process than its own");
 }
 
 #[test]
@@ -408,6 +409,8 @@ fn a_metric_cannot_make_the_host_print_something_else() {
         .expect_line("client 0 metric sum string %.3g 1")
         .expect_line("client 0 metric sum two %.3g 1")
         .expect_line("client 0 metric sum good %.1f ms 1.0 ms")
+        .expect_line("client 0 metric sum wide %.3g 1")
+        .expect_line("client 0 reserve 1000")
         .expect_line_with(&[
             "trace error WorkloadMetricFormatInvalid",
             "Metric=string",
@@ -495,4 +498,17 @@ fn a_workload_freed_in_the_middle_of_a_phase_is_dropped_after_the_phase() {
         "{run}"
     );
     assert!(position("trace info Dropped").is_some(), "{run}");
+}
+
+#[test]
+fn whatever_a_workload_calls_its_host_survives() {
+    for seed in 0..100 {
+        let seed = format!("seed={seed}");
+        let run = run(&["Random", "--clients", "2", "--option", &seed]);
+        run.expect_sound().refuse("deadlock");
+        for client in 0..2 {
+            run.expect_line(&format!("client {client} start -> true"))
+                .expect_line(&format!("client {client} freed"));
+        }
+    }
 }

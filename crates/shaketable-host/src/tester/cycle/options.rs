@@ -12,8 +12,6 @@ pub(crate) struct CycleOptions {
     pub(super) transactions_per_second: f64,
     /// By how many loops at once.
     pub(super) actors: usize,
-    /// Which part of them must succeed.
-    pub(super) expected_rate: f64,
     /// Whether the ring is there already.
     pub(super) skip_setup: bool,
     pub(super) ring: Ring,
@@ -39,7 +37,6 @@ impl CycleOptions {
             test_duration: options.number("testDuration", 10.0)?,
             transactions_per_second,
             actors: actors.clamp(0.0, ACTORS_MAX) as usize,
-            expected_rate: options.number("expectedRate", 0.7)?,
             skip_setup: options.flag("skipSetup", false)?,
             ring: Ring {
                 nodes: nodes.clamp(1.0, NODES_MAX) as usize,

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "tokio")]
 mod on_tokio;
+mod random;
 
 use futures::FutureExt;
 use shaketable::{
@@ -222,7 +223,11 @@ impl Workload for Probe {
                 let (random, clients) =
                     on_another_thread(move || (context.rnd(), context.client_count()));
                 self.note(details!["Random" => random, "Clients" => clients]);
+                let context = self.context.clone();
+                let nowhere = on_another_thread(move || context.get_process_id());
+                self.context.set_process_id(nowhere);
             }
+            "Random" => random::start(&self.context).await,
             "Delay" => {
                 let outcome = self.context.delay(seconds(1)).await;
                 self.note(details!["Outcome" => format!("{:?}", outcome.map_err(|e| e.code()))]);
@@ -259,7 +264,10 @@ impl Workload for Probe {
                 out.push(named("string", Some("%s")));
                 out.push(named("two", Some("%f %f")));
                 out.push(named("good", Some("%.1f ms")));
+                out.push(named("wide", Some("%999999999f")));
+                out.reserve(usize::MAX);
             }
+            "Random" => random::metrics(&self.context, &mut out),
             "KeepMetrics" => KEPT_METRICS.set(Some(out)),
             "PanicMetrics" => panic!("no numbers today"),
             _ => out.extend([
@@ -377,6 +385,7 @@ impl RustWorkloadFactory for Factory {
             "Unknown" => return WrappedWorkload::unknown(&name),
             "PanicFactory" => panic!("no such workload: {name}"),
             "Options" => read_options(&context),
+            "Random" => random::read_seed(&context),
             #[cfg(feature = "tokio")]
             "TokioFactory" => drop(tokio::spawn(async {})),
             _ => {}

@@ -17,11 +17,11 @@ const FRAMES_MAX: usize = 24;
 const FRAMES_BEFORE_MAX: usize = 4;
 
 /// This library, as the loader knows it.
-pub(super) struct Library {
+pub(crate) struct Library {
     /// The file.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// What the linker has made of the file's content, in hexadecimal digits; empty if it did not.
-    pub(super) build_id: String,
+    pub(crate) build_id: String,
     /// What is added to the addresses of the file.
     bias: usize,
     addresses: Range<usize>,
@@ -29,7 +29,7 @@ pub(super) struct Library {
 
 impl Library {
     /// This library.
-    pub(super) fn own() -> Option<&'static Library> {
+    pub(crate) fn own() -> Option<&'static Library> {
         static OWN: OnceLock<Option<Library>> = OnceLock::new();
         let search = || {
             let mut own = None;
@@ -41,7 +41,7 @@ impl Library {
     }
 
     /// The return addresses of the call that is being made, the innermost first.
-    pub(super) fn stack(&self) -> Vec<u64> {
+    pub(crate) fn stack(&self) -> Vec<u64> {
         let mut walk = Walk {
             library: self,
             before: 0,
