@@ -2,15 +2,15 @@
 //!
 //! Each needs several rare things in a row. The code says, with marks, how far along it is: that is
 //! all a guided search has to go by. `docs/performance.md` says how many runs it takes, with guidance
-//! and without, and which of them are not rare enough yet.
+//! and without, and `conformance/needles.py` measures it.
 //!
 //! | workload | what it takes |
 //! |---|---|
 //! | `three_doubts` | three commits in a row whose results are unknown, and that have all landed |
 //! | `maze` | seven right turns in a row, of six possible each time |
-//! | `lock_order` | three clients that wait for each other in a circle |
+//! | `lock_order` | six clients that wait for each other in a circle |
 //! | `rebalance` | a table so lopsided that its rows are moved |
-//! | `two_faults` | one transaction that meets an unknown result and then is too old |
+//! | `two_faults` | one transaction that meets an unknown result, and then an error as it looks for its receipt |
 
 mod lock_order;
 mod maze;

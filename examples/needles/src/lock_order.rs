@@ -2,7 +2,7 @@
 //!
 //! A client takes one lock, finds out which other one it needs, and takes that too. Before it waits
 //! it looks for whom the holder waits, and so on, and steps back if that leads to itself: circles of
-//! two, three and four are noticed. It looks no further, so a circle of five is not.
+//! up to five are noticed. It looks no further, so a circle of six is not.
 
 use crate::key;
 use shaketable::foundationdb::tuple::{Subspace, unpack};
@@ -34,9 +34,9 @@ enum Second {
 impl Locks {
     pub fn new(context: WorkloadContext) -> Locks {
         Locks {
-            locks: context.get_option("locks").unwrap_or(16),
+            locks: context.get_option("locks").unwrap_or(12),
             rounds: context.get_option("rounds").unwrap_or(6),
-            depth: context.get_option("depth").unwrap_or(3),
+            depth: context.get_option("depth").unwrap_or(4),
             context,
         }
     }

@@ -259,6 +259,7 @@ impl Report<'_> {
             pairs_tried: usize,
             failed: usize,
             deaths_tried: usize,
+            all_died: bool,
             deaths_failed: usize,
             #[serde(skip_serializing_if = "Option::is_none")]
             fails_as_it_is: Option<&'a Failure>,
@@ -303,6 +304,7 @@ impl Report<'_> {
             pairs_tried: self.found.pairs.len(),
             failed: self.found.failures().count(),
             deaths_tried: self.found.deaths.len(),
+            all_died: self.found.all_died,
             deaths_failed: self.found.fatal().count(),
             fails_as_it_is: self.found.base.failures.first(),
             case: self.base_case.as_deref(),

@@ -35,8 +35,11 @@ use std::time::{Duration, Instant};
 const ROUND: u64 = 32;
 /// How many futures of a moment are run at a time: what lies before it is simulated once for all.
 const GROUP: u64 = 8;
-/// How many rounds are new seeds alone.
-const ROUNDS_OF_SEEDS: u64 = 4;
+/// The first runs are new seeds alone.
+const SEEDS_FIRST: u64 = 128;
+/// The first round is as small as this, and the next ones grow: what the first seeds find is seen as
+/// soon as in a sweep.
+const FIRST_ROUND: u64 = 4;
 /// How many runs of a round are new seeds, at least.
 const SEEDS_MIN: u64 = 8;
 
@@ -58,7 +61,6 @@ pub struct Search {
     next_seed: Seed,
     /// Runs so far; each has a number, from which a future draws.
     runs: u64,
-    rounds: u64,
     /// Whether new seeds have met something new in the last round.
     seeds_bring_news: bool,
     /// Whether processes of this file can be copied.
@@ -108,7 +110,6 @@ impl Search {
             corpus: Corpus::default(),
             next_seed: first,
             runs: 0,
-            rounds: 0,
             seeds_bring_news: true,
             forks: true,
             known,
@@ -127,7 +128,7 @@ impl Search {
 
     /// The runs of the next round, which are as many as `left` at most.
     fn choose(&mut self, left: u64) -> Vec<Task> {
-        let size = ROUND.min(left);
+        let size = self.runs.clamp(FIRST_ROUND, ROUND).min(left);
         let known = (self.known.len() as u64).min(size);
         let mut tasks: Vec<Task> = self
             .known
@@ -136,7 +137,7 @@ impl Search {
             .collect();
         let room = size - known;
         let seeds = match () {
-            () if self.rounds < ROUNDS_OF_SEEDS => room,
+            () if self.runs < SEEDS_FIRST => room,
             () if self.seeds_bring_news => room.min(2 * SEEDS_MIN),
             () => room.min(SEEDS_MIN),
         };
@@ -158,7 +159,6 @@ impl Search {
             self.next_seed = self.next_seed.plus(1);
         }
         tasks.extend(groups);
-        self.rounds += 1;
         tasks
     }
 
