@@ -21,3 +21,5 @@ pub const NOT_DETERMINISTIC: u8 = 103;
 pub const HOSTS_DIFFER: u8 = 104;
 /// Interrupted before a seed failed.
 pub const INTERRUPTED: u8 = 130;
+/// What the output went to was closed, as by `| head`: the status a shell shows for SIGPIPE.
+pub const UNREAD: u8 = 141;

@@ -29,6 +29,7 @@ pub mod report;
 pub mod seed;
 pub mod session;
 pub mod sweep;
+mod unread;
 pub mod when;
 pub mod worker;
 
@@ -53,6 +54,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 /// Runs the program with these arguments, the first of which is its name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = Cli::parse_from(arguments);
+    unread::end_quietly();
     let code = match &cli.command {
         Command::Worker => return worker::main(),
         Command::List(args) => Ok(list::list(args)),

@@ -185,6 +185,31 @@ fn an_interrupt_ends_a_sweep_with_a_summary() {
 }
 
 #[test]
+fn output_that_is_no_longer_read_ends_a_sweep_without_a_word() {
+    let bench = Bench::misbehaving("unread", "nothing", "start");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_shaketable"))
+        .args("run bench.toml --seeds 100000000 --no-build --message-format json".split(' '))
+        .current_dir(&bench.folder)
+        .env_remove("GITHUB_STEP_SUMMARY")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut first).unwrap();
+    assert!(first.contains("\"type\":\"start\""), "{first}");
+    drop(output);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(141));
+    assert!(
+        !text(&output.stderr).contains("panicked"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
 fn a_failure_of_an_interrupted_sweep_is_explained_by_its_own_seed() {
     // A client of this number exists in one seed out of five: the seeds under way when the
     // interrupt comes, whose responses are still to arrive, mostly pass.
