@@ -35,8 +35,8 @@ PROGRAM = ROOT / "target/release/shaketable"
 # The bugs that need more than clients that meet.
 NEED_A_FAULT = {
     # A commit whose fate is unknown.
-    *("cleared_receipt", "double_append", "double_increment", "false_failure", "forgotten_doubt"),
-    *("lost_pop", "new_id", "own_entry"),
+    *("cleared_receipt", "double_append", "double_increment", "false_failure", "flushed_twice"),
+    *("forgotten_doubt", "lost_pop", "new_id", "own_entry"),
     # The death of a client, or a commit of unknown fate in its place.
     *("abandoned_job", "orphan_record", "unreturned_lease"),
     # A commit that takes longer than two commits of another client, and than the end of a lease.
@@ -51,8 +51,8 @@ CLIENTS = {
     "neighbour": 3,
 }
 
-# The decisions that are left of a failure that needs none. Other numbers are a surprise, also smaller
-# ones.
+# The decisions that are left of a failure that needs none. Other numbers are a surprise, also
+# smaller ones.
 EXCEPTIONS = {
     # 200 futures without a fault do not lose the race; one lost reply does.
     ("split_index", 9): 1,
