@@ -240,9 +240,15 @@ fn a_seed_decides_the_order_of_hash_maps_and_the_time_of_day() {
         std::mem::take(&mut *SEEN.lock().unwrap())
     };
     let alone = look(vec![5]);
-    let later = look(vec![1, 2, 5]);
-    assert_eq!(alone[0], later[2]);
-    assert_ne!(later[0], later[2]);
+    // Seeds run side by side and may end in any order.
+    let mut among_others = look(vec![1, 2, 5]);
+    assert!(
+        among_others.contains(&alone[0]),
+        "{alone:?} {among_others:?}"
+    );
+    among_others.sort();
+    among_others.dedup();
+    assert_eq!(among_others.len(), 3, "{among_others:?}");
 }
 
 #[expect(
