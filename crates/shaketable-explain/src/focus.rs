@@ -136,6 +136,24 @@ impl<'a> Focus<'a> {
         let found: i64 = value_text(history.value_at(key, read.version)?)
             .parse()
             .ok()?;
+        self.compare(found)
+    }
+
+    /// The same for the number of rows that the read of a range with this key in it returned, in as
+    /// many pieces as it took.
+    pub fn counted(&self, history: &History<'_>, key: &[u8]) -> Option<Ordering> {
+        let read = self.read_of(key).filter(|read| !read.point)?;
+        let pieces = self.reads.iter().filter(|other| {
+            other.attempt == read.attempt && !other.point && other.version == read.version
+        });
+        let rows = pieces.map(|piece| match &history.operation(piece.operation).answer {
+            Answer::Rows { count, .. } => i64::from(*count),
+            _ => 0,
+        });
+        self.compare(rows.sum())
+    }
+
+    fn compare(&self, found: i64) -> Option<Ordering> {
         let words = self
             .message
             .split(|letter: char| !letter.is_ascii_digit() && letter != '-');

@@ -86,7 +86,11 @@ impl Page<'_> {
     fn drawn(&mut self) {
         let header = &self.record.header;
         if !header.drawn.is_empty() {
-            let drawn = format!("drawn: {} clients, {}", header.clients, header.drawn);
+            let clients = match header.clients {
+                1 => "1 client".to_owned(),
+                clients => format!("{clients} clients"),
+            };
+            let drawn = format!("drawn: {clients}, {}", header.drawn);
             self.wrapped("  ", "  ", &drawn);
         }
     }

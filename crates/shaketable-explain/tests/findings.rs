@@ -289,6 +289,46 @@ fn a_number_that_is_too_small_was_not_added_to_twice() {
     assert_eq!(names(&explanation), [] as [&str; 0]);
 }
 
+/// A row without a value whose key an attempt makes anew, after a commit that was answered with this
+/// error; and what the check says of the rows that it found.
+fn stored_again(error: i32, lands: bool, message: &str) -> Explanation {
+    // The tuples ("row", 1) and ("row", 2).
+    let rows = ["\x02row\0\x15\x01", "\x02row\0\x15\x02"];
+    let mut run = Run::new();
+    let first = run.begin(0);
+    run.set(first, 1, rows[0], "");
+    run.commit(first, Err(error), lands);
+    let second = run.retry(first, error);
+    run.set(second, 1, rows[1], "");
+    run.commit(second, Ok(()), true);
+    run.fails_after(message, |run| {
+        let check = run.begin(0);
+        run.record.attempts[check as usize].phase = Some(2);
+        let found = if lands { &rows[..] } else { &rows[1..] };
+        run.range(check, ["\x02row\0", "\x02row\x01"], found);
+    })
+}
+
+#[test]
+fn a_row_without_a_value_under_a_new_key_is_found() {
+    let explanation = stored_again(1021, true, "expected 1 rows, found 2");
+    assert_eq!(names(&explanation), ["retry-after-unknown-result"]);
+    let sentence = &explanation.findings[0].sentence;
+    let keys = "store a row under a new key ((\"row\", 1), then (\"row\", 2))";
+    assert!(sentence.contains(keys), "{sentence}");
+    // Rows that are too few are not there twice.
+    let explanation = stored_again(1021, true, "expected 3 rows, found 2");
+    assert_eq!(names(&explanation), [] as [&str; 0]);
+}
+
+#[test]
+fn where_there_are_too_many_rows_none_is_missing() {
+    let too_few = stored_again(1020, false, "expected 2 rows, found 1");
+    assert_eq!(names(&too_few), ["state-kept-across-attempts"]);
+    let too_many = stored_again(1020, false, "expected 0 rows, found 1");
+    assert_eq!(names(&too_many), [] as [&str; 0]);
+}
+
 /// An increment that landed although its commit was dropped; then another task of the client writes
 /// something else, before or after the increment is begun anew.
 fn begun_anew(before_the_other: bool) -> Explanation {
@@ -631,14 +671,19 @@ fn the_story_of_a_key_does_not_run_backwards() {
 impl Run {
     /// Reads all entries.
     fn entries(&mut self, attempt: AttemptId, rows: &[&str]) {
+        self.range(attempt, ["entry ", "entry~"], rows);
+    }
+
+    /// Reads everything from one key to another.
+    fn range(&mut self, attempt: AttemptId, [begin, end]: [&str; 2], rows: &[&str]) {
         let at = |name: &str| Selector {
             key: key(name),
             or_equal: false,
             offset: 1,
         };
         let call = Call::GetRange(RangeCall {
-            begin: at("entry "),
-            end: at("entry~"),
+            begin: at(begin),
+            end: at(end),
             limit: 0,
             target_bytes: 0,
             mode: -1,

@@ -111,7 +111,13 @@ fn left_undone(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
         for first in &all {
             for operation in history.operations_of(*first) {
                 let missing = match &history.operation(*operation).call {
-                    Call::Set { key, .. } if focus.missed(history, key.kept()) => key.kept(),
+                    Call::Set { key, .. } if focus.missed(history, key.kept()) => {
+                        // Where there are too many rows, none is missing.
+                        if focus.counted(history, key.kept()) == Some(Ordering::Greater) {
+                            continue;
+                        }
+                        key.kept()
+                    }
                     Call::Atomic { key, operand, .. } => {
                         let short = match operand.kept().last() {
                             Some(byte) if byte & 0x80 != 0 => Ordering::Greater,

@@ -51,7 +51,10 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
         } else {
             Ordering::Less
         };
-        focus.compared(history, key) != Some(impossible)
+        // Nor did rows that are too few get another one.
+        let few = change.is_some_and(|change| change.before.is_none())
+            && focus.counted(history, key) == Some(Ordering::Less);
+        focus.compared(history, key) != Some(impossible) && !few
     });
     found
 }
@@ -282,9 +285,11 @@ fn made_again(
             });
         }
     }
-    // The same content under another key, written by the same line.
+    // The same content under another key, written by the same line. Rows without a value have only
+    // their keys, which a retry makes anew.
+    let is_retry = history.attempt(first).transaction == history.attempt(second).transaction;
     for (key, change) in history.keys_of(second_landed) {
-        let Some(value) = change.after.as_ref().filter(|value| !value.is_empty()) else {
+        let Some(value) = change.after.as_ref() else {
             continue;
         };
         let twin = own.iter().find(|(other, before)| {
@@ -293,21 +298,28 @@ fn made_again(
                     .writer(attempt, key)
                     .and_then(|id| history.operation(id).place)
             };
+            let same_request = match value.is_empty() {
+                true => is_retry && are_siblings(&history.key_text(other), &history.key_text(key)),
+                false => history.identifies(second, key, value),
+            };
             *other != key
                 && before.how == How::Set
                 && change.how == How::Set
                 && before.after.as_ref() == Some(value)
                 && other.len().abs_diff(key.len()) <= 2
                 && line(first, other) == line(second, key)
-                && history.identifies(second, key, value)
+                && same_request
         });
         if let Some((other, _)) = twin {
+            let what = match value.is_empty() {
+                true => "a row".to_owned(),
+                false => value_text(value),
+            };
             found.push(Again {
                 weight: 58,
                 keys: vec![other.to_vec(), key.to_vec()],
                 words: format!(
-                    "store {} under a new key ({}, then {})",
-                    value_text(value),
+                    "store {what} under a new key ({}, then {})",
                     history.key_text(other),
                     history.key_text(key)
                 ),
@@ -315,6 +327,13 @@ fn made_again(
         }
     }
     found
+}
+
+/// Whether two tuples differ in one element.
+fn are_siblings(one: &str, two: &str) -> bool {
+    let (one, two): (Vec<&str>, Vec<&str>) = (one.split(", ").collect(), two.split(", ").collect());
+    let differ = one.iter().zip(&two).filter(|(one, two)| one != two);
+    one.len() == two.len() && one.len() > 1 && differ.count() == 1
 }
 
 /// How a client learned that it knows nothing.
