@@ -163,7 +163,7 @@ fn needed(path: &Path) -> Vec<String> {
 }
 
 /// The values under a tag of the dynamic section.
-fn dynamic(file: &ElfFile64<Endianness>, tag: u32) -> Vec<u64> {
+fn dynamic(file: &ElfFile64<Endianness>, tag: elf::DynamicTag) -> Vec<u64> {
     let endian = file.endian();
     let mut values = Vec::new();
     for segment in file.elf_program_headers() {
@@ -171,9 +171,7 @@ fn dynamic(file: &ElfFile64<Endianness>, tag: u32) -> Vec<u64> {
             .dynamic(endian, file.data())
             .expect("a readable segment")
         {
-            let matching = entries
-                .iter()
-                .filter(|entry| entry.tag32(endian) == Some(tag));
+            let matching = entries.iter().filter(|entry| entry.tag(endian) == tag);
             values.extend(matching.map(|entry| entry.d_val(endian)));
         }
     }
