@@ -3,12 +3,13 @@
 
 Explores each test file in examples/ from seed 1, and checks that
 
-  * every bug that one event can trigger is found, and so is the one that takes two; the bugs for which neither is
-    enough are listed here, with the reason in docs/explore.md;
+  * every bug that one event can trigger is found, and so is the one that takes two; the bugs for
+    which neither is enough are listed here, with the reason in docs/explore.md;
   * every other file passes: the examples, and the fixed form of each bug;
   * every outcome of every operation was tried, and every death, within the budget.
 
-Prints what was tried and how long it took: in seconds, and in those of two idle cores, by processor time.
+Prints what was tried and how long it took: in seconds, and in those of two idle cores, by processor
+time.
 
     cargo build --release -p shaketable-cli -p 'shaketable-example-*'
     conformance/explore.py [--jobs 2] [--budget 30] [name…]     all of it, about a quarter of an hour

@@ -27,8 +27,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "target/release/shaketable"
-# How many clients, and how many runs chance gets. All are run as their files say: a swarm would only add faults
-# that they do not need.
+# How many clients, and how many runs chance gets. All are run as their files say: a swarm would only
+# add faults that they do not need.
 NEEDLES = {
     "three_doubts": (2, 20_000),
     "maze": (4, 12_000),

@@ -3,9 +3,10 @@
 //!
 //! Each host runs the same library with its own seeds, the embedded one many more, because it can. A
 //! [`Sample`] collects what every run shows under both: how it ended, which assertions held, what
-//! the database answered, how fast, and to which lines, what the workload measured, which faults struck, how long it
-//! took in simulated time. [`rows`] puts the two beside each other, with intervals, and asks of each
-//! difference whether chance explains it ([`crate::chance`]), corrected for how many were looked at.
+//! the database answered, how fast, and to which lines, what the workload measured, which faults
+//! struck, how long it took in simulated time. [`rows`] puts the two beside each other, with
+//! intervals, and asks of each difference whether chance explains it ([`crate::chance`]), corrected
+//! for how many were looked at.
 //!
 //! Differences in what a client can see count. How often an error comes, and how long an answer
 //! takes, count beyond a factor of three, which is what `docs/fidelity.md` promises. Differences in

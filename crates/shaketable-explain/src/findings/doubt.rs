@@ -21,7 +21,7 @@ use shaketable_record::{AttemptId, Bytes, Call, CommittedId, End, Mutation};
 use std::cmp::Ordering;
 
 /// How many transactions of a client after a doubtful one are looked at.
-const TRANSACTIONS_AFTER: usize = 3;
+pub(super) const TRANSACTIONS_AFTER: usize = 3;
 
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();

@@ -13,7 +13,7 @@
 //! the failure itself speaks of what was left behind.
 
 use super::Candidate;
-use super::doubt::{begun_anew, capital, doubt_words, doubtful_proof};
+use super::doubt::{TRANSACTIONS_AFTER, begun_anew, capital, doubt_words, doubtful_proof};
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How, written};
@@ -21,9 +21,6 @@ use crate::words::{call, committed, value_text};
 use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId, PlaceId};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-
-/// How many transactions of a client after a doubtful one are looked at.
-const TRANSACTIONS_AFTER: usize = 3;
 
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
