@@ -12,6 +12,7 @@
 //! too. What does not go through a function of the C library cannot be noticed: a random number
 //! made by the processor, addresses in memory, a system call made by hand.
 
+pub(crate) mod output;
 pub mod symbols;
 
 use crate::shared_text::SharedText;

@@ -4,7 +4,7 @@
 //! library of a program that calls [`export_hermetic_symbols!`](crate::export_hermetic_symbols).
 //!
 //! Here is the list of them. `answered` has those that the simulation answers itself, `noted` those
-//! that are let through and remembered.
+//! that are let through and remembered, `held` those that print.
 
 /// The C library's own function of a name that this program defines as well; returns `$otherwise`
 /// where there is none.
@@ -29,12 +29,14 @@ macro_rules! original {
 }
 
 mod answered;
+mod held;
 mod noted;
 
 pub use answered::{
     arc4random, arc4random_buf, arc4random_uniform, clock_gettime, clock_nanosleep, getentropy,
     getpid, getrandom, gettimeofday, nanosleep, sleep, syscall, time, usleep,
 };
+pub use held::{write, writev};
 #[doc(hidden)]
 pub use libc;
 pub use noted::{
@@ -86,6 +88,8 @@ macro_rules! export_hermetic_symbols {
                 fn system(command: *const c_char) -> c_int;
                 fn time(out: *mut libc::time_t) -> libc::time_t;
                 fn usleep(micros: c_uint) -> c_int;
+                fn write(file: c_int, bytes: *const c_void, length: usize) -> isize;
+                fn writev(file: c_int, pieces: *const libc::iovec, count: c_int) -> isize;
             }
         }
     };

@@ -17,9 +17,10 @@
 
 use super::death::{self, Death};
 use super::fork::{LOOK_AGAIN_AFTER, TIME_TO_REACT, TIME_TO_REPORT};
-use super::watched::{self, DEATH_VARIABLE, RECORDED, Texts, Watched};
+use super::watched::{self, DEATH_VARIABLE, Printed, RECORDED, Texts, Watched};
 use super::{RECORDED_TIME_MIN, last_words};
 use crate::call_site;
+use crate::hermetic::output;
 use crate::plan::{Plan, Recording};
 use crate::verdict::Outcome;
 use shaketable_kernel::Time;
@@ -62,6 +63,45 @@ pub struct Seed<'a> {
     pub folder: &'a Path,
     /// The file that keeps the seed if it is new, and what is written to it.
     pub regression: Option<(&'a Path, &'a str)>,
+    /// What is shown of what it prints.
+    pub output: Output,
+}
+
+impl Seed<'_> {
+    /// Prepares what is said if it ends the process.
+    fn watched(&self) -> &'static Watched {
+        let watched = Watched::take();
+        let texts = Texts {
+            name: self.name,
+            test: self.test.unwrap_or_default(),
+            replay: self.replay,
+            folder: self.folder.as_os_str().as_bytes(),
+            regressions: self
+                .regression
+                .map_or(&[], |(file, _)| file.as_os_str().as_bytes()),
+            regression: self.regression.map_or("", |(_, line)| line),
+        };
+        watched.prepare(&texts, self.seed, self.passed, self.simulation);
+        watched
+    }
+}
+
+/// A seed that failed, before there is a record of it.
+#[derive(Debug)]
+pub struct Failing {
+    outcome: Outcome,
+    /// How far it came, if it had to be ended.
+    time: Option<Time>,
+}
+
+/// What is shown of what a seed prints. It is never shown twice, although a seed that fails is run
+/// twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// All of it: one seed is looked at.
+    Shown,
+    /// Nothing, unless it fails: it is one of many.
+    OfFailure,
 }
 
 /// As large as a main thread's: the code under test may rely on it.
@@ -90,61 +130,62 @@ impl InProcess {
         }
     }
 
-    /// Simulates a seed; if it fails, once more, with a record, which would cost too much every
-    /// time.
-    pub fn run_seed(
-        &self,
-        seed: &Seed<'_>,
-        recording: &Recording,
-        of_failure: impl FnOnce() -> Recording,
-    ) -> Outcome {
-        let watched = Watched::take();
-        let name = seed.name;
-        watched.prepare(
-            &Texts {
-                name,
-                test: seed.test.unwrap_or_default(),
-                replay: seed.replay,
-                folder: seed.folder.as_os_str().as_bytes(),
-                regressions: seed
-                    .regression
-                    .map_or(&[], |(file, _)| file.as_os_str().as_bytes()),
-                regression: seed.regression.map_or("", |(_, line)| line),
-            },
-            seed.seed,
-            seed.passed,
-            seed.simulation,
-        );
-        let outcome = match self.run_once(watched, name, seed.seed, recording, self.hang_limit) {
-            End::Reported(outcome) if outcome.passed() => outcome,
-            End::Reported(outcome) => {
-                let limit = self.hang_limit.max(RECORDED_TIME_MIN);
-                match self.run_once(watched, name, seed.seed, &of_failure(), limit) {
-                    End::Reported(again) if again.failures == outcome.failures => again,
-                    End::Hung => {
-                        // Its thread keeps what it has.
-                        return unlike_before(outcome);
-                    }
-                    End::Reported(_) | End::ReportedLate(_) => unlike_before(outcome),
-                }
-            }
+    /// Simulates a seed. If it fails, [`InProcess::run_again`] makes its record, which would cost
+    /// too much every time.
+    pub fn run_seed(&self, seed: &Seed<'_>, recording: &Recording) -> Result<Outcome, Failing> {
+        let watched = seed.watched();
+        let printed = match seed.output {
+            Output::Shown => Printed::Shown,
+            Output::OfFailure => Printed::Held,
+        };
+        let run = (seed.name, seed.seed, printed);
+        let (outcome, time) = match self.run_once(watched, run, recording, self.hang_limit) {
+            End::Reported(outcome) => (outcome, None),
             End::ReportedLate(outcome) => {
                 let outcome = death::too_late(outcome, self.hang_limit);
-                let time = watched.beacon.time();
-                self.with_record(watched, name, outcome, time, &of_failure())
+                (outcome, Some(watched.beacon.time()))
             }
             End::Hung => {
                 let outcome = self.outcome(&Death::Hung, watched, seed.seed, recording);
-                let time = watched.beacon.time();
-                return self.with_record(Watched::take(), name, outcome, time, &of_failure());
+                let time = Some(watched.beacon.time());
+                // Its thread keeps what it has.
+                return Err(Failing { outcome, time });
             }
         };
         watched.give_back();
-        outcome
+        match outcome.passed() {
+            true => Ok(outcome),
+            false => Err(Failing { outcome, time }),
+        }
     }
 
-    /// Simulates a seed once, and keeps nothing of it. Returns nothing if it does not end in time.
-    /// If it ends the process, that is said with this name and this line.
+    /// Simulates a seed that failed once more, with a record.
+    pub fn run_again(&self, seed: &Seed<'_>, failing: Failing, recording: &Recording) -> Outcome {
+        let watched = seed.watched();
+        let printed = match seed.output {
+            Output::Shown => Printed::Held,
+            Output::OfFailure => Printed::Shown,
+        };
+        let Failing { outcome, time } = failing;
+        let Some(time) = time else {
+            let limit = self.hang_limit.max(RECORDED_TIME_MIN);
+            let run = (seed.name, seed.seed, printed);
+            let outcome = match self.run_once(watched, run, recording, limit) {
+                End::Reported(again) if again.failures == outcome.failures => again,
+                End::Hung => {
+                    // Its thread keeps what it has.
+                    return unlike_before(outcome);
+                }
+                End::Reported(_) | End::ReportedLate(_) => unlike_before(outcome),
+            };
+            watched.give_back();
+            return outcome;
+        };
+        self.with_record(watched, (seed.name, printed), outcome, time, recording)
+    }
+
+    /// Simulates a seed once, keeps nothing of it and shows nothing of what it prints. Returns
+    /// nothing if it does not end in time. If it ends the process, that is said with this name and this line.
     pub fn try_seed(
         &self,
         name: &str,
@@ -162,8 +203,8 @@ impl InProcess {
             regression: "",
         };
         watched.prepare(&texts, seed, 0, 0);
-        let End::Reported(outcome) = self.run_once(watched, name, seed, recording, self.hang_limit)
-        else {
+        let run = (name, seed, Printed::Held);
+        let End::Reported(outcome) = self.run_once(watched, run, recording, self.hang_limit) else {
             return None;
         };
         watched.give_back();
@@ -174,7 +215,7 @@ impl InProcess {
     fn with_record(
         &self,
         watched: &'static Watched,
-        name: &str,
+        (name, printed): (&str, Printed),
         mut outcome: Outcome,
         time: Time,
         recording: &Recording,
@@ -188,7 +229,7 @@ impl InProcess {
             path.clone_from(wanted);
         }
         let limit = self.hang_limit.max(RECORDED_TIME_MIN);
-        match self.run_once(watched, name, outcome.seed, &until, limit) {
+        match self.run_once(watched, (name, outcome.seed, printed), &until, limit) {
             End::Reported(mut recorded) => {
                 outcome.trace = recorded.trace.take();
                 outcome.errors = std::mem::take(&mut recorded.errors);
@@ -217,23 +258,28 @@ impl InProcess {
     fn run_once(
         &self,
         watched: &'static Watched,
-        name: &str,
-        seed: u32,
+        (name, seed, printed): (&str, u32, Printed),
         recording: &Recording,
         limit: Duration,
     ) -> End {
         let (sender, receiver) = channel();
         let work = self.work.clone();
-        let recording = recording.clone();
-        let thread = thread::Builder::new()
-            .name(name.replace('\0', " "))
-            .stack_size(STACK_BYTES)
-            .spawn(move || {
-                let outcome = watched.run(STACK_BYTES, || work(seed, &recording));
-                // One that was given up has no receiver.
-                let _ = sender.send(outcome);
-            })
-            .expect("a thread can be started");
+        let recorded = recording.clone();
+        let start = || {
+            thread::Builder::new()
+                .name(name.replace('\0', " "))
+                .stack_size(STACK_BYTES)
+                .spawn(move || {
+                    let outcome = watched.run(STACK_BYTES, printed, || work(seed, &recorded));
+                    // One that was given up has no receiver.
+                    let _ = sender.send(outcome);
+                })
+                .expect("a thread can be started")
+        };
+        let thread = match printed {
+            Printed::Shown => start(),
+            Printed::Held => output::uncaptured(start),
+        };
         let (outcome, late) = match wait(&receiver, limit) {
             Err(RecvTimeoutError::Timeout) => {
                 watched.ask_to_end();
@@ -250,7 +296,11 @@ impl InProcess {
             ended => (ended, false),
         };
         if let Err(panic) = thread.join() {
-            // A panic of the simulator: those of the code under test are caught.
+            // A panic of the simulator: those of the code under test are caught. Its message must
+            // be seen.
+            if printed == Printed::Held {
+                return self.run_once(watched, (name, seed, Printed::Shown), recording, limit);
+            }
             std::panic::resume_unwind(panic);
         }
         let outcome = outcome.expect("a thread that did not panic has reported");
@@ -382,7 +432,8 @@ impl DeathToRecord {
         let outcome = seeds.outcome(&death, self.0, self.seed(), recording);
         let name = String::from_utf8_lossy(&self.0.name.read()).into_owned();
         let time = self.0.beacon.time();
-        seeds.with_record(Watched::take(), &name, outcome, time, recording)
+        let run = (name.as_str(), Printed::Shown);
+        seeds.with_record(Watched::take(), run, outcome, time, recording)
     }
 
     /// Writes the report, and ends this process: it has no other purpose.

@@ -26,7 +26,7 @@ mod last_words;
 mod trunk;
 mod watched;
 
-pub use in_process::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};
+pub use in_process::{DeathToRecord, Failing, InProcess, Output, Seed, Work, parse_hang_limit};
 
 /// Whether the simulation on this thread was asked to end by itself.
 pub(crate) fn is_asked_to_end() -> bool {

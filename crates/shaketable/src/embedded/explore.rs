@@ -16,7 +16,9 @@ use shaketable_host::bugs;
 use shaketable_host::case::{CASE_VARIABLE, Case, MINIMISED_VARIABLE, OUTCOME_VARIABLE};
 use shaketable_host::coverage;
 use shaketable_host::failure_folder;
-use shaketable_host::isolation::{DeathToRecord, InProcess, Seed, Work, parse_hang_limit};
+use shaketable_host::isolation::{
+    DeathToRecord, Failing, InProcess, Output, Seed, Work, parse_hang_limit,
+};
 use shaketable_host::minimise::told::Told;
 use shaketable_host::plan::{Plan, RecordTo, Recording, Settings, Values};
 use shaketable_host::trace::Format;
@@ -93,6 +95,10 @@ impl Simulation {
         }
         let count = AtomicU32::new(0);
         let deadline = self.deadline();
+        let output = match is_sweep {
+            true => Output::OfFailure,
+            false => Output::Shown,
+        };
         let work = |index| {
             // What failed once, and one seed, are worth more than the time.
             let is_late = index > trials.first.len() && deadline.is_some_and(has_passed);
@@ -101,35 +107,19 @@ impl Simulation {
             };
             let of_this = trial.case.as_ref().map(|(_, case)| of_case(case));
             let process = of_this.as_ref().unwrap_or(&of_seeds);
-            let name = trial.name(&self.name);
-            let replay = trial.replay(self.test.as_deref());
-            let folder = failures.join(failure_folder::name(&name, trial.seed));
-            let of_death = regressions.as_ref().filter(|_| trial.is_new());
-            let of_death = of_death.map(|file| file.of_death(trial.seed));
-            let watched = Seed {
-                seed: trial.seed,
-                name: &name,
-                test: self.test.as_deref(),
-                simulation,
-                passed: count.load(Ordering::Relaxed),
-                replay: &replay,
-                folder: &folder,
-                regression: of_death
-                    .as_ref()
-                    .map(|(path, text)| (path.as_path(), text.as_str())),
+            let names = self.names(&trial, &failures, regressions.as_ref());
+            let passed = count.load(Ordering::Relaxed);
+            let seed = names.seed(&self, trial.seed, simulation, passed, output);
+            let outcome = match process.run_seed(&seed, &self.recording(trial.seed)) {
+                Ok(outcome) => outcome,
+                Err(failing) => return Step::Failed(Trouble::Failed(trial, Box::new(failing))),
             };
-            let of_failure = || {
-                // The test runner shows what all seeds printed; this is what to look for.
-                println!("{}", report::output_mark(&name, trial.seed));
-                self.recording_of_failure(trial.seed, &folder, &replay)
-            };
-            let outcome = process.run_seed(&watched, &self.recording(trial.seed), of_failure);
-            if !outcome.passed() {
-                return Step::Failed(Trouble::Failed(trial, Box::new(outcome)));
-            }
             let twice = self.check_determinism.then_some(process);
-            let names = (name.as_str(), replay.as_str());
-            match twice.and_then(|twice| determinism::difference(twice, names, &outcome, &folder)) {
+            let difference = |twice| {
+                let texts = (names.name.as_str(), names.replay.as_str());
+                determinism::difference(twice, texts, &outcome, &names.folder)
+            };
+            match twice.and_then(difference) {
                 None => Step::Done(Box::new(outcome)),
                 Some(text) => Step::Failed(Trouble::Differs(trial, text)),
             }
@@ -149,13 +139,18 @@ impl Simulation {
                 let replay = trial.replay(self.test.as_deref());
                 return Err(Failed::differs(&self.name, trial.seed, &text, &replay));
             }
-            Some(Trouble::Failed(trial, outcome)) => {
+            Some(Trouble::Failed(trial, failing)) => {
+                let names = self.names(&trial, &failures, regressions.as_ref());
+                let seed = names.seed(&self, trial.seed, simulation, passed.seeds(), output);
+                let recording = self.recording_of_failure(trial.seed, &names.folder, &names.replay);
+                let of_this = trial.case.as_ref().map(|(_, case)| of_case(case));
+                let process = of_this.as_ref().unwrap_or(&of_seeds);
+                let outcome = process.run_again(&seed, *failing, &recording);
                 write_asked(&outcome);
-                let name = trial.name(&self.name);
-                let replay = trial.replay(self.test.as_deref());
+                let Names { name, replay, .. } = &names;
                 let run = |case: &Case, recording: &Recording| {
                     let name = format!("{name}, which is being made small");
-                    of_case(case).try_seed(&name, &replay, case.seed, recording)
+                    of_case(case).try_seed(&name, replay, case.seed, recording)
                 };
                 let kept = match (&trial.case, regressions.as_ref()) {
                     (Some((path, case)), _) => {
@@ -168,7 +163,7 @@ impl Simulation {
                     (None, Some(file)) => self.keep(file, trial.seed, &outcome, run),
                     (None, None) => None,
                 };
-                return Err(Failed::new(&self.name, &outcome, &passed, &replay, kept));
+                return Err(Failed::new(&self.name, &outcome, &passed, replay, kept));
             }
         }
         let missed = match is_sweep {
@@ -181,6 +176,19 @@ impl Simulation {
         match is_sweep && self.require_coverage && passed.has_gaps() {
             true => Err(Failed::uncovered(&passed)),
             false => Ok(passed),
+        }
+    }
+
+    /// What is said about a trial, and where it is kept.
+    fn names(&self, trial: &Trial, failures: &Path, regressions: Option<&Regressions>) -> Names {
+        let name = trial.name(&self.name);
+        let folder = failures.join(failure_folder::name(&name, trial.seed));
+        let of_death = regressions.filter(|_| trial.is_new());
+        Names {
+            replay: trial.replay(self.test.as_deref()),
+            folder,
+            of_death: of_death.map(|file| file.of_death(trial.seed)),
+            name,
         }
     }
 
@@ -423,9 +431,43 @@ impl Simulation {
 /// Why a simulation ends before its time.
 enum Trouble {
     /// A trial failed.
-    Failed(Trial, Box<Outcome>),
+    Failed(Trial, Box<Failing>),
     /// Two runs of a trial differ, in this.
     Differs(Trial, String),
+}
+
+/// What is said about a trial, and where it is kept.
+struct Names {
+    name: String,
+    /// The line that runs it again.
+    replay: String,
+    folder: PathBuf,
+    /// The file that keeps it if it ends the process, and what is written to it.
+    of_death: Option<(PathBuf, String)>,
+}
+
+impl Names {
+    fn seed<'a>(
+        &'a self,
+        of: &'a Simulation,
+        seed: u32,
+        simulation: u32,
+        passed: u32,
+        output: Output,
+    ) -> Seed<'a> {
+        let of_death = self.of_death.as_ref();
+        Seed {
+            seed,
+            name: &self.name,
+            test: of.test.as_deref(),
+            simulation,
+            passed,
+            replay: &self.replay,
+            folder: &self.folder,
+            regression: of_death.map(|(path, text)| (path.as_path(), text.as_str())),
+            output,
+        }
+    }
 }
 
 /// What is tried, in order.

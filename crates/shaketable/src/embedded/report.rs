@@ -488,11 +488,6 @@ fn text(
     Ok(text)
 }
 
-/// The line before what a failing seed prints when it is run once more.
-pub(super) fn output_mark(name: &str, seed: u32) -> String {
-    format!("---- seed {seed} of `{name}` has failed, and is run again; it prints: ----")
-}
-
 /// The line to paste, for the test runner in use.
 pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
     format!("SHAKETABLE_SEED={seed} {}", test_line(test))

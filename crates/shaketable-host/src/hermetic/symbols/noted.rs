@@ -3,7 +3,7 @@
 //! No seed decides what comes back from there. They do what the C library does, and the report says
 //! that they were called.
 
-use crate::hermetic::{ACTIVE, FILES, PROGRAMS, SOCKETS, THREADS, is_for_backtraces};
+use crate::hermetic::{ACTIVE, FILES, PROGRAMS, SOCKETS, THREADS, is_for_backtraces, output};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -30,6 +30,7 @@ pub unsafe fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     THREADS.note(None);
+    let (start, argument) = output::inherited(start, argument);
     original!(
         c"pthread_create" as fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void) -> c_int,
         (thread, attributes, start, argument),

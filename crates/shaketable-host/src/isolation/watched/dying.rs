@@ -6,8 +6,9 @@
 //! report, a few words are left in the folder instead.
 
 use super::handlers::PREPARED;
-use super::words::{say, say_number, say_path, say_text, signal_name};
+use super::words::{say, say_number, say_path, say_tail, say_text, signal_name};
 use super::{ALL, PATH_BYTES, RECORDED, Watched};
+use crate::hermetic::output;
 use crate::isolation::beacon::FRAMES_MAX;
 use crate::isolation::in_process;
 use crate::shared_text::SharedText;
@@ -25,6 +26,7 @@ impl Watched {
 
     /// Says what this seed did to the process, keeps the seed, and has its record made.
     pub(super) fn die(&self) {
+        output::release();
         if let Some(client) = crate::tester::current_client() {
             self.beacon.set_client(Some(client));
         }
@@ -43,6 +45,14 @@ impl Watched {
         say(b" of `");
         say_text(&self.name);
         say(b"`\n");
+        if !self.printed.is_empty() {
+            say(match self.printed.is_cut() {
+                true => b"it had printed, at last:\n",
+                false => b"it had printed:\n",
+            });
+            say_tail(&self.printed);
+            say(b"\n");
+        }
         self.keep();
         let is_told = self.test.len() > 1 && self.record();
         if is_told {

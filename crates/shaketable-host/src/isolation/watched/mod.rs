@@ -27,7 +27,8 @@ mod words;
 pub(super) use handlers::install;
 
 use super::beacon::Beacon;
-use crate::shared_text::SharedText;
+use crate::hermetic::output;
+use crate::shared_text::{SharedTail, SharedText};
 use handlers::LOOK;
 use libc::{c_int, c_void};
 use std::cell::Cell;
@@ -70,6 +71,8 @@ pub(super) struct Watched {
     folder: SharedText<PATH_BYTES>,
     pub(super) regressions: SharedText<PATH_BYTES>,
     regression: SharedText<TEXT_BYTES>,
+    /// The last of what it printed, if that is held back.
+    printed: SharedTail<{ output::KEPT_BYTES }>,
 }
 
 const TEXT_BYTES: usize = 1024;
@@ -81,6 +84,15 @@ pub(super) const RECORDED: c_int = 117;
 
 /// The variable that tells a process to read a [`Watched`] from its standard input.
 pub(super) const DEATH_VARIABLE: &str = "SHAKETABLE_DEATH_ON_STDIN";
+
+/// What becomes of what a seed prints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Printed {
+    /// It is printed.
+    Shown,
+    /// It is shown if the seed ends the process.
+    Held,
+}
 
 /// What a seed leaves if it ends the process.
 pub(super) struct Texts<'a> {
@@ -136,6 +148,7 @@ impl Watched {
             folder: SharedText::empty(),
             regressions: SharedText::empty(),
             regression: SharedText::empty(),
+            printed: SharedTail::empty(),
         }
     }
 
@@ -181,12 +194,18 @@ impl Watched {
         self.seed.store(seed, Ordering::Relaxed);
         self.passed.store(passed, Ordering::Relaxed);
         self.simulation.store(simulation, Ordering::Relaxed);
+        self.printed.clear();
         self.kept.store(0, Ordering::Relaxed);
         self.asked_to_end.store(false, Ordering::Relaxed);
     }
 
     /// Runs a seed on this thread, which is fresh and has a stack of this size.
-    pub(super) fn run<T>(&'static self, stack_bytes: usize, work: impl FnOnce() -> T) -> T {
+    pub(super) fn run<T>(
+        &'static self,
+        stack_bytes: usize,
+        printed: Printed,
+        work: impl FnOnce() -> T,
+    ) -> T {
         /// Ends it also when the simulator panics.
         struct Running {
             watched: &'static Watched,
@@ -226,6 +245,10 @@ impl Watched {
         let _running = Running {
             watched: self,
             handler_stack_before: before,
+        };
+        let _held = match printed {
+            Printed::Shown => None,
+            Printed::Held => Some(output::hold(&self.printed)),
         };
         work()
     }

@@ -4,24 +4,40 @@
 //! piece, and a number digit by digit.
 
 use super::PATH_BYTES;
-use crate::shared_text::SharedText;
+use crate::shared_text::{SharedTail, SharedText};
 use libc::c_int;
 
-/// Writes to the standard error, past what captures the output of tests.
+/// Writes to the standard error, past what captures or holds back the output of tests.
+///
+/// # Safety
+///
+/// There are that many bytes.
+unsafe fn write(bytes: *const u8, length: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, bytes, length) };
+}
+
 pub(super) fn say(text: &[u8]) {
     // SAFETY: the bytes have this length.
-    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+    unsafe { write(text.as_ptr(), text.len()) };
 }
 
 pub(super) fn say_text<const ROOM: usize>(text: &SharedText<ROOM>) {
     // SAFETY: the bytes have this length.
-    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+    unsafe { write(text.as_ptr(), text.len()) };
+}
+
+pub(super) fn say_tail<const ROOM: usize>(text: &SharedTail<ROOM>) {
+    for piece in text.pieces() {
+        // SAFETY: the bytes have this length.
+        unsafe { write(piece.as_ptr().cast(), piece.len()) };
+    }
 }
 
 /// A path, without the byte that ends it.
 pub(super) fn say_path(path: &SharedText<PATH_BYTES>) {
     // SAFETY: the bytes have this length.
-    unsafe { libc::write(2, path.as_ptr().cast(), path.len().saturating_sub(1)) };
+    unsafe { write(path.as_ptr(), path.len().saturating_sub(1)) };
 }
 
 pub(super) fn say_number(mut number: u32) {
