@@ -8,6 +8,7 @@ use crate::args::{FilterArgs, LogArgs, LogFormat, ValuesShown};
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Request;
+use crate::report::human::plural;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
 use serde::Serialize;
@@ -208,18 +209,20 @@ fn text(record: &Record, shown: &[u32]) -> String {
     out.push('\n');
     let _ = writeln!(
         out,
-        "{} of {} operations, in {} attempts of {} clients",
+        "{} of {}, in {} of {}",
         shown.len(),
-        record.operations.len(),
-        record.attempts.len(),
-        header.clients
+        plural(record.operations.len() as u64, "operation"),
+        plural(record.attempts.len() as u64, "attempt"),
+        plural(u64::from(header.clients), "client")
     );
     let left_out = header.left_out;
     if left_out.operations > 0 || left_out.committed > 0 {
         let _ = writeln!(
             out,
-            "older ones were left out: {} operations in {} attempts, {} commits",
-            left_out.operations, left_out.attempts, left_out.committed
+            "older ones were left out: {} in {}, {}",
+            plural(left_out.operations, "operation"),
+            plural(left_out.attempts, "attempt"),
+            plural(left_out.committed, "commit")
         );
     }
     for line in Story::of(record).lines(shown) {

@@ -1,4 +1,5 @@
-//! Every report as a person sees it, on terminals of 60, 80 and 120 columns, and in colour.
+//! Every report as a person sees it, on terminals of 60, 80 and 120 columns, with and without
+//! colour.
 
 use super::*;
 use crate::args::BuildArgs;
@@ -30,8 +31,10 @@ fn repro() -> Repro {
 #[track_caller]
 fn assert_report(name: &str, report: impl Fn(usize) -> String) {
     let mut pages = String::new();
+    let mut coloured = String::new();
     for columns in WIDTHS {
-        let text = plain(&report(columns));
+        let report = report(columns);
+        let text = plain(&report);
         for line in text.lines() {
             let pasted = line.starts_with("  folder") || line.starts_with("  reproduce");
             let is_word = line.chars().skip(20).all(|letter| letter != ' ');
@@ -43,12 +46,10 @@ fn assert_report(name: &str, report: impl Fn(usize) -> String) {
         }
         let rule = "─".repeat(columns);
         pages.push_str(&format!("{rule}\n{text}"));
+        coloured.push_str(&format!("{rule}\n{}", report.replace('\u{1b}', "␛")));
     }
     insta::assert_snapshot!(name, pages);
-    insta::assert_snapshot!(
-        format!("{name}_in_colour"),
-        report(80).replace('\u{1b}', "␛")
-    );
+    insta::assert_snapshot!(format!("{name}_in_colour"), coloured);
 }
 
 fn failing(detail: Detail) -> impl Fn(usize) -> String {
