@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Are the messages of `--message-format json` as docs/schema/messages.json says, and cases as case.json?
+"""Is what programs read as docs/schema says?
 
-Runs one command for each kind of message on the examples, and checks every line that it prints, and
-the case that one of them writes.
+Runs one command for each kind of message of `--message-format json` on the examples, and checks every
+line that it prints against messages.json; the case that one of them writes against case.json; and the
+lines of a log against log.json.
 The program and the examples must have been built:
 
     cargo build --release && conformance/messages.py
@@ -31,6 +32,7 @@ COMMANDS = [
     f"when {BUG} --seed 1 --futures 5",
     "explore examples/bugs/ignored_more.toml --clients 2",
     f"lint {BUG} --seed 1 --seeds 2",
+    f"explain {BUG} --seed 1",
     "list examples/bugs",
     "doctor",
 ]
@@ -51,8 +53,8 @@ def main():
     kinds = {each["properties"]["type"]["const"]: each for each in schema["oneOf"]}
     seen, wrong = collections.Counter(), 0
     (ROOT / CASE).parent.mkdir(parents=True, exist_ok=True)
+    program = ROOT / "target/release/shaketable"
     for command in COMMANDS:
-        program = ROOT / "target/release/shaketable"
         build = [] if command.startswith(("list", "doctor")) else ["--no-build"]
         arguments = [program, *command.split(), *build, "--message-format", "json"]
         done = subprocess.run(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -73,7 +75,17 @@ def main():
     for error in jsonschema.Draft202012Validator(schema).iter_errors(case):
         wrong += 1
         print(f"{CASE}: {error.json_path}: {error.message}")
-    print(f"messages: {dict(seen)}, a case, {wrong} problems")
+    schema = json.loads((ROOT / "docs/schema/log.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    log = [program, "log", BUG, "--seed", "1", "--no-build", "--format", "json"]
+    lines = subprocess.run(log, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    for line in lines:
+        for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(line)):
+            wrong += 1
+            print(f"`shaketable log`: {error.json_path}: {error.message}")
+    if not lines:
+        raise SystemExit("messages: `shaketable log` printed nothing")
+    print(f"messages: {dict(seen)}, a case, {len(lines)} lines of a log, {wrong} problems")
     sys.exit(1 if wrong else 0)
 
 
