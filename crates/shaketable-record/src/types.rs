@@ -36,6 +36,37 @@ pub struct Record {
     pub decisions: Vec<Decision>,
 }
 
+impl Record {
+    /// Takes the contents of values out of a record that was made with them; their sizes stay.
+    pub fn hide_values(&mut self) {
+        let hide = |value: &mut Bytes| *value = value.hidden();
+        for operation in &mut self.operations {
+            match &mut operation.call {
+                Call::Set { value, .. }
+                | Call::Atomic { operand: value, .. }
+                | Call::SetOption {
+                    value: Some(value), ..
+                } => hide(value),
+                _ => {}
+            }
+            match &mut operation.answer {
+                Answer::Value(Some(value)) => hide(value),
+                Answer::Rows { rows, .. } => rows.iter_mut().for_each(|(_, value)| hide(value)),
+                _ => {}
+            }
+        }
+        let committed = self.committed.iter_mut();
+        for mutation in committed.flat_map(|committed| &mut committed.mutations) {
+            match mutation {
+                Mutation::Set { value, .. } | Mutation::Atomic { operand: value, .. } => {
+                    hide(value)
+                }
+                Mutation::Clear { .. } => {}
+            }
+        }
+    }
+}
+
 /// What was run, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {

@@ -118,6 +118,9 @@ pub struct ExplainArgs {
     /// must be built with the feature `record` of the crate `shaketable`.
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["file", "seed"])]
     pub trace: Vec<PathBuf>,
+    /// How much of values is looked at and shown. Without values some mistakes cannot be proved.
+    #[arg(long, value_name = "HOW MUCH", default_value = "full")]
+    pub values: ValuesShown,
     /// The form of the explanation.
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub message_format: MessageFormat,

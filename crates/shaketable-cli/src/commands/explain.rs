@@ -20,7 +20,7 @@ const WIDTH: usize = 100;
 
 /// `explain`.
 pub fn explain(args: &ExplainArgs) -> Result<u8, SessionError> {
-    let (record, note) = match &args.file {
+    let (mut record, note) = match &args.file {
         Some(file) => (find(args, file)?, String::new()),
         None => {
             let read = trace::read(&args.trace)?;
@@ -28,6 +28,9 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, SessionError> {
             (read.record, note)
         }
     };
+    if args.values == ValuesShown::None {
+        record.hide_values();
+    }
     let explanation = explain_record(&record);
     match args.message_format {
         MessageFormat::Human => {
@@ -49,8 +52,7 @@ fn find(args: &ExplainArgs, file: &Path) -> Result<Record, SessionError> {
         seed: args.seed,
         filter: FilterArgs::default(),
         format: LogFormat::Text,
-        // Values are compared with each other: their beginnings would not do.
-        values: ValuesShown::Full,
+        values: args.values,
         simulation: args.simulation.clone(),
         build: args.build.clone(),
     })

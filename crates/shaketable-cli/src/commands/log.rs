@@ -27,7 +27,7 @@ use std::path::Path;
 pub fn log(args: &LogArgs) -> Result<u8, SessionError> {
     let mut record = find(args)?;
     if args.values == ValuesShown::None {
-        hide_values(&mut record);
+        record.hide_values();
     }
     let shown = select(&record, &args.filter);
     let text = match args.format {
@@ -97,26 +97,6 @@ fn run(args: &LogArgs) -> Result<Record, SessionError> {
     };
     let _ = fs::remove_dir_all(&folder);
     record
-}
-
-/// Takes the contents of values out of a record that was made with them.
-fn hide_values(record: &mut Record) {
-    let hide = |value: &mut Bytes| *value = value.hidden();
-    for operation in &mut record.operations {
-        match &mut operation.call {
-            Call::Set { value, .. }
-            | Call::Atomic { operand: value, .. }
-            | Call::SetOption {
-                value: Some(value), ..
-            } => hide(value),
-            _ => {}
-        }
-        match &mut operation.answer {
-            Answer::Value(Some(value)) => hide(value),
-            Answer::Rows { rows, .. } => rows.iter_mut().for_each(|(_, value)| hide(value)),
-            _ => {}
-        }
-    }
 }
 
 /// The numbers of the operations that a filter lets through.
@@ -438,7 +418,7 @@ mod tests {
     #[test]
     fn values_can_be_hidden() {
         let mut record = record();
-        hide_values(&mut record);
+        record.hide_values();
         assert_eq!(Story::of(&record).text(0), "get (\"counter\",) → 9 bytes");
         let forms = [json(&record, &[0]), csv(&record, &[0])].concat();
         assert!(!forms.contains("7, or"), "{forms}");

@@ -224,6 +224,17 @@ fn values_can_be_kept_out_of_a_log() {
 }
 
 #[test]
+fn values_can_be_kept_out_of_an_explanation() {
+    let bench = bench("explain-values");
+    assert_snapshot!(shown(&bench.run(&[
+        "explain",
+        "run.jsonl.gz",
+        "--values",
+        "none"
+    ])));
+}
+
+#[test]
 fn what_cannot_be_explained_is_refused_with_a_reason() {
     let bench = bench("refused");
     let whole = fs::read(bench.folder.join("run.jsonl.gz")).unwrap();
