@@ -53,7 +53,7 @@ pub(super) fn test(file: &Path, joshua_seed: &str, response: &Response, again: &
 fn element(name: &str, attributes: &[(&str, String)]) -> String {
     let mut text = format!("<{name}");
     for (name, value) in attributes.iter().filter(|(_, value)| !value.is_empty()) {
-        text.push_str(&format!(" {name}=\"{}\"", escape(&plain(value))));
+        text.push_str(&format!(" {name}=\"{}\"", escape(plain(value))));
     }
     text
 }
