@@ -29,6 +29,7 @@ def main():
     parser.add_argument("--buggify", choices=["on", "off"], help="as of `shaketable run`")
     parser.add_argument("--stress", action="store_true", help="as of `shaketable run`")
     parser.add_argument("--coverage", action="store_true", help="count what lines meet, as `run` does")
+    parser.add_argument("--measure", action="store_true", help="the library counts its own calls, as for `compare`")
     parser.add_argument("--record", action="store_true", help="with a record, as `replay` makes it")
     parser.add_argument("--program", default="target/release/shaketable")
     parser.add_argument("--folder", default="target/instructions", help="for the profiles")
@@ -70,6 +71,7 @@ def main():
                 "swarm": False,
                 "stress": args.stress,
                 "coverage": args.coverage,
+                "measure": args.measure,
                 "knobs": [],
                 "clients": None,
             },

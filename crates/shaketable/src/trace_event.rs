@@ -1,11 +1,13 @@
 //! Trace events that a host can always write.
 //!
 //! FoundationDB's trace log has sharp edges: an empty event name is a failed assertion, a NUL byte
-//! ends a C string early, a value over 495 bytes is cut, and an event over 4000 bytes is thrown
-//! away and fails the run as `TraceEventOverflow`. None of that may be the end of a test, so what a
-//! workload traces is first brought into a form that passes: nothing is refused, long values are
-//! cut where the server would cut them, and an event with too many details is split into several of
-//! the same name, each with a detail `Part`.
+//! ends a C string early, a value over 495 bytes is cut, an event over 4000 bytes is thrown away and
+//! fails the run as `TraceEventOverflow`, and a second detail of the same key, or one that is called
+//! like a field of the server's own (`Type`, `ID`, `Time`), ends the server. None of that may be the
+//! end of a test, so what a workload traces is first brought into a form that passes: nothing is
+//! refused, long values are cut where the server would cut them, a key that is taken gets a number
+//! (`Type2`), and an event with too many details is split into several of the same name, each with a
+//! detail `Part`.
 //!
 //! Details keep the habits of the published crate: the first letter of a key is capitalised, and a
 //! detail with an empty key or an empty value is left out.
@@ -30,6 +32,19 @@ const NAME_BYTES_MAX: usize = 200;
 /// What details may take of the server's 4000 bytes. The rest is for the fields that it adds: time,
 /// type, machine, id, thread and, with an error, a backtrace of up to 500 bytes.
 const DETAIL_BYTES_MAX: usize = 2800;
+/// The fields that the server writes into every event, or into every error.
+const FIELDS_OF_THE_SERVER: [&[u8]; 10] = [
+    b"ActorStack",
+    b"Backtrace",
+    b"DateTime",
+    b"ErrorKind",
+    b"ID",
+    b"Machine",
+    b"Severity",
+    b"ThreadID",
+    b"Time",
+    b"Type",
+];
 /// The name of an event that has none.
 const UNNAMED: &str = "UnnamedWorkloadEvent";
 
@@ -50,6 +65,7 @@ pub(crate) fn compose<'a>(
             continue;
         }
         let key = c_string(cut(key.as_bytes(), KEY_BYTES_MAX));
+        let key = free_key(key, parts.last().map_or(&[], Vec::as_slice));
         let value = c_string(cut(value.as_bytes(), VALUE_BYTES_SENT));
         let cost = key.as_bytes().len() + written_length(value.as_bytes());
         if cost > room {
@@ -62,9 +78,9 @@ pub(crate) fn compose<'a>(
         }
     }
     let count = parts.len();
-    let mark = |number: usize| {
+    let mark = |number: usize, details: &[(CString, CString)]| {
         (
-            c_string(b"Part"),
+            free_key(c_string(b"Part"), details),
             c_string(format!("{number} of {count}").as_bytes()),
         )
     };
@@ -73,7 +89,7 @@ pub(crate) fn compose<'a>(
         .enumerate()
         .map(|(index, mut details)| {
             if count > 1 {
-                details.push(mark(index + 1));
+                details.push(mark(index + 1, &details));
             }
             TraceEvent {
                 name: name.clone(),
@@ -81,6 +97,21 @@ pub(crate) fn compose<'a>(
             }
         })
         .collect()
+}
+
+/// A key that neither the server nor one of these details has, with the first number that makes it so.
+fn free_key(key: CString, details: &[(CString, CString)]) -> CString {
+    let is_taken = |key: &CString| {
+        FIELDS_OF_THE_SERVER.contains(&key.as_bytes())
+            || details.iter().any(|(other, _)| other == key)
+    };
+    if !is_taken(&key) {
+        return key;
+    }
+    (2_usize..)
+        .map(|number| c_string(&[key.as_bytes(), number.to_string().as_bytes()].concat()))
+        .find(|numbered| !is_taken(numbered))
+        .unwrap_or(key)
 }
 
 /// A C string of these bytes, in which a NUL is written as the server writes other bytes that
@@ -172,6 +203,46 @@ mod tests {
     #[test]
     fn an_event_without_name_gets_one() {
         assert_eq!(one("", &[]).0, UNNAMED);
+    }
+
+    #[test]
+    fn a_key_that_is_taken_gets_a_number() {
+        let (_, details) = one(
+            "E",
+            &[
+                ("key", "1"),
+                ("Key", "2"),
+                ("Key2", "3"),
+                ("key", "4"),
+                ("type", "5"),
+                ("ID", "6"),
+            ],
+        );
+        assert_eq!(
+            details,
+            pairs(&[
+                ("Key", "1"),
+                ("Key2", "2"),
+                ("Key22", "3"),
+                ("Key3", "4"),
+                ("Type2", "5"),
+                ("ID2", "6")
+            ])
+        );
+    }
+
+    #[test]
+    fn every_part_of_an_event_has_each_key_once() {
+        let value = "x".repeat(400);
+        let events = compose(b"Big", (0..20).map(|_| ("part", value.as_str())));
+        assert!(events.len() > 1);
+        for event in events {
+            let mut keys: Vec<_> = event.details.iter().map(|(key, _)| key).collect();
+            let count = keys.len();
+            keys.sort();
+            keys.dedup();
+            assert_eq!(keys.len(), count, "{:?}", event.details);
+        }
     }
 
     #[test]

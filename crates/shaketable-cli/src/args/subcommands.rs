@@ -279,6 +279,12 @@ pub struct JoshuaArgs {
 pub struct JoshuaTestArgs {
     /// Test files.
     pub files: Vec<PathBuf>,
+    /// What each of them was called where the package was made.
+    #[arg(long)]
+    pub name: Vec<PathBuf>,
+    /// The line that replays each of them there, with `{seed}` for a seed.
+    #[arg(long)]
+    pub replay: Vec<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub simulation: SimulationArgs,

@@ -2,6 +2,7 @@
 
 use crate::args::{BuildArgs, HostArgs, HostName, OnOff};
 use shaketable_host::plan::{Liveness, Settings, StalledAfter};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// How this program was called, and with what.
@@ -34,7 +35,7 @@ impl Repro {
     }
 
     /// The line that replays a seed.
-    pub fn line(&self, file: &Path, seed: u32) -> String {
+    pub fn line(&self, file: &Path, seed: impl Display) -> String {
         let mut words = vec![
             self.program.clone(),
             "replay".to_owned(),
@@ -147,7 +148,7 @@ pub fn program_words() -> String {
 }
 
 /// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

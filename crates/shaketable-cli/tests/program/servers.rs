@@ -184,6 +184,9 @@ fn a_package_for_joshua_runs_by_itself() {
         "{told}"
     );
     assert!(told.contains(r#"Message="3 rows are missing""#), "{told}");
+    // As they are called where the package was made.
+    assert!(told.contains(r#"<Test TestFile="bench.toml""#), "{told}");
+    assert!(told.contains(" replay bench.toml --seed 2 "), "{told}");
     let (code, told) = test("1");
     assert_eq!(code, Some(0), "{told}");
     assert!(

@@ -147,6 +147,35 @@ fn every_way_in_which_rust_goes_wrong_has_a_verdict_with_phase_and_client() {
 }
 
 #[test]
+fn whatever_a_workload_calls_the_host_survives() {
+    let bench = Bench::new("rust-random", "libraryName = 'probe'\n");
+    for seed in 0..5 {
+        let file = format!("{}seed = {seed}\n", probe_file("Random"));
+        fs::write(bench.folder.join("bench.toml"), file).unwrap();
+        let line = "run bench.toml --seed 1 --seeds 8 --no-build --message-format json";
+        let told = text(&bench.run(&line.split(' ').collect::<Vec<_>>()).stdout);
+        assert!(told.contains(r#""type":"summary""#), "{told}");
+        // It traces errors, and has metrics that are none; but nothing worse.
+        let failures: Vec<&str> = told
+            .lines()
+            .filter(|line| line.contains(r#""type":"failure""#))
+            .collect();
+        assert!(!failures.is_empty(), "{told}");
+        for worse in [
+            "crashed",
+            "exited",
+            "hung",
+            "host_fault",
+            "host_panicked",
+            "misuse",
+        ] {
+            let kind = format!(r#""kind":"{worse}""#);
+            assert!(!told.contains(&kind), "{kind} in {told}");
+        }
+    }
+}
+
+#[test]
 fn a_run_that_does_not_end_says_who_waits_for_what_and_in_which_line() {
     let bench = Bench::new("who-waits", "libraryName = 'probe'\n");
     fs::write(bench.folder.join("bench.toml"), probe_file("WatchInVain")).unwrap();

@@ -5,18 +5,29 @@
 //! it as XML, a `<Test>` for each run. A package has everything a run needs: this program, the test
 //! files, their libraries, and under fdbserver the server with its client library. So an agent needs
 //! nothing but Linux of the same kind.
+//!
+//! A failure is read on another machine than the agent's, long after its package is gone. So results
+//! name the test file as it was called where the package was made, and the line that replays a seed
+//! is one to paste there.
+//!
+//! An agent that has to end a run which takes too long cannot say which seed it was, leaves its
+//! processes to themselves, and then ends. So a run ends itself before its agent does: a seed may
+//! take its share of the time that the ensemble allows, and if the agent's shell is killed all the
+//! same, the run goes with it.
 
 mod xml;
 
-use crate::args::{JoshuaArgs, JoshuaTestArgs};
+use crate::args::{JoshuaArgs, JoshuaTestArgs, SimulationArgs};
 use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Request;
+use crate::report::repro::quoted;
 use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use nix::sys::signal::Signal;
 use shaketable_host::plan::{Recording, library_path};
 use shaketable_host::testfile::{EXTERNAL, TestFile};
 use std::collections::BTreeMap;
@@ -27,13 +38,16 @@ use std::path::{Path, PathBuf};
 /// The folder of the libraries in a package.
 const LIBRARIES: &str = "lib";
 
+/// What stands for a seed in the line that replays one.
+const SEED: &str = "{seed}";
+
 /// `joshua`.
 pub fn joshua(args: &JoshuaArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
     let session = session.on(&args.host, &args.simulation, false)?;
     let path = &args.output;
     let written = Package::create(path).and_then(|mut package| {
-        package.fill(&session)?;
+        package.fill(&session, &args.simulation)?;
         package.finish()
     });
     let files = written.map_err(|error| SessionError::Write(path.clone(), error))?;
@@ -48,12 +62,18 @@ pub fn joshua(args: &JoshuaArgs) -> Result<u8, SessionError> {
 /// `__joshua-test`: one run of each file of a package, with the agent's seed, told in XML.
 pub fn joshua_test(args: &JoshuaTestArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
-    let session = session.on(&args.host, &args.simulation, false)?;
-    let joshua_seed = std::env::var("JOSHUA_SEED").unwrap_or_default();
+    let mut session = session.on(&args.host, &args.simulation, false)?;
+    // Without this, the run goes on when its shell is killed; that is bounded by the limit below.
+    let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGTERM);
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let joshua_seed = variable("JOSHUA_SEED");
     let seed = seed_of(&joshua_seed);
+    let limit = &mut session.job.hang_limit_seconds;
+    *limit = seconds_for_a_file(&variable("JOSHUA_TIMEOUT"), session.files.len(), *limit);
     let mut pool = session.pool(1, Addresses::Fixed)?;
     let mut code = exit_codes::PASSED;
     for (file, path) in session.files.iter().enumerate() {
+        let seed = session.case_seeds[file].unwrap_or(seed);
         let request = Request {
             file,
             seed: seed.0,
@@ -66,8 +86,12 @@ pub fn joshua_test(args: &JoshuaTestArgs) -> Result<u8, SessionError> {
         if !response.outcome.passed() {
             code = exit_codes::TESTS_FAILED;
         }
-        let again = session.repro.line(path, seed.0);
-        println!("{}", xml::test(path, &joshua_seed, &response, &again));
+        let name = args.name.get(file).unwrap_or(path);
+        let again = args.replay.get(file).map_or_else(
+            || session.repro.line(path, seed.0),
+            |line| line.replace(SEED, &seed.0.to_string()),
+        );
+        println!("{}", xml::test(name, &joshua_seed, &response, &again));
     }
     Ok(code)
 }
@@ -79,6 +103,15 @@ fn seed_of(joshua_seed: &str) -> Seed {
     number.map_or_else(Seed::random, |number| {
         Seed((number ^ (number >> 32)) as u32)
     })
+}
+
+/// How long a seed of one file may take: what the program allows, but no more than its share of what
+/// the ensemble does, with a tenth to spare.
+fn seconds_for_a_file(joshua_timeout: &str, files: usize, usual: f64) -> f64 {
+    let timeout: Option<f64> = joshua_timeout.parse().ok();
+    timeout
+        .filter(|seconds| *seconds > 0.0)
+        .map_or(usual, |seconds| usual.min(0.9 * seconds / files as f64))
 }
 
 /// A package that is being written.
@@ -95,7 +128,7 @@ impl Package {
         Ok(Package { tar, files: 0 })
     }
 
-    fn fill(&mut self, session: &Session) -> io::Result<()> {
+    fn fill(&mut self, session: &Session, simulation: &SimulationArgs) -> io::Result<()> {
         self.program(&std::env::current_exe()?, "shaketable")?;
         let mut options = String::new();
         if let Some(server) = session.job.host.server() {
@@ -125,6 +158,9 @@ impl Package {
                 0o644,
             )?;
             names.push(name);
+            let replay = session.repro.line(&file.path, SEED);
+            let origin = quoted(&file.path.display().to_string());
+            options.push_str(&format!(" --name {origin} --replay {}", quoted(&replay)));
         }
         for (name, path) in &libraries {
             self.program(path, &format!("{LIBRARIES}/lib{name}.so"))?;
@@ -132,6 +168,9 @@ impl Package {
         for words in session.repro.setting_words() {
             options.push(' ');
             options.push_str(&words);
+        }
+        if let Some(limit) = simulation.hang_limit {
+            options.push_str(&format!(" --hang-limit {}ms", limit.as_millis()));
         }
         let files = names.join(" ");
         let line = format!("./shaketable __joshua-test {files} --no-build{options}");
@@ -162,9 +201,10 @@ impl Package {
     }
 }
 
-/// What an agent calls when a run has taken too long.
+/// What an agent calls when a run has taken too long all the same. The seed is that of `seed_of`.
 const TIMEOUT: &str = r#"#!/bin/sh
-echo "<Test TestFile=\"UNKNOWN\" RandomSeed=\"UNKNOWN\" JoshuaSeed=\"$JOSHUA_SEED\" Ok=\"0\"><ShaketableFailure Severity=\"40\" Kind=\"hung\" Message=\"the run took longer than the ensemble allows\"/></Test>"
+seed=$(((JOSHUA_SEED ^ (JOSHUA_SEED >> 32)) & 4294967295))
+echo "<Test TestFile=\"UNKNOWN\" RandomSeed=\"$seed\" JoshuaSeed=\"$JOSHUA_SEED\" Ok=\"0\"><ShaketableFailure Severity=\"40\" Kind=\"hung\" Message=\"the run took longer than the ensemble allows\"/></Test>"
 "#;
 
 /// A test file that finds its libraries in the package.
@@ -200,6 +240,15 @@ mod tests {
         assert_eq!(seed_of("8"), Seed(8));
         assert_eq!(seed_of("4294967296"), Seed(1));
         assert_eq!(seed_of("9223372036854775807"), Seed(0x8000_0000));
+    }
+
+    #[test]
+    fn a_seed_ends_before_its_agent_does() {
+        assert_eq!(seconds_for_a_file("", 2, 60.0), 60.0);
+        assert_eq!(seconds_for_a_file("5400", 2, 60.0), 60.0);
+        assert_eq!(seconds_for_a_file("600", 1, 900.0), 540.0);
+        assert_eq!(seconds_for_a_file("100", 3, 60.0), 30.0);
+        assert_eq!(seconds_for_a_file("0", 3, 60.0), 60.0);
     }
 
     #[test]

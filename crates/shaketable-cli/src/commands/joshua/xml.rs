@@ -53,11 +53,23 @@ pub(super) fn test(file: &Path, joshua_seed: &str, response: &Response, again: &
 fn element(name: &str, attributes: &[(&str, String)]) -> String {
     let mut text = format!("<{name}");
     for (name, value) in attributes.iter().filter(|(_, value)| !value.is_empty()) {
-        // What is told in one line must not be broken.
-        let value = value.replace(['\n', '\r'], " ");
-        text.push_str(&format!(" {name}=\"{}\"", escape(&value)));
+        text.push_str(&format!(" {name}=\"{}\"", escape(plain(value))));
     }
     text
+}
+
+/// A text that stays in its line. XML has no way to write most control characters, and one of them
+/// in one result would end `joshua tail --simple` for all.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for char in text.chars() {
+        match char {
+            '\n' | '\r' | '\t' => plain.push(' '),
+            '\0'..' ' | '\u{7f}' | '\u{fffe}' | '\u{ffff}' => plain.extend(char.escape_default()),
+            _ => plain.push(char),
+        }
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -71,5 +83,13 @@ mod tests {
         let again = "shaketable replay tests/atomic.toml --seed 7";
         insta::assert_snapshot!(test(file, "7", &samples::passing(7), again));
         insta::assert_snapshot!(test(file, "7", &samples::failing(7, "a < \"b\"\nc"), again));
+    }
+
+    #[test]
+    fn what_xml_cannot_say_is_escaped() {
+        assert_eq!(
+            plain("key \0\u{1b}[1m\u{ffff} ü"),
+            r"key \u{0}\u{1b}[1m\u{ffff} ü"
+        );
     }
 }

@@ -39,7 +39,7 @@ impl Draw {
 
     /// A text that C, printf, JSON or a trace may stumble over.
     fn text(&mut self) -> String {
-        match self.below(9) {
+        match self.below(10) {
             0 => String::new(),
             1 => "plain".to_owned(),
             2 => "a\0b".to_owned(),
@@ -48,6 +48,8 @@ impl Draw {
             5 => "shaketableMeasure".to_owned(),
             6 => "x".repeat(self.below(700) as usize),
             7 => "\u{1}".repeat(self.below(700) as usize),
+            // What the server writes into every event itself.
+            8 => ["type", "ID", "Time", "Backtrace", "part"][self.below(5) as usize].to_owned(),
             _ => "y".repeat(self.below(20_000) as usize),
         }
     }
