@@ -9,6 +9,7 @@ The sources have a binding of their own, which cannot be imported without being 
 PyPI is imported first, here and in the stack tester (`stack_tester.py`), and stays.
 """
 
+import importlib
 import io
 import json
 import os
@@ -38,6 +39,10 @@ def main():
     testers["node"] = known_testers.Tester(
         "node", f"node {settings['node']}", types=known_testers.ALL_TYPES, **NODE
     )
+    if "node" in settings["arguments"]:
+        # The scripted test insists on the newest version.
+        scripted = importlib.import_module("bindingtester.tests.scripted")
+        scripted.FDB_API_VERSION = NODE["max_api_version"]
     leave_tenants_alone(bindingtester)
     kept = {}
     remember_results(bindingtester, kept, settings)
