@@ -126,7 +126,7 @@ pub fn run(settings: &Settings, stop: &Stop, ready: impl FnOnce()) -> Result<(),
     let store = durable.as_ref().map(|folder| Store::open(folder));
     let store = store.transpose()?;
     let (listener, _lock) = listen(place)?;
-    let kernel = Kernel::real_with(faults.seed, stop.inbox.clone());
+    let kernel = Kernel::real_at_speed(faults.seed, stop.inbox.clone(), faults.speed);
     let failure = Arc::new(Mutex::new(None));
     let poller = Poller::install(&kernel).map_err(at(place.socket()))?;
     let server = Rc::new(Server {
