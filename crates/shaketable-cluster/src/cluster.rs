@@ -350,6 +350,7 @@ impl ClusterConfig {
             instant: false,
             buggify,
             stress: false,
+            stress_factor: 1.0,
             history: None,
             keeper: None,
             begins_after: 0,

@@ -151,6 +151,7 @@ pub(crate) fn setup() -> Result<(), Error> {
         return Err(Error::NETWORK_ALREADY_SETUP);
     }
     options::load_environment()?;
+    options::choose_faults()?;
     fork::watch();
     let inbox = Inbox::new();
     network.shared = Some(Arc::new(Shared {
@@ -175,7 +176,8 @@ pub(crate) fn run() -> Result<(), Error> {
         network.was_run = true;
         shared
     };
-    let kernel = Kernel::real_with(options::faults().seed, shared.inbox.clone());
+    let faults = options::faults();
+    let kernel = Kernel::real_at_speed(faults.seed, shared.inbox.clone(), faults.speed);
     shared.universe.open();
     program_clusters::measure_busyness(&kernel, {
         let shared = shared.clone();

@@ -3,8 +3,8 @@
 //! They are fully checked at once; a valid one is then forgotten, because nothing in this library
 //! is tuned by it, with two exceptions: a program that disables the bypass of the multi-version
 //! client gets databases with shared state, without which the read version cache is refused; and
-//! one that enables client buggify gets the faults of `SHAKETABLE_FAULTS=some`. When
-//! the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as calls with its
+//! one that enables client buggify gets the faults of `SHAKETABLE_FAULTS=some`, at the odds of the
+//! two options that belong to it. When the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as calls with its
 //! values, which are separated by colons; a backslash stands before a colon or a backslash that
 //! belongs to a value. If one is refused, setting up the network fails.
 
@@ -13,7 +13,7 @@ use once_cell::race::OnceBox;
 use shaketable_cluster::client::options::{OptionInfo, Parameter, Scope, check_network_option};
 use shaketable_cluster::error::Error;
 use shaketable_serve::Faults;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Sets an option of the network.
 pub(crate) fn set(code: i32, value: Option<Bytes>) -> Result<(), Error> {
@@ -22,32 +22,45 @@ pub(crate) fn set(code: i32, value: Option<Bytes>) -> Result<(), Error> {
         DISABLE_CLIENT_BYPASS => CLIENT_BYPASS_DISABLED.store(true, Ordering::Release),
         CLIENT_BUGGIFY_ENABLE => CLIENT_BUGGIFY.store(true, Ordering::Release),
         CLIENT_BUGGIFY_DISABLE => CLIENT_BUGGIFY.store(false, Ordering::Release),
+        SECTION_ACTIVATED_PROBABILITY => set_percent(&SECTION_ACTIVATED_PERCENT, value),
+        SECTION_FIRED_PROBABILITY => set_percent(&SECTION_FIRED_PERCENT, value),
         _ => {}
     }
     Ok(())
 }
 
-/// The faults of this program: those that the environment asks for, or `some` if the program has
-/// switched client buggify on. Read when they are first needed.
-pub(crate) fn faults() -> Faults {
-    static FAULTS: OnceBox<Faults> = OnceBox::new();
-    *FAULTS.get_or_init(|| Box::new(read_faults()))
+/// The faults of this program, which are chosen when the network is set up.
+pub(crate) fn faults() -> &'static Faults {
+    FAULTS.get_or_init(Box::default)
 }
 
-fn read_faults() -> Faults {
+static FAULTS: OnceBox<Faults> = OnceBox::new();
+
+/// Chooses the faults: those that the environment asks for, or `some` if the program has switched
+/// client buggify on. Fails if the environment asks for something that is not understood: a test
+/// that believes in faults must not run without them.
+pub(crate) fn choose_faults() -> Result<(), Error> {
     let enabled = CLIENT_BUGGIFY.load(Ordering::Acquire);
     let variable = |name: &str| match std::env::var(name) {
         Err(_) if enabled && name == "SHAKETABLE_FAULTS" => Some("some".to_owned()),
         value => value.ok(),
     };
-    let faults = Faults::read(variable, draw_seed).unwrap_or_else(|error| {
-        eprintln!("shaketable: {error}");
-        Faults::default()
-    });
+    let mut faults = Faults::read(variable, draw_seed).map_err(|error| {
+        let source = std::error::Error::source(&error);
+        let source = source.map_or_else(String::new, |source| format!(": {source}"));
+        eprintln!("shaketable: {error}{source}");
+        Error::ENVIRONMENT_VARIABLE_NETWORK_OPTION_FAILED
+    })?;
+    if enabled {
+        let ratio = |percent: &AtomicU8| f64::from(percent.load(Ordering::Acquire)) / 25.0;
+        faults.odds_factor = ratio(&SECTION_ACTIVATED_PERCENT) * ratio(&SECTION_FIRED_PERCENT);
+    }
     if faults.are_on() {
         eprintln!("shaketable: {faults}");
     }
-    faults
+    // The network is set up once.
+    let _ = FAULTS.set(Box::new(faults));
+    Ok(())
 }
 
 /// A seed for a program that has not chosen one.
@@ -64,6 +77,19 @@ fn draw_seed() -> u64 {
 const CLIENT_BUGGIFY_ENABLE: i32 = 80;
 const CLIENT_BUGGIFY_DISABLE: i32 = 81;
 static CLIENT_BUGGIFY: AtomicBool = AtomicBool::new(false);
+
+/// In FoundationDB each place in the client that can fail is active in a quarter of all processes,
+/// and then fails a quarter of the times. Here the odds of all faults grow with both.
+const SECTION_ACTIVATED_PROBABILITY: i32 = 82;
+const SECTION_FIRED_PROBABILITY: i32 = 83;
+static SECTION_ACTIVATED_PERCENT: AtomicU8 = AtomicU8::new(25);
+static SECTION_FIRED_PERCENT: AtomicU8 = AtomicU8::new(25);
+
+/// Stores a checked option: eight bytes that hold a number from 0 to 100.
+fn set_percent(percent: &AtomicU8, value: Option<Bytes>) {
+    let first = value.and_then(|value| value.first().copied());
+    percent.store(first.unwrap_or(0), Ordering::Release);
+}
 
 /// Whether the program has disabled the bypass of the multi-version client.
 pub(crate) fn is_client_bypass_disabled() -> bool {

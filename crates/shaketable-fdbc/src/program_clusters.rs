@@ -18,7 +18,7 @@ use shaketable_cluster::process::Process;
 use shaketable_cluster::process::exceptions::Announced;
 use shaketable_cluster::proto::OpenDatabase;
 use shaketable_kernel::{Endpoint, Kernel, ProcessId, Time};
-use shaketable_serve::{Gate, Level, Poller, embedded};
+use shaketable_serve::{Gate, Poller, embedded};
 use std::time::Duration;
 
 /// A cluster, as the clients of a program reach it.
@@ -64,7 +64,7 @@ pub(crate) fn open_database(
             api_version: opening.api_version,
             has_shared_state: opening.has_shared_state,
             knobs: LiveKnobs::new(cluster.knobs()),
-            is_instant: options::faults().level != Level::All,
+            is_instant: !options::faults().has_machines(),
             buggify: cluster.buggify(),
             leader: cluster.leader(),
             connection_string,
@@ -83,7 +83,7 @@ impl ProgramCluster {
             universe.set_served();
             return ProgramCluster::Served(Gate::open(kernel, &poller, place.clone()));
         }
-        let cluster = embedded::start(kernel, &options::faults());
+        let cluster = embedded::start(kernel, options::faults());
         let client = embedded::add_client(kernel, "program".to_owned());
         ProgramCluster::Embedded(cluster, client)
     }
@@ -151,7 +151,7 @@ pub(crate) fn measure_busyness(kernel: &Kernel, report: impl Fn(f64) + 'static) 
 fn sample(kernel: &Kernel, since: Time, cpu: f64, report: impl Fn(f64) + 'static) {
     kernel.call_at(since.after(1.0), move |kernel| {
         let (now, cpu_now) = (kernel.now(), cpu_seconds());
-        let passed = now.as_secs() - since.as_secs();
+        let passed = (now.as_secs() - since.as_secs()) / f64::from(options::faults().speed);
         report(((cpu_now - cpu) / passed).clamp(0.0, 1.0));
         sample(kernel, now, cpu_now, report);
     });

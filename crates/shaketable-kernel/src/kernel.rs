@@ -58,7 +58,8 @@ pub(crate) struct Inner {
 
 enum Clock {
     Virtual(Cell<Time>),
-    Real(Instant),
+    /// The machine's time since that moment, multiplied.
+    Real(Instant, u32),
 }
 
 /// Nothing is ready and no timer is set: nothing can ever happen again.
@@ -110,17 +111,22 @@ impl Kernel {
 
     /// Like [`Kernel::real`], for an inbox that already exists. The calling thread becomes the
     /// kernel's.
+    pub fn real_with(seed: u64, inbox: Inbox) -> Kernel {
+        Kernel::real_at_speed(seed, inbox, 1)
+    }
+
+    /// Like [`Kernel::real_with`], with a clock that runs `speed` times as fast as the machine's.
+    ///
+    /// # Panics
+    /// If the clock would stand still.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one clock that is the machine's"
     )]
-    pub fn real_with(seed: u64, inbox: Inbox) -> Kernel {
-        Kernel::new(
-            seed,
-            Clock::Real(Instant::now()),
-            inbox,
-            NetworkConfig::instant(),
-        )
+    pub fn real_at_speed(seed: u64, inbox: Inbox, speed: u32) -> Kernel {
+        assert!(speed > 0, "a clock does not stand still");
+        let clock = Clock::Real(Instant::now(), speed);
+        Kernel::new(seed, clock, inbox, NetworkConfig::instant())
     }
 
     fn new(seed: u64, clock: Clock, inbox: Inbox, network: NetworkConfig) -> Kernel {
@@ -163,7 +169,9 @@ impl Kernel {
     pub fn now(&self) -> Time {
         match &self.0.clock {
             Clock::Virtual(now) => now.get(),
-            Clock::Real(start) => Time::from_nanos(start.elapsed().as_nanos() as u64),
+            Clock::Real(start, speed) => {
+                Time::from_nanos(start.elapsed().as_nanos() as u64 * u64::from(*speed))
+            }
         }
     }
 
@@ -225,9 +233,11 @@ impl Kernel {
     pub fn advance(&self) -> bool {
         match &self.0.clock {
             Clock::Virtual(now) => self.advance_until(now, Time::NEVER),
-            Clock::Real(_) => {
+            Clock::Real(_, speed) => {
                 let wait = self.next_timer().map(|time| {
-                    Duration::from_nanos(time.as_nanos().saturating_sub(self.now().as_nanos()))
+                    let nanos = time.as_nanos().saturating_sub(self.now().as_nanos());
+                    // Rounded up: nothing is due before its time.
+                    Duration::from_nanos(nanos.div_ceil(u64::from(*speed)))
                 });
                 let outside = self.outside();
                 match outside {

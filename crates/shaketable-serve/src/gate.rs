@@ -9,8 +9,8 @@
 
 use crate::connection::{Closed, Connection};
 use crate::messages::{
-    Envelope, GREETING_BYTES, Location, PROTOCOL, Place as ProcessPlace, Proxies, Question, Reboot,
-    Returned, Server, greeting, read_greeting,
+    Envelope, GREETING_BYTES, Location, PROTOCOL, Place as ProcessPlace, Plain, Proxies, Question,
+    Reboot, Returned, Server, greeting, read_greeting,
 };
 use crate::place::{Place, Refused};
 use crate::poller::{Poller, Source};
@@ -412,27 +412,11 @@ trait Asked: Question {
     fn reply(answer: Self::Answer, link: &Rc<Link>) -> Result<Self::Reply, Malformed>;
 }
 
-macro_rules! plain {
-    ($($name:ident),*) => {$(
-        impl Asked for $name {
-            fn reply(answer: Self::Answer, _: &Rc<Link>) -> Result<Self::Reply, Malformed> {
-                Ok(answer)
-            }
-        }
-    )*};
+impl<Q: Plain> Asked for Q {
+    fn reply(answer: Q::Answer, _: &Rc<Link>) -> Result<Q::Reply, Malformed> {
+        Ok(answer)
+    }
 }
-plain!(
-    GetReadVersion,
-    Commit,
-    GetValue,
-    GetKey,
-    GetKeyValues,
-    GetMappedKeyValues,
-    WatchValue,
-    GetStorageMetrics,
-    GetSplitPoints,
-    Reboot
-);
 
 impl Asked for OpenDatabase {
     fn prepare(mut self, link: &Link) -> Self {

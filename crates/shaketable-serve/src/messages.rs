@@ -46,28 +46,41 @@ pub trait Question: Request + Wire {
     type Answer: Wire;
 }
 
+/// A question whose reply travels as it is: nothing in it means something on one side only.
+pub trait Plain: Question<Answer = <Self as Request>::Reply> {}
+
 macro_rules! questions {
-    ($($name:ident = $kind:literal -> $answer:ty,)*) => {$(
-        impl Question for $name {
+    ({ $($name:ident = $kind:literal -> $answer:ty,)* }
+     plain { $($plain:ident = $number:literal,)* }) => {
+        $(impl Question for $name {
             const KIND: u8 = $kind;
             type Answer = $answer;
+        })*
+        $(impl Question for $plain {
+            const KIND: u8 = $number;
+            type Answer = <$plain as Request>::Reply;
         }
-    )*};
+        impl Plain for $plain {})*
+    };
 }
 
 questions! {
-    OpenDatabase = 1 -> Proxies,
-    GetReadVersion = 2 -> <GetReadVersion as Request>::Reply,
-    Commit = 3 -> <Commit as Request>::Reply,
-    GetKeyLocations = 4 -> Result<Vec<Location>, shaketable_cluster::error::Error>,
-    GetValue = 5 -> <GetValue as Request>::Reply,
-    GetKey = 6 -> <GetKey as Request>::Reply,
-    GetKeyValues = 7 -> <GetKeyValues as Request>::Reply,
-    GetMappedKeyValues = 8 -> <GetMappedKeyValues as Request>::Reply,
-    WatchValue = 9 -> <WatchValue as Request>::Reply,
-    GetStorageMetrics = 10 -> <GetStorageMetrics as Request>::Reply,
-    GetSplitPoints = 11 -> <GetSplitPoints as Request>::Reply,
-    Reboot = 12 -> bool,
+    {
+        OpenDatabase = 1 -> Proxies,
+        GetKeyLocations = 4 -> Result<Vec<Location>, shaketable_cluster::error::Error>,
+    }
+    plain {
+        GetReadVersion = 2,
+        Commit = 3,
+        GetValue = 5,
+        GetKey = 6,
+        GetKeyValues = 7,
+        GetMappedKeyValues = 8,
+        WatchValue = 9,
+        GetStorageMetrics = 10,
+        GetSplitPoints = 11,
+        Reboot = 12,
+    }
 }
 
 /// Ends the generation of the server, if one of its processes has this address.

@@ -9,8 +9,8 @@ use crate::durable::{self, Store, StoreError, StoreKeeper};
 use crate::embedded;
 use crate::faults::{BadVariable, Faults};
 use crate::messages::{
-    Envelope, Location, PROTOCOL, Place as ProcessPlace, Proxies, Question, Reboot, Returned,
-    Server as StorageServer, greeting, read_greeting,
+    Envelope, Location, PROTOCOL, Place as ProcessPlace, Plain, Proxies, Question, Reboot,
+    Returned, Server as StorageServer, greeting, read_greeting,
 };
 use crate::place::{Place, Refused};
 use crate::poller::{Poller, Source};
@@ -126,7 +126,7 @@ pub fn run(settings: &Settings, stop: &Stop, ready: impl FnOnce()) -> Result<(),
     let store = durable.as_ref().map(|folder| Store::open(folder));
     let store = store.transpose()?;
     let (listener, _lock) = listen(place)?;
-    let kernel = Kernel::real_with(faults.seed, stop.inbox.clone());
+    let kernel = Kernel::real_at_speed(faults.seed, stop.inbox.clone(), faults.speed);
     let failure = Arc::new(Mutex::new(None));
     let poller = Poller::install(&kernel).map_err(at(place.socket()))?;
     let server = Rc::new(Server {
@@ -544,27 +544,11 @@ trait Answered: Question {
     fn answer(reply: Self::Reply, guest: &Guest) -> Self::Answer;
 }
 
-macro_rules! plain {
-    ($($name:ident),*) => {$(
-        impl Answered for $name {
-            fn answer(reply: Self::Reply, _: &Guest) -> Self::Answer {
-                reply
-            }
-        }
-    )*};
+impl<Q: Plain> Answered for Q {
+    fn answer(reply: Q::Reply, _: &Guest) -> Q::Answer {
+        reply
+    }
 }
-plain!(
-    GetReadVersion,
-    Commit,
-    GetValue,
-    GetKey,
-    GetKeyValues,
-    GetMappedKeyValues,
-    WatchValue,
-    GetStorageMetrics,
-    GetSplitPoints,
-    Reboot
-);
 
 impl Answered for OpenDatabase {
     fn answer(info: ClientDbInfo, guest: &Guest) -> Proxies {

@@ -23,6 +23,8 @@ pub struct ClusterConfig {
     pub buggify: bool,
     /// Whether rare but legal outcomes are frequent; see [`ClusterConfig::under_stress`].
     pub stress: bool,
+    /// What the odds of stress are multiplied with.
+    pub stress_factor: f64,
     /// Where the cluster records what commits, for a checker.
     pub history: Option<History>,
     /// The disk outside of the simulation, if the data must survive the program.
@@ -41,6 +43,7 @@ impl ClusterConfig {
             instant,
             buggify: false,
             stress: false,
+            stress_factor: 1.0,
             history: None,
             keeper: None,
             begins_after: 0,

@@ -25,6 +25,7 @@ pub struct Instruments {
     instant: bool,
     buggify: bool,
     stress: bool,
+    stress_factor: f64,
     sites: RefCell<Sites>,
     faults_enabled: Cell<bool>,
     /// Whether no fault happens for the rest of the run.
@@ -76,6 +77,7 @@ impl Instruments {
             instant: config.instant,
             buggify: config.buggify,
             stress: config.stress,
+            stress_factor: config.stress_factor,
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
             faults_ended: Cell::new(false),
@@ -276,7 +278,7 @@ impl Env {
     fn draws_stress(&self, site: &'static str, chance: f64) -> bool {
         self.is_stressed() && {
             let stream = self.process.stream(&format!("stress {site}"));
-            stream.chance(chance)
+            stream.chance((chance * self.instruments.stress_factor).min(1.0))
         }
     }
 

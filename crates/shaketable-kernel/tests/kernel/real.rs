@@ -46,6 +46,18 @@ fn what_is_posted_before_the_kernel_exists_runs_first() {
     kernel.shutdown();
 }
 
+#[test]
+fn a_faster_clock_makes_seconds_short() {
+    let began = Instant::now();
+    let kernel = Kernel::real_at_speed(1, Inbox::new(), 100);
+    let before = kernel.now();
+    kernel.block_on(kernel.sleep(2.0)).unwrap();
+    assert!(kernel.now().as_secs() - before.as_secs() >= 2.0);
+    assert!(began.elapsed() >= Duration::from_millis(20));
+    assert!(began.elapsed() < Duration::from_secs(2));
+    kernel.shutdown();
+}
+
 /// An outside with one piece of news, and a bell that ends the wait for it.
 struct Door {
     news: Cell<bool>,
