@@ -8,14 +8,14 @@ use crate::explore::table::{DeathRow, Row, Table};
 use crate::explore::{Coped, Exploration, Try, explore as search};
 use crate::minimise::relative;
 use crate::pool::Addresses;
-use crate::report::human::plural;
+use crate::progress::spinner;
+use crate::report::human::{Rows, columns, plural};
 use crate::session::{Session, SessionError, workers};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use shaketable_host::case::Case;
 use shaketable_host::minimise::words::clause;
 use shaketable_host::verdict::Failure;
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
     let seed = session.only_seed(args.search.seed)?;
     let mut pool = session.pool(workers(args.search.jobs, None), Addresses::Fixed)?;
     let bar = match args.search.message_format {
-        MessageFormat::Human => ProgressBar::new_spinner(),
+        MessageFormat::Human => spinner(),
         MessageFormat::Json => ProgressBar::hidden(),
     };
     let mut progress = |tried: &str| {
@@ -62,12 +62,13 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
         cases: &cases,
         fatal_cases: &fatal_cases,
         program: &session.repro.program,
+        is_interrupted: session.interrupted.load(Ordering::Relaxed),
     };
     match args.search.message_format {
-        MessageFormat::Human => anstream::print!("{}", report.text()),
+        MessageFormat::Human => anstream::print!("{}", report.text(columns())),
         MessageFormat::Json => println!("{}", report.json()),
     }
-    if session.interrupted.load(Ordering::Relaxed) {
+    if report.is_interrupted {
         return Ok(exit_codes::INTERRUPTED);
     }
     let failed = found.failures().next().is_some() || found.fatal().next().is_some();
@@ -137,64 +138,67 @@ struct Report<'a> {
     /// The case of the run as it is, if that fails.
     base_case: Option<PathBuf>,
     program: &'a str,
+    /// Whether the user ended it.
+    is_interrupted: bool,
 }
 
 /// More failures than these are left to the table.
 const FAILURES_SHOWN: usize = 8;
 
 impl Report<'_> {
-    fn text(&self) -> String {
+    fn text(&self, columns: usize) -> String {
         let Exploration {
             base, operations, ..
         } = self.found;
-        let mut text = format!(
-            "{} seed {}, {}: {}\n",
+        let mut rows = Rows::new(columns);
+        rows.words(&format!(
+            "{} seed {}, {}: {}",
             self.file.display(),
             base.seed,
             plural(base.drawn.clients.into(), "client"),
             plural(operations.len() as u64, "operation")
-        );
+        ));
         if let Some(failure) = base.failures.first() {
-            let _ = writeln!(
-                text,
-                "\nthe run fails as it is, with nothing forced:\n  {failure}"
-            );
+            rows.line("\nthe run fails as it is, with nothing forced:");
+            rows.aligned(2, &failure.to_string());
             if let Some(path) = &self.base_case {
-                let _ = writeln!(text, "  {}", self.reproduce(path));
+                rows.line(self.reproduce(path));
             }
-            return text;
+            return rows.finish();
         }
-        text.push_str(&self.table.text());
-        let _ = writeln!(
-            text,
-            "\n✓ passed, ✗ failed of those tried, ? never tried, – cannot happen there"
-        );
+        rows.line(self.table.text(columns));
+        rows.words("✓ passed, ✗ failed of those tried, ? never tried, – cannot happen there");
+        let mut failed = |line: &str, words: &str, failure: &Failure, path: &Path| {
+            rows.line("");
+            rows.words(&format!("{line}: {words}"));
+            rows.aligned(2, &failure.to_string());
+            rows.line(self.reproduce(path));
+        };
         for (one, path) in self.cases.iter().take(FAILURES_SHOWN) {
-            let Coped::Failed(failure) = &one.result else {
-                continue;
-            };
-            let words: Vec<String> = one.decisions.iter().map(|name| clause(name)).collect();
-            let _ = writeln!(text, "\n{}: {}", one.line, words.join("; then "));
-            let _ = writeln!(text, "  {failure}\n  {}", self.reproduce(path));
+            if let Coped::Failed(failure) = &one.result {
+                let words: Vec<String> = one.decisions.iter().map(|name| clause(name)).collect();
+                failed(&one.line, &words.join("; then "), failure, path);
+            }
         }
         for (death, path) in self.fatal_cases.iter().take(FAILURES_SHOWN) {
-            let Coped::Failed(failure) = &death.result else {
-                continue;
-            };
-            let _ = writeln!(text, "\n{}: {}", death.line, death.words());
-            let _ = writeln!(text, "  {failure}\n  {}", self.reproduce(path));
+            if let Coped::Failed(failure) = &death.result {
+                failed(&death.line, &death.words(), failure, path);
+            }
         }
         if self.cases.len() > FAILURES_SHOWN {
             let more = plural((self.cases.len() - FAILURES_SHOWN) as u64, "case");
             let folder = self.cases[0].1.parent().unwrap_or(Path::new(""));
-            let _ = writeln!(text, "\n{more} more in {}", folder.display());
+            rows.line(format_args!("\n{more} more in {}", folder.display()));
         }
-        let _ = writeln!(text, "\n{}", self.summary());
-        text
+        rows.line("");
+        for line in self.summary().lines() {
+            rows.words(line);
+        }
+        rows.finish()
     }
 
     fn reproduce(&self, path: &Path) -> String {
-        format!("reproduce  {} replay {}", self.program, path.display())
+        format!("  reproduce  {} replay {}", self.program, path.display())
     }
 
     /// How much was tried, and with what result.
@@ -225,9 +229,12 @@ impl Report<'_> {
             0 => format!("each of the {cells} pairs of line and outcome at least once"),
             gaps => format!("{gaps} of the {cells} pairs of line and outcome never"),
         };
+        let why = match self.is_interrupted {
+            true => "interrupted",
+            false => "time was up: --budget gives more, --clients 2 makes the run smaller",
+        };
         format!(
-            "{deaths}{tried} of {possible} outcomes tried in {seconds:.1} s, {gaps}: {failed}\n\
-             time was up: --budget gives more, --clients 2 makes the run smaller"
+            "{deaths}{tried} of {possible} outcomes tried in {seconds:.1} s, {gaps}: {failed}\n{why}"
         )
     }
 

@@ -142,8 +142,9 @@ impl Table {
         (gaps, all)
     }
 
-    /// The table as text with colours.
-    pub fn text(&self) -> String {
+    /// The table as text with colours. What is wider than this many columns continues below, with the
+    /// names of the lines again.
+    pub fn text(&self, width: usize) -> String {
         let folder = self.common_folder();
         let name = |row: &Row| match row.line.strip_prefix(&folder) {
             Some("") | None => "an unknown line".to_owned(),
@@ -176,26 +177,28 @@ impl Table {
                     (*outcome, widest.unwrap_or(0))
                 })
                 .collect();
-            let mut heads = [String::new(), String::new()];
-            for (outcome, width) in &columns {
-                let (top, bottom) = outcome.head();
-                let _ = write!(heads[0], "   {top:<width$}");
-                let _ = write!(heads[1], "   {bottom:<width$}");
-            }
-            let _ = writeln!(text, "\n{:first$}{}", "", heads[0].trim_end());
-            let line = format!("{STRONG}{title:first$}{STRONG:#}{}", heads[1].trim_end());
-            let _ = writeln!(text, "{line}");
-            for row in rows {
-                let mut line = format!("  {:<width$}", name(row), width = first - 2);
-                for (outcome, width) in &columns {
-                    let (style, words) = match row.outcomes.get(outcome) {
-                        Some(cell) => cell.text(),
-                        None => (FAINT, "–".to_owned()),
-                    };
-                    let pad = width - words.chars().count();
-                    let _ = write!(line, "   {style}{words}{style:#}{:pad$}", "");
+            for columns in parts(&columns, width.saturating_sub(first)) {
+                let mut heads = [String::new(), String::new()];
+                for (outcome, width) in columns {
+                    let (top, bottom) = outcome.head();
+                    let _ = write!(heads[0], "   {top:<width$}");
+                    let _ = write!(heads[1], "   {bottom:<width$}");
                 }
-                let _ = writeln!(text, "{}", line.trim_end());
+                let _ = writeln!(text, "\n{:first$}{}", "", heads[0].trim_end());
+                let line = format!("{STRONG}{title:first$}{STRONG:#}{}", heads[1].trim_end());
+                let _ = writeln!(text, "{line}");
+                for row in &rows {
+                    let mut line = format!("  {:<width$}", name(row), width = first - 2);
+                    for (outcome, width) in columns {
+                        let (style, words) = match row.outcomes.get(outcome) {
+                            Some(cell) => cell.text(),
+                            None => (FAINT, "–".to_owned()),
+                        };
+                        let pad = width - words.chars().count();
+                        let _ = write!(line, "   {style}{words}{style:#}{:pad$}", "");
+                    }
+                    let _ = writeln!(text, "{}", line.trim_end());
+                }
             }
         }
         self.write_deaths(&folder, &mut text);
@@ -255,6 +258,22 @@ impl Table {
         }
         folder.to_owned()
     }
+}
+
+/// The columns of a table in parts that have room, each with one column at least.
+fn parts(mut columns: &[(Outcome, usize)], room: usize) -> Vec<&[(Outcome, usize)]> {
+    let mut parts = Vec::new();
+    while !columns.is_empty() {
+        let mut used = 0;
+        let fits = columns.iter().take_while(|(_, width)| {
+            used += 3 + width;
+            used <= room
+        });
+        let (part, rest) = columns.split_at(fits.count().max(1));
+        parts.push(part);
+        columns = rest;
+    }
+    parts
 }
 
 /// The deaths by line.
@@ -343,7 +362,12 @@ mod tests {
             }],
         };
         assert_eq!(table.gaps(), (1, 8));
-        let text = anstream::adapter::strip_str(&table.text()).to_string();
-        insta::assert_snapshot!(text);
+        let text = |width| anstream::adapter::strip_str(&table.text(width)).to_string();
+        insta::assert_snapshot!(text(usize::MAX));
+        let narrow = text(60);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60));
+        // The commits continue below, with their line again.
+        assert_eq!(narrow.matches("commits in").count(), 2, "{narrow}");
+        assert_eq!(narrow.matches("reads in").count(), 1, "{narrow}");
     }
 }

@@ -12,12 +12,15 @@
 //! run was as close as that. The closest run alone would be a poor guide. Often it came
 //! close at the end, when little time was left to come closer, and a run that was half as close
 //! in half the time has better futures. So a moment joins the front unless a run was closer as early
-//! as that, those that it beats leave it, and futures begin in turn at all distances: first where
-//! the fewest have begun, of equals where it is closest.
+//! as that, those that it beats leave it, and futures begin at all distances, but more often where
+//! it is closer: of six futures about three begin at the closest, and one at the second closest.
 //!
-//! Futures begin just before the instant at which the feature was met, or, every other time, just
-//! after it. Code that meets something often draws what it does next in the same instant: after
-//! it, all futures would share that draw. Before it they do not, and most meet the feature again.
+//! Futures begin just before the instant at which the feature was met, just after it, and, every
+//! third time, a while before it. Code that meets something often draws what it does next in the same
+//! instant: after it, all futures would share that draw. Before it they do not, and most meet the
+//! feature again. And what decides whether a moment leads on may have been drawn earlier, by another
+//! client: then it is a dead end, and so is every moment until that draw. The ways that lead on
+//! branch off before it.
 
 use serde::{Deserialize, Serialize};
 use shaketable_host::verdict::Moment;
@@ -87,23 +90,26 @@ impl Place {
         path
     }
 
-    /// The same place, or just before what was met there, if that can be drawn anew.
-    fn or_before(&self, is_before: bool) -> Place {
-        let mut place = self.clone();
-        let before = self.from - 2.0 * INSTANT_SECONDS;
-        if is_before && before > self.path.is_new_since() {
-            place.from = before;
+    /// The moment as long as this before what was met there, as far back as it can be drawn anew.
+    fn back(&self, seconds: f64) -> Place {
+        let new_since = self.path.is_new_since() + INSTANT_SECONDS;
+        Place {
+            path: self.path.clone(),
+            from: (self.from - seconds).max(new_since).min(self.from),
         }
-        place
     }
 }
 
 /// Futures begin this long after what was met, or before it: the shortest time there is.
 const INSTANT_SECONDS: f64 = 1e-9;
+/// How long before a place its futures begin: at its first choice, at its second, and so on.
+const BACK_SECONDS: [f64; 6] = [JUST_BEFORE, 0.0, 0.1, JUST_BEFORE, 0.0, 0.01];
+/// Before what was met, where a place is just after it.
+const JUST_BEFORE: f64 = 2.0 * INSTANT_SECONDS;
 /// How many places of a feature, or of a distance, are kept.
-const PLACES_MAX: usize = 8;
+const PLACES_MAX: usize = 16;
 /// How often a place is chosen until it makes room for another.
-const CHANCES: u64 = 4;
+const CHANCES: usize = BACK_SECONDS.len();
 /// What a future that met something new adds to the worth of where it began.
 const WORTH_OF_NEWS: f64 = 1.0;
 
@@ -149,7 +155,7 @@ struct Kept {
 #[derive(Debug)]
 struct Chances {
     place: Place,
-    had: u64,
+    had: usize,
 }
 
 /// Moments of which none is both farther and later than another; the closest comes first.
@@ -194,10 +200,10 @@ impl Chances {
         Chances { place, had: 0 }
     }
 
-    /// First from just before what was met, then from just after it, and so on.
     fn choose(&mut self) -> Place {
+        let seconds = BACK_SECONDS[self.had % BACK_SECONDS.len()];
         self.had += 1;
-        self.place.or_before(!self.had.is_multiple_of(2))
+        self.place.back(seconds)
     }
 }
 
@@ -286,8 +292,12 @@ impl Front {
 
     /// Where the next futures begin.
     fn next(&self) -> Option<usize> {
+        let weighed = |index: &usize| {
+            let (futures, rank) = (self.0[*index].futures + 1, (*index + 1) as f64);
+            futures as f64 * rank * rank.sqrt()
+        };
         // Of equals the first, which is the closest.
-        (0..self.0.len()).min_by_key(|index| self.0[*index].futures)
+        (0..self.0.len()).min_by(|one, other| weighed(one).total_cmp(&weighed(other)))
     }
 
     fn choose(&mut self, futures: u64) -> Option<Place> {
@@ -502,6 +512,23 @@ mod tests {
             let is_first_step = place.from < 1.1;
             assert!(is_first_step || place.path == Path::of(3), "{place:?}");
         }
+    }
+
+    #[test]
+    fn futures_also_begin_before_what_made_a_moment_a_dead_end() {
+        let mut corpus = Corpus::default();
+        let mut path = Path::of(1);
+        path.turns.push(Turn { from: 1.5, seed: 7 });
+        corpus.learn(&path, &[moment(2.0, "close")], None);
+        let mut begin = || corpus.choose(8).unwrap().place.from;
+        let begins = [0; 6].map(|_| begin());
+        let back = begins.map(|from| ((2.0 - from) * 1e3).round());
+        assert_eq!(back, [0.0, 0.0, 100.0, 0.0, 0.0, 10.0]);
+        assert!(begins[0] < 2.0 && begins[1] > 2.0);
+        // But not before the moment from which on the run is new: that is another run's past.
+        corpus.learn(&path, &[moment(1.53, "closer")], None);
+        let begins = [0; 3].map(|_| corpus.choose(8).unwrap().place.from);
+        assert!(begins[2] > 1.5 && begins[2] < 1.501, "{begins:?}");
     }
 
     #[test]

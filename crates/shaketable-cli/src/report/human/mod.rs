@@ -9,12 +9,11 @@ mod single;
 mod sweep;
 
 pub use failure::failure;
-pub use rows::{UNWRAPPED, columns, plain};
+pub use rows::{Rows, UNWRAPPED, columns, plain};
 pub use single::{console, cut_short, passed};
 pub use sweep::{Extent, stats, summary};
 
 use anstyle::{AnsiColor, Style};
-use rows::Rows;
 use shaketable_host::verdict::Outcome;
 use std::collections::BTreeMap;
 use std::time::Duration;

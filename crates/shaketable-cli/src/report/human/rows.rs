@@ -76,6 +76,16 @@ impl Rows {
         self.wrap(&first, &rest, line);
     }
 
+    /// Columns that are lined up, and words beside them, which wrap there if they do not fit.
+    pub fn beside(&mut self, columns: &str, words: &str) {
+        let line = format!("{columns}{words}");
+        if plain(&line).chars().count() <= self.columns {
+            self.line(line.trim_end());
+            return;
+        }
+        self.wrap(columns, &" ".repeat(columns.chars().count()), words);
+    }
+
     /// A styled, indented sentence.
     pub fn styled(&mut self, style: Style, words: &str) {
         let words = format!("{style}{words}{style:#}");

@@ -108,11 +108,11 @@ fn assertions(rows: &mut Rows, assertions: &[Assertion]) {
         } else {
             (FAINT, "")
         };
-        rows.aligned(
-            2,
+        rows.beside(
+            &format!("  {:>10} {:>10}  ", one.held, one.broken),
             &format!(
-                "{:>10} {:>10}  {} {:?} {FAINT}{}{FAINT:#}{style}{remark}{style:#}",
-                one.held, one.broken, one.kind, one.message, one.site
+                "{} {:?} {FAINT}{}{FAINT:#}{style}{remark}{style:#}",
+                one.kind, one.message, one.site
             ),
         );
     }
