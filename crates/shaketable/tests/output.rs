@@ -3,6 +3,11 @@
 //! The tests that print are ignored; others run this program again for each of them, with and
 //! without the test runner's capture.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what a thread of the code under test prints is held back, too"
+)]
+
 use shaketable::{Faults, PhaseResult, SimDatabase, Simulation, WorkloadContext};
 use std::process::{Command, Stdio};
 

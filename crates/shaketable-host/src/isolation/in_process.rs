@@ -132,7 +132,11 @@ impl InProcess {
 
     /// Simulates a seed. If it fails, [`InProcess::run_again`] makes its record, which would cost
     /// too much every time.
-    pub fn run_seed(&self, seed: &Seed<'_>, recording: &Recording) -> Result<Outcome, Failing> {
+    pub fn run_seed(
+        &self,
+        seed: &Seed<'_>,
+        recording: &Recording,
+    ) -> Result<Outcome, Box<Failing>> {
         let watched = seed.watched();
         let printed = match seed.output {
             Output::Shown => Printed::Shown,
@@ -149,13 +153,13 @@ impl InProcess {
                 let outcome = self.outcome(&Death::Hung, watched, seed.seed, recording);
                 let time = Some(watched.beacon.time());
                 // Its thread keeps what it has.
-                return Err(Failing { outcome, time });
+                return Err(Box::new(Failing { outcome, time }));
             }
         };
         watched.give_back();
         match outcome.passed() {
             true => Ok(outcome),
-            false => Err(Failing { outcome, time }),
+            false => Err(Box::new(Failing { outcome, time })),
         }
     }
 

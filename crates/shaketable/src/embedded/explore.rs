@@ -112,7 +112,7 @@ impl Simulation {
             let seed = names.seed(&self, trial.seed, simulation, passed, output);
             let outcome = match process.run_seed(&seed, &self.recording(trial.seed)) {
                 Ok(outcome) => outcome,
-                Err(failing) => return Step::Failed(Trouble::Failed(trial, Box::new(failing))),
+                Err(failing) => return Step::Failed(Trouble::Failed(trial, failing)),
             };
             let twice = self.check_determinism.then_some(process);
             let difference = |twice| {
