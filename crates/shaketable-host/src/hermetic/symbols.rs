@@ -4,7 +4,8 @@
 //! library of a program that calls [`export_hermetic_symbols!`](crate::export_hermetic_symbols).
 //!
 //! Here is the list of them. `answered` has those that the simulation answers itself, `noted` those
-//! that are let through and remembered, `held` those that print.
+//! that are let through and remembered. `held` has those that print; only test programs define
+//! them, because they alone run several seeds in one process.
 
 /// The C library's own function of a name that this program defines as well; returns `$otherwise`
 /// where there is none.
@@ -88,8 +89,6 @@ macro_rules! export_hermetic_symbols {
                 fn system(command: *const c_char) -> c_int;
                 fn time(out: *mut libc::time_t) -> libc::time_t;
                 fn usleep(micros: c_uint) -> c_int;
-                fn write(file: c_int, bytes: *const c_void, length: usize) -> isize;
-                fn writev(file: c_int, pieces: *const libc::iovec, count: c_int) -> isize;
             }
         }
     };

@@ -37,6 +37,9 @@ const TESTS_FAILED: c_int = 101;
 pub(super) struct Prepared {
     /// What was installed before, by signal.
     before: Vec<(c_int, libc::sigaction)>,
+    /// The C library's `sigaction`. The program's own, which answers for tokio, refuses handlers to
+    /// the code under test, and that is where the process dies.
+    sigaction: Sigaction,
     /// The environment for the process that records a death.
     pub(super) environment: Vec<*const c_char>,
 }
@@ -96,14 +99,22 @@ pub(in crate::isolation) fn install() {
                 libc::SA_ONSTACK | libc::SA_SIGINFO | libc::SA_RESTART,
             );
         }
+        // SAFETY: a NUL-terminated name; the function found has this type.
+        let sigaction = unsafe {
+            let found = libc::dlsym(libc::RTLD_NEXT, c"sigaction".as_ptr());
+            std::mem::transmute::<*mut c_void, Option<Sigaction>>(found)
+        };
         let _ = PREPARED.set(Prepared {
             before,
+            sigaction: sigaction.unwrap_or(libc::sigaction),
             environment,
         });
         // SAFETY: the function may be called at any time.
         unsafe { on_exit(on_process_exit, ptr::null_mut()) };
     });
 }
+
+type Sigaction = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
@@ -158,12 +169,14 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_voi
         });
     }
     // What was there before decides how the process ends. A fault happens again when this returns.
-    let before = PREPARED.get().map(|prepared| &prepared.before);
-    let before = before.and_then(|before| before.iter().find(|(one, _)| *one == signal));
+    let before = PREPARED.get().and_then(|prepared| {
+        let (_, before) = prepared.before.iter().find(|(one, _)| *one == signal)?;
+        Some((prepared.sigaction, before))
+    });
     // SAFETY: restores what was there; `info` is null or the operating system's description.
     unsafe {
         match before {
-            Some((_, before)) => libc::sigaction(signal, before, ptr::null_mut()),
+            Some((sigaction, before)) => sigaction(signal, before, ptr::null_mut()),
             None => {
                 libc::signal(signal, libc::SIG_DFL);
                 0

@@ -128,7 +128,8 @@ unsafe extern "C" fn epoll_ctl(
 }
 
 /// Tokio wakes a runtime that may be asleep with a few bytes. Those of a phase never sleep: what is
-/// written is only noted.
+/// written is only noted. In a test program everything else goes to the host's function of that
+/// name, which holds the output of seeds back.
 ///
 /// # Safety
 ///
@@ -137,12 +138,17 @@ unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, length: usiz
     if super::note_alarm(descriptor) {
         return length as isize;
     }
+    // SAFETY: the caller's promise, which is the host's function's as well.
+    #[cfg(feature = "embedded")]
+    return unsafe { shaketable_host::hermetic::symbols::write(descriptor, bytes, length) };
     // SAFETY: the caller's promise; this is the system call behind the function.
-    unsafe { libc::syscall(libc::SYS_write, descriptor, bytes, length) as isize }
+    #[cfg(not(feature = "embedded"))]
+    return unsafe { libc::syscall(libc::SYS_write, descriptor, bytes, length) as isize };
 }
 
 /// Tokio asks for a signal the first time that code of the process listens for it; later it only
-/// repeats that it could not have it.
+/// repeats that it could not have it. A signal that is given back, as by a handler that lets the
+/// process die, is no wish to listen.
 ///
 /// # Safety
 ///
@@ -152,7 +158,10 @@ unsafe extern "C" fn sigaction(
     action: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    if !action.is_null() && turn::is_in_turn() {
+    // SAFETY: null or an action, by the caller's promise.
+    let handler = unsafe { action.as_ref() }.map(|action| action.sa_sigaction);
+    let is_wish = handler.is_some_and(|handler| ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler));
+    if is_wish && turn::is_in_turn() {
         return refuse();
     }
     type Sigaction =
