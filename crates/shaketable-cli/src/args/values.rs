@@ -13,7 +13,7 @@ pub(super) enum ArgumentError {
     #[error("expected a time with its unit, such as 30s, 10m or 2h")]
     Time(#[source] humantime::DurationError),
     #[error("expected a time of a year at most")]
-    Age,
+    TooLong,
     #[error("expected I/N with 1 <= I <= N, such as 2/4")]
     Shard,
     #[error("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")]
@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 pub(super) fn parse_time(text: &str) -> Result<Duration, ArgumentError> {
     match humantime::parse_duration(text) {
-        Ok(time) if time > LONGEST => Err(ArgumentError::Age),
+        Ok(time) if time > LONGEST => Err(ArgumentError::TooLong),
         Ok(time) => Ok(time),
         Err(error) => Err(ArgumentError::Time(error)),
     }
