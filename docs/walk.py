@@ -176,7 +176,9 @@ def main():
     folder = pathlib.Path(tempfile.gettempdir()) / "shaketable-walk"
     parser.add_argument("--folder", type=pathlib.Path, default=folder)
     arguments = parser.parse_args()
-    pages = arguments.pages or [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    # Chapter 10 comes after chapter 9.
+    in_order = sorted(ROOT.glob("docs/**/*.md"), key=lambda page: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(page))])
+    pages = arguments.pages or [ROOT / "README.md", *in_order]
     pages = [page.resolve() for page in pages if STEP.search(page.read_text())]
     program = arguments.program and arguments.program.resolve()
     SCRATCH.mkdir(parents=True, exist_ok=True)

@@ -214,10 +214,19 @@ fn is_authors(file: &Path) -> bool {
             .is_some_and(|name| name.to_string_lossy().starts_with("shaketable"))
             && parts.next().is_some_and(|folder| folder == "src")
     });
+    // A program that was built elsewhere, such as a downloaded one, does not know the reader's clone.
+    let is_in_a_clone = OWN_SOURCES.iter().any(|folder| text.contains(folder));
     // What a build script has written, such as the options of the crate `foundationdb`.
     let is_generated = text.contains("/build/") && text.contains("/out/");
-    !is_elsewhere && !is_libc && !is_own && !is_generated
+    !is_elsewhere && !is_libc && !is_own && !is_in_a_clone && !is_generated
 }
+
+/// What of this project is linked into a workload's library.
+const OWN_SOURCES: [&str; 3] = [
+    "/crates/shaketable/src/",
+    "/crates/shaketable-abi/src/",
+    "/crates/shaketable-record/src/",
+];
 
 /// A path as it is seen from here.
 fn shortened(file: &Path) -> &Path {
@@ -267,6 +276,9 @@ mod tests {
             "/home/someone/layer/target/debug/build/foundationdb-90947a68/out/options.rs";
         assert!(!is_authors(Path::new(generated)));
         assert!(!is_authors(Path::new("crates/shaketable/src/phase.rs")));
+        let clone = Path::new("/home/someone/shaketable/crates");
+        assert!(!is_authors(&clone.join("shaketable/src/hidden.rs")));
+        assert!(is_authors(&clone.join("shaketable-tickets/src/lib.rs")));
         let dependency = "/home/someone/.cargo/registry/src/index/foundationdb-0.11.0/src/lib.rs";
         assert!(!is_authors(Path::new(dependency)));
         assert!(!is_authors(Path::new("./nptl/pthread_create.c")));

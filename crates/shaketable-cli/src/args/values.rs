@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(super) enum ArgumentError {
     #[error("expected a time with its unit, such as 30s, 10m or 2h")]
     Time(#[source] humantime::DurationError),
+    #[error("expected a time of a year at most")]
+    TooLong,
     #[error("expected I/N with 1 <= I <= N, such as 2/4")]
     Shard,
     #[error("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")]
@@ -25,8 +27,15 @@ pub(super) enum ArgumentError {
     KnobValue(#[from] KnobError),
 }
 
+/// Beyond this a time is a slip, and no clock can count that far.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 pub(super) fn parse_time(text: &str) -> Result<Duration, ArgumentError> {
-    humantime::parse_duration(text).map_err(ArgumentError::Time)
+    match humantime::parse_duration(text) {
+        Ok(time) if time > LONGEST => Err(ArgumentError::TooLong),
+        Ok(time) => Ok(time),
+        Err(error) => Err(ArgumentError::Time(error)),
+    }
 }
 
 pub(super) fn parse_liveness(text: &str) -> Result<Liveness, ArgumentError> {
@@ -83,6 +92,14 @@ mod tests {
         assert_eq!(parse_shard("2/4").unwrap(), Shard { index: 2, count: 4 });
         for text in ["0/4", "5/4", "4", "a/b", "1/0"] {
             assert!(parse_shard(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_absurd_time_is_refused() {
+        assert_eq!(parse_time("8h").unwrap(), Duration::from_secs(8 * 3600));
+        for text in ["NaN", "-1s", "30", "", "99999999999999h", "2years"] {
+            assert!(parse_time(text).is_err(), "{text}");
         }
     }
 

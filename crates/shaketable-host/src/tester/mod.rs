@@ -171,7 +171,7 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         if tasks_ran && run.progress.waits_for_libraries() && testbed.pending_operations() == 0 {
             run.fail_pending(
                 testbed,
-                FailureKind::DeadLock,
+                FailureKind::Deadlock,
                 "the phase is pending, and no future of the database and no delay is: nothing can wake the workload",
             );
             return;
@@ -208,7 +208,7 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         if !kernel.advance() {
             run.fail_pending(
                 testbed,
-                FailureKind::DeadLock,
+                FailureKind::Deadlock,
                 "nothing is left that could ever happen",
             );
             return;

@@ -15,7 +15,7 @@ pub fn kind_of(event: &str, phase: Phase) -> FailureKind {
         "WorkloadPhaseFailed" => FailureKind::PhaseFailed,
         "WorkloadPanic" => FailureKind::Panicked,
         "WorkloadTaskSpinning" => FailureKind::Spinning,
-        "WorkloadPhaseStuck" => FailureKind::DeadLock,
+        "WorkloadPhaseStuck" => FailureKind::Deadlock,
         "WorkloadDatabaseKept" => FailureKind::DatabaseKept,
         "WorkloadUnknown" | "WorkloadLibraryUnusable" => FailureKind::NotCreated,
         _ => FailureKind::ErrorTraced,

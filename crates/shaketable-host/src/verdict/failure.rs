@@ -78,7 +78,7 @@ pub enum FailureKind {
     /// The promise of a phase was used twice, or after it was freed.
     PromiseMisused,
     /// The phase is pending and nothing it could wait for is.
-    DeadLock,
+    Deadlock,
     /// Something is always ready to run, and time does not pass.
     Spinning,
     /// The workload kept the database of a phase beyond it.
@@ -129,7 +129,7 @@ impl FailureKind {
             FailureKind::Panicked => "panicked",
             FailureKind::BrokenPromise => "promise broken",
             FailureKind::PromiseMisused => "promise misused",
-            FailureKind::DeadLock => "deadlock",
+            FailureKind::Deadlock => "deadlock",
             FailureKind::Spinning => "spinning",
             FailureKind::DatabaseKept => "database kept",
             FailureKind::TestTimedOut => "test timed out",

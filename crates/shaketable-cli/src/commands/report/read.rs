@@ -162,6 +162,12 @@ impl History {
     }
 }
 
+/// A commit's hash as people write it; any other name as it is.
+fn abbreviated(name: &str) -> &str {
+    let is_hash = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { &name[..10] } else { name }
+}
+
 /// Whether a failure happened at the newest commit at which its test file was run: in any of that
 /// commit's sweeps, for they may be parts of one.
 fn is_left(failure: &Failure, sweeps: &[Sweep]) -> bool {
@@ -184,12 +190,12 @@ fn sweeps(file: &Path, text: &str) -> Result<Vec<(Sweep, Vec<FailureMessage>)>, 
             error,
         })?;
         if let Message::Start(start) = &message {
-            let stem = file.file_stem().unwrap_or_default();
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy();
             sweeps.push((
                 Sweep {
                     label: match &start.commit {
                         Some(commit) => commit.clone(),
-                        None => stem.to_string_lossy().into_owned(),
+                        None => abbreviated(&stem).to_owned(),
                     },
                     started: start.started.clone(),
                     files: start.files.clone(),
@@ -393,6 +399,14 @@ mod tests {
         assert_eq!((sweep.runs(), sweep.failed, sweep.is_whole), (2, 2, false));
         assert_eq!(sweep.label, "abc");
         assert_eq!(sweep.speed(), None);
+    }
+
+    #[test]
+    fn a_file_named_by_its_commit_is_a_commit() {
+        let hash = "0123456789abcdef0123456789abcdef01234567";
+        let file = format!("history/{hash}.jsonl");
+        let found = sweeps(Path::new(&file), &format!("{START}}}\n")).unwrap();
+        assert_eq!(found[0].0.label, "0123456789");
     }
 
     #[test]
