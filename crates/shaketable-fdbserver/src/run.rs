@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is looked whether the server has written more, or ended.
 const POLL: Duration = Duration::from_millis(25);
+/// After how many such looks it is asked whether the server waits for room on the disk.
+const POLLS_PER_COMPLAINT: u32 = 20;
 /// How much of the console is read: its beginning and its end.
 const CONSOLE_BYTES_MAX: u64 = 1 << 20;
 /// How many characters of what went to standard error are shown.
@@ -97,6 +99,7 @@ impl Server {
         let mut reading = Reading::new(request.seed, buggify, &request.prepared.workload);
         let mut tail = Tail::new(folder.traces());
         let began = Instant::now();
+        let mut polls = 0u32;
         let ended = loop {
             // Asked before the trace is read: then nothing is written after the last look.
             let status = process.0.try_wait().map_err(RunError::Read)?;
@@ -111,9 +114,18 @@ impl Server {
             if began.elapsed() > request.limit {
                 break Ended::Hung(request.limit);
             }
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(POLLS_PER_COMPLAINT) && folder.waits_for_room() {
+                break Ended::WithoutRoom;
+            }
             std::thread::sleep(POLL);
         };
         drop(process);
+        let ended = match ended {
+            // Whatever it complained about, it could not write.
+            Ended::Exited(1..) | Ended::Killed(_) if folder.is_full() => Ended::WithoutRoom,
+            ended => ended,
+        };
         let stdout = read_console(&folder.stdout()).map_err(RunError::Read)?;
         let stderr = read_console(&folder.stderr()).map_err(RunError::Read)?;
         // Looking lines up takes a while, and only a comparison asks for them.
@@ -269,8 +281,10 @@ fn keep(traces: &Path, to: &Path, format: Format) -> io::Result<()> {
         let mut lines = BufReader::new(File::open(file)?);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line)? > 0 {
-            // Of XML only the events: one file has one header and one footer.
-            if line.starts_with(b"{") || line.starts_with(b"<Event ") {
+            // Of XML only whole events: one file has one header and one footer, and what was cut off
+            // would make all of it unreadable.
+            let is_xml = line.starts_with(b"<Event ") && line.ends_with(b"/>\n");
+            if is_xml || line.starts_with(b"{") {
                 kept.write_all(&line)?;
             }
             line.clear();

@@ -34,6 +34,8 @@ pub enum Ended {
     Killed(i32),
     /// It did not, within this time, and was killed.
     Hung(Duration),
+    /// It found no room for its trace or its databases.
+    WithoutRoom,
     /// The user interrupted.
     Interrupted,
 }
@@ -357,6 +359,13 @@ impl Reading {
                     "fdbserver did not end within {} s of real time and was killed at {:.1} simulated seconds; --hang-limit sets the limit",
                     limit.as_secs(),
                     self.time
+                ),
+            )),
+            Ended::WithoutRoom => outcome.failures.push(general(
+                FailureKind::HostFault,
+                format!(
+                    "fdbserver found no room on the disk of {}: make room, name another folder with TMPDIR, or try fewer --jobs",
+                    std::env::temp_dir().display()
                 ),
             )),
             Ended::Interrupted => outcome.failures.push(general(

@@ -193,6 +193,48 @@ fn a_trace_is_kept_when_it_is_wanted() {
     );
 }
 
+/// A server that writes XML, rolls its trace once, and is killed in the middle of a line.
+const ROLLED_XML: &str = r#"
+[ "$(echo "$*" | grep -c -- '--trace-format xml')" = 1 ] || exit 3
+first=traces/trace.0.0.0.0.1.1.abcdef.0.9.xml
+second=traces/trace.0.0.0.0.1.1.abcdef.1.10.xml
+line() { echo "$2" >> $1; }
+for file in $first $second; do printf '<?xml version="1.0"?>\r\n<Trace>\r\n' > $file; done
+line $first '<Event Severity="10" Time="1.0" Type="TestRunning" Machine="0.0.0.0:0" TesterCount="4"/>'
+printf '</Trace>\r\n' >> $first
+line $second '<Event Severity="40" Time="5.0" Type="WorkloadPhaseFailed" Machine="3.4.3.1:1" Phase="check" Client="1" Error="3 &lt; 4" Roles="TS"/>'
+printf '<Event Severity="40" Time="6.0" Type="WorkloadPhaseFailed" Machine="3.4' >> $second
+echo '0 tests passed; 1 tests failed.'
+exit 1
+"#;
+
+#[test]
+fn a_rolled_trace_of_xml_is_read_and_kept_as_one_that_can_be_read() {
+    let stand_in = StandIn::new(ROLLED_XML);
+    let path = stand_in.folder.path().join("trace.xml");
+    let prepared = prepared();
+    let request = Request {
+        prepared: &prepared,
+        settings: &Settings::default(),
+        seed: 7,
+        limit: LONG,
+        keep: Keep::IfFailed(path.clone()),
+        format: Format::Xml,
+    };
+    let outcome = stand_in.server.run(&request, &|| false).unwrap().0;
+    assert_eq!(outcome.drawn.clients, 4);
+    let failures: Vec<String> = outcome.failures.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        failures,
+        ["check failed in check of Probe, client 1, at 5.000 s: 3 < 4"]
+    );
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(kept.matches("<Event ").count(), 2);
+    assert_eq!(kept.matches("<Trace>").count(), 1);
+    let mut reader = quick_xml::Reader::from_str(&kept);
+    while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
+}
+
 #[test]
 fn every_end_has_a_reason() {
     let told = |simulate: &str, limit| {
@@ -205,6 +247,17 @@ fn every_end_has_a_reason() {
     insta::assert_snapshot!(told("echo 'ERROR: unknown option' >&2; exit 1", LONG), @"simulator fault in boot, at 0.000 s: fdbserver ended with status 1 and without a result: ERROR: unknown option");
     insta::assert_snapshot!(told("exit 0", LONG), @"simulator fault in boot, at 0.000 s: fdbserver ended with status 0 and without a result");
     insta::assert_snapshot!(told("echo '2 test clients passed; 1 test clients failed'; echo '0 tests passed; 1 tests failed.'", LONG), @"check failed in check of Probe, at 0.000 s: the workload answered false on 1 of 3 clients");
+}
+
+#[test]
+fn a_server_without_room_on_the_disk_is_not_waited_for() {
+    // What fdbserver does for ever when it cannot write its trace.
+    let complaint = "Unexpected error [28] when flushing trace log.";
+    let simulate = format!("while true; do echo '{complaint}' >&2; sleep 0.1; done");
+    let outcome = StandIn::new(&simulate).run(Keep::Nothing, LONG);
+    let told = outcome.failures.first().unwrap().to_string();
+    let folder = std::env::temp_dir().display().to_string();
+    insta::assert_snapshot!(told.replace(&folder, "DIR"), @"simulator fault in boot, at 0.000 s: fdbserver found no room on the disk of DIR: make room, name another folder with TMPDIR, or try fewer --jobs");
 }
 
 #[test]

@@ -4,9 +4,10 @@
 //! Somewhere in a workload's dependencies is a `HashMap`, an `Instant::now()`, a `Uuid::new_v4()`.
 //! `shaketable run` and a test program answer all of them from the seed, for everything they load.
 //! fdbserver does not; there the library answers for itself: clocks show the time of the
-//! simulation, random bytes come from the random number that its clients share. What no seed
-//! controls is done, and noted in the trace as `WorkloadUncontrolled`: a thread, a socket. These
-//! functions are [hidden](crate::hidden): the server and other libraries keep their own.
+//! simulation, random bytes come from the random number that its clients share, the process has
+//! the number 1. What no seed controls is done, and noted in the trace as `WorkloadUncontrolled`: a
+//! thread, a socket. These functions are [hidden](crate::hidden): the server and other libraries
+//! keep their own.
 //!
 //! On a thread without a workload, and before the first one exists, they are the C library's.
 
@@ -26,8 +27,12 @@ hidden!(
     clock_gettime,
     gettimeofday,
     time,
+    getpid,
     getrandom,
     getentropy,
+    arc4random,
+    arc4random_buf,
+    arc4random_uniform,
     syscall,
     pthread_create,
     socket,
@@ -151,6 +156,18 @@ unsafe extern "C" fn time(out: *mut libc::time_t) -> libc::time_t {
     now
 }
 
+/// Code that wants to be unlike other processes mixes its number into what it draws.
+///
+/// # Safety
+///
+/// As the C function, which cannot be misused.
+unsafe extern "C" fn getpid() -> libc::pid_t {
+    match workload() {
+        Some(_) => 1,
+        None => forward!(c"getpid" as fn() -> libc::pid_t, ()),
+    }
+}
+
 /// # Safety
 ///
 /// As the C function: `buffer` has room for `length` bytes.
@@ -179,6 +196,38 @@ unsafe extern "C" fn getentropy(buffer: *mut c_void, length: usize) -> c_int {
     }
 }
 
+/// # Safety
+///
+/// As the C function, which cannot be misused.
+unsafe extern "C" fn arc4random() -> u32 {
+    let mut bytes = [0; 4];
+    // SAFETY: a local of that length.
+    unsafe { arc4random_buf(bytes.as_mut_ptr().cast(), bytes.len()) };
+    u32::from_ne_bytes(bytes)
+}
+
+/// # Safety
+///
+/// As the C function: `buffer` has room for `length` bytes.
+unsafe extern "C" fn arc4random_buf(buffer: *mut c_void, length: usize) {
+    // SAFETY: the caller's promise. Once the machine has gathered its entropy the call cannot fail
+    // for up to 256 bytes.
+    unsafe {
+        for offset in (0..length).step_by(256) {
+            getrandom(buffer.byte_add(offset), (length - offset).min(256), 0);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As the C function, which cannot be misused.
+unsafe extern "C" fn arc4random_uniform(bound: u32) -> u32 {
+    // SAFETY: it cannot be misused.
+    let random = unsafe { arc4random() };
+    ((u64::from(random) * u64::from(bound)) >> 32) as u32
+}
+
 /// Some crates make system calls by number.
 ///
 /// # Safety
@@ -203,6 +252,8 @@ unsafe extern "C" fn syscall(
         libc::SYS_clock_gettime => unsafe {
             return clock_gettime(a as c_int, pointer(b).cast()).into();
         },
+        // SAFETY: it has no arguments.
+        libc::SYS_getpid => unsafe { return getpid().into() },
         _ => {}
     }
     forward!(
@@ -255,6 +306,7 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
         b"gettimeofday" => gettimeofday as *const (),
         b"getrandom" => getrandom as *const (),
         b"getentropy" => getentropy as *const (),
+        b"getpid" => getpid as *const (),
         _ => null(),
     };
     if handle == libc::RTLD_DEFAULT && !ours.is_null() {

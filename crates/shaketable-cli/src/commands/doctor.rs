@@ -191,6 +191,13 @@ fn of_server(
             let library = format!("{} is of the same build", server.client_library.display());
             vec![
                 check("fdbserver", State::Good, found, None),
+                check(
+                    "workloads",
+                    State::Good,
+                    "it loads them through the C interface with tables of functions, as libraries of this version of Shaketable have it",
+                    None,
+                ),
+                memory(),
                 check("libfdb_c.so", State::Good, library, None),
             ]
         }
@@ -217,14 +224,42 @@ fn of_server(
     }
 }
 
-/// Functions that ask the machine for time or randomness.
-const UNCONTROLLED: [&str; 6] = [
+/// Whether the machine, or the container, has memory for servers.
+fn memory() -> Check {
+    let runs = shaketable_fdbserver::memory_for();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    match runs >= cores {
+        true => check(
+            "memory",
+            State::Good,
+            "there is enough for a server on each core",
+            None,
+        ),
+        false => check(
+            "memory",
+            State::Warning,
+            match runs {
+                1 => format!("there is enough for one server at a time, and {cores} cores"),
+                runs => format!("there is enough for {runs} servers at once, and {cores} cores"),
+            },
+            Some(
+                "so many seeds run at once, unless --jobs says otherwise; each takes up to 600 MB",
+            ),
+        ),
+    }
+}
+
+/// Functions that ask the machine for what differs between runs.
+const UNCONTROLLED: [&str; 9] = [
     "clock_gettime",
     "gettimeofday",
     "time",
+    "getpid",
     "getrandom",
     "getentropy",
     "arc4random",
+    "arc4random_buf",
+    "arc4random_uniform",
 ];
 
 /// A workload's library.

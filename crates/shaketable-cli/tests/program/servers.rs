@@ -154,6 +154,114 @@ fn what_only_the_embedded_host_can_do_is_refused() {
     assert!(told.contains("No such file or directory"), "{told}");
 }
 
+/// Runs the program where no server is installed.
+fn run_without_server(bench: &Bench, arguments: &str) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_shaketable"))
+        .args(arguments.split(' '))
+        .current_dir(&bench.folder)
+        .env("NO_COLOR", "1")
+        .env("PATH", "/nowhere")
+        .env_remove("FDBSERVER")
+        .env_remove("FDB_LIBRARY")
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    (output.status.code(), stdout.to_owned(), stderr.to_owned())
+}
+
+#[test]
+fn a_machine_without_a_server_is_told_how_to_name_one() {
+    let bench = bench("no-server");
+    for command in ["run", "stats", "check-determinism", "compare"] {
+        let host = if command == "compare" {
+            ""
+        } else {
+            " --host fdbserver"
+        };
+        let line = format!("{command} bench.toml --no-build{host}");
+        let (code, stdout, stderr) = run_without_server(&bench, &line);
+        assert_eq!(code, Some(96), "{line}: {stdout}{stderr}");
+        assert_eq!(
+            stderr.lines().last(),
+            Some(
+                "error: no fdbserver found: name one with --fdbserver PATH or FDBSERVER=PATH, or put it in the PATH"
+            ),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_server_without_its_client_library_is_refused() {
+    let bench = bench("no-client-library");
+    fs::remove_file(bench.folder.join("libfdb_c.so")).unwrap();
+    let (code, _, told) = run(&bench, "run bench.toml --no-build --fdbserver ./fdbserver");
+    assert_eq!(code, Some(96), "{told}");
+    // A machine may have a client installed, which is of another build.
+    let is_told = told.contains("no libfdb_c.so found for ") || told.contains("of the same build");
+    assert!(is_told && told.contains("--fdb-library PATH"), "{told}");
+    let line = "run bench.toml --no-build --fdbserver ./fdbserver --fdb-library ./none.so";
+    let (code, _, told) = run(&bench, line);
+    assert_eq!(code, Some(96), "{told}");
+    assert!(told.contains("none.so: No such file"), "{told}");
+}
+
+#[test]
+fn a_doctor_tells_what_is_there_and_what_to_do() {
+    let bench = bench("doctor");
+    let folder = fs::canonicalize(&bench.folder).unwrap();
+    let diagnose = |arguments: &str| {
+        let line = format!("doctor {arguments}");
+        let (code, stdout, stderr) = run(&bench, line.trim());
+        assert_eq!(stderr, "", "{line}");
+        let stdout = stdout.replace(&bench.folder.display().to_string(), "DIR");
+        (code, stdout.replace(&folder.display().to_string(), "DIR"))
+    };
+    let (code, told) = diagnose("--fdbserver ./fdbserver");
+    assert_eq!(code, Some(0), "{told}");
+    for line in [
+        "good  fdbserver: DIR/fdbserver is version 7.4.7, without RocksDB, so simulations do not draw that engine",
+        "good  workloads: it loads them through the C interface with tables of functions, as libraries of this version of Shaketable have it",
+        "good  libfdb_c.so: DIR/libfdb_c.so is of the same build",
+    ] {
+        assert!(told.contains(line), "{line} is not in\n{told}");
+    }
+    // Neither hermetic nor able to be loaded without libfdb_c.so.
+    let stray = crate::bench::libraries().join("libstray.so");
+    let (code, told) = diagnose(&format!("--fdbserver ./fdbserver {}", stray.display()));
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("note  "), "{told}");
+    assert!(told.contains("asks the machine for "), "{told}");
+    assert!(told.contains("the feature `hermetic`"), "{told}");
+    let none = crate::bench::libraries().join("libno_factory.so");
+    let (code, told) = diagnose(&none.display().to_string());
+    assert_eq!(code, Some(96), "{told}");
+    assert!(
+        told.contains("does not export `workloadCFactory`"),
+        "{told}"
+    );
+    // A server that is too old is bad news, with what to do.
+    let program = bench.folder.join("fdbserver");
+    let script = fs::read_to_string(&program).unwrap();
+    install(&script.replace("7.4.7", "7.3.69"), &program);
+    let (code, told) = diagnose("--fdbserver ./fdbserver");
+    assert_eq!(code, Some(96), "{told}");
+    assert!(told.contains("bad   fdbserver: "), "{told}");
+    assert!(told.contains("through C++ classes"), "{told}");
+    assert!(
+        told.contains("a build of FoundationDB 7.4.6 or later has one"),
+        "{told}"
+    );
+    let (code, stdout, stderr) = run_without_server(&bench, "doctor");
+    // Without a PATH there is no compiler either.
+    assert_eq!(code, Some(96), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("none  fdbserver: no fdbserver found"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("bad   Rust: there is no rustc"), "{stdout}");
+}
+
 #[test]
 fn a_package_for_joshua_runs_by_itself() {
     let bench = bench("joshua");

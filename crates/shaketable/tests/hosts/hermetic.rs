@@ -23,9 +23,9 @@ fn clocks_show_simulated_time() {
 }
 
 #[test]
-fn the_order_of_a_hash_map_is_the_same_in_every_run() {
+fn the_order_of_a_hash_map_and_the_process_id_are_the_same_in_every_run() {
     let first = run(&["Machine", "--clients", "2"]);
-    first.expect_line_with(&["Note", "Order={"]);
+    first.expect_line_with(&["Note", "Order={", "Pid=1"]);
     assert_eq!(first.stdout, run(&["Machine", "--clients", "2"]).stdout);
 }
 

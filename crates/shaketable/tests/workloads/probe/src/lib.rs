@@ -300,7 +300,7 @@ impl Probe {
             "Calendar" => since.elapsed().unwrap_or_default().as_secs_f64(),
         ]);
         let order: std::collections::HashSet<u32> = (0..20).collect();
-        self.note(details!["Order" => format!("{order:?}")]);
+        self.note(details!["Order" => format!("{order:?}"), "Pid" => std::process::id()]);
         let joined = std::thread::spawn(|| 7).join();
         let bound = std::net::UdpSocket::bind("127.0.0.1:0");
         self.note(details!["Joined" => joined.is_ok(), "Bound" => bound.is_ok()]);
