@@ -5,7 +5,7 @@
 //! transactions that read anything had read.
 
 use crate::history::{History, Read};
-use crate::words::value_text;
+use crate::words::number;
 use shaketable_record::{Answer, AttemptId, CommittedId};
 use std::cmp::Ordering;
 
@@ -133,9 +133,7 @@ impl<'a> Focus<'a> {
     /// it.
     pub fn compared(&self, history: &History<'_>, key: &[u8]) -> Option<Ordering> {
         let read = self.read_of(key)?;
-        let found: i64 = value_text(history.value_at(key, read.version)?)
-            .parse()
-            .ok()?;
+        let found = number(history.value_at(key, read.version)?)?;
         self.compare(found)
     }
 

@@ -110,6 +110,11 @@ pub fn value_text(value: &Bytes) -> String {
     cut(&key_text(bytes))
 }
 
+/// A number as it is stored: as bytes, or in digits.
+pub fn number(value: &Bytes) -> Option<i64> {
+    value_text(value).trim_matches('"').parse().ok()
+}
+
 fn cut(text: &str) -> String {
     match text.char_indices().nth(VALUE_CHARACTERS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -132,6 +132,11 @@ impl Run {
         self.call(attempt, line, call, Answer::Nothing);
     }
 
+    fn clears(&mut self, attempt: AttemptId, line: u32, name: &str) {
+        let range = only(&key(name));
+        self.call(attempt, line, Call::Clear { range }, Answer::Nothing);
+    }
+
     /// Commits, with this answer, and this fate.
     fn commit(&mut self, attempt: AttemptId, answer: Result<(), i32>, lands: bool) {
         let (mut reads, mut mutations) = (Vec::new(), Vec::new());
@@ -145,6 +150,9 @@ impl Run {
                 Call::Set { key, value } => mutations.push(Mutation::Set {
                     key: key.clone(),
                     value: value.clone(),
+                }),
+                Call::Clear { range } => mutations.push(Mutation::Clear {
+                    range: range.clone(),
                 }),
                 Call::Atomic { key, operand, name } => mutations.push(Mutation::Atomic {
                     key: key.clone(),
@@ -1003,4 +1011,177 @@ fn a_record_without_anything_in_it_is_explained_by_nothing() {
     let record = Record::default();
     assert_eq!(explain(&record), Explanation::default());
     assert!(text::text(&record, &explain(&record), 100).contains("No finding"));
+}
+
+/// Each of two clients commits, and makes a key of the version that it is given.
+fn key_of_a_version(versions: [i64; 2]) -> Explanation {
+    let mut run = Run::new();
+    for (client, version) in (0..).zip(versions) {
+        let draft = run.begin(client);
+        run.set(draft, 1, &format!("draft {client}"), "text");
+        run.commit(draft, Ok(()), true);
+        let landed = run.record.committed.last_mut().expect("it landed");
+        landed.version = version;
+    }
+    for (client, version) in (0..).zip(versions) {
+        let entry = run.begin(client);
+        let value = format!("of client {client}");
+        run.set(entry, 2, &format!("log/{version:020}"), &value);
+        run.commit(entry, Ok(()), true);
+    }
+    run.fails_after("1 entry of 2", |run| {
+        let check = run.begin(0);
+        run.record.attempts[check as usize].phase = Some(2);
+        run.range(check, ["log/", "log0"], &[&format!("log/{:020}", 1234)]);
+    })
+}
+
+#[test]
+fn a_version_that_two_commits_of_a_batch_share_is_no_unique_key() {
+    let explanation = key_of_a_version([1234, 1234]);
+    assert_eq!(names(&explanation), ["same-commit-version"]);
+    let sentence = &explanation.findings[0].sentence;
+    assert!(sentence.contains("src/lib.rs:2"), "{sentence}");
+    assert_eq!(names(&key_of_a_version([1234, 1244])), [] as [&str; 0]);
+}
+
+/// Client 1 raises a counter in digits; its first commit is lost with an unknown result, and its
+/// retry does nothing any more.
+fn taken_for_done(message: &str) -> Explanation {
+    let mut run = Run::new();
+    let first = run.begin(1);
+    run.get(first, 1, "clicks", false, None);
+    run.set(first, 2, "clicks", "1");
+    run.commit(first, Err(1020), false);
+    let second = run.retry(first, 1020);
+    run.get(second, 1, "clicks", false, None);
+    run.set(second, 2, "clicks", "1");
+    run.commit(second, Err(1021), false);
+    let third = run.retry(second, 1021);
+    run.commit(third, Ok(()), true);
+    let other = run.begin(0);
+    run.get(other, 1, "clicks", false, None);
+    run.set(other, 2, "clicks", "1");
+    run.commit(other, Ok(()), true);
+    run.fails(message, &[("clicks", Some("1"))])
+}
+
+#[test]
+fn a_number_in_digits_that_is_too_small_shows_what_was_taken_for_done() {
+    let explanation = taken_for_done("1 clicks of 2");
+    assert_eq!(names(&explanation), ["unknown-result-taken-for-done"]);
+    let sentence = &explanation.findings[0].sentence;
+    assert!(sentence.contains("in attempt 2"), "{sentence}");
+    assert_eq!(names(&taken_for_done("1 clicks of 0")), [] as [&str; 0]);
+}
+
+#[test]
+fn a_key_that_each_attempt_makes_anew_was_not_left_out() {
+    let mut run = Run::new();
+    let mut post = run.begin(1);
+    for (key, error, lands) in [("post a7", 1007, false), ("post 3c", 1021, true)] {
+        run.set(post, 2, key, "text 8");
+        run.commit(post, Err(error), lands);
+        post = run.retry(post, error);
+    }
+    run.set(post, 2, "post f4", "text 8");
+    run.commit(post, Ok(()), true);
+    let explanation = run.fails_after("\"text 8\" was posted twice", |run| {
+        let check = run.begin(0);
+        run.record.attempts[check as usize].phase = Some(2);
+        run.range(check, ["post ", "post~"], &["post 3c", "post f4"]);
+    });
+    assert_eq!(names(&explanation), ["retry-after-unknown-result"]);
+}
+
+#[test]
+fn two_numbers_with_the_same_digits_are_not_the_same_content() {
+    for (one, two, expected) in [
+        ("137100", "137001", &[][..]),
+        ("a, b, c", "b, c, a", &["order-of-the-process"]),
+    ] {
+        let mut run = Run::new();
+        for (client, value) in [(0, one), (1, two)] {
+            let write = run.begin(client);
+            run.set(write, 2, "document", value);
+            run.commit(write, Ok(()), true);
+        }
+        let explanation = run.fails("it is of the past", &[("document", Some(two))]);
+        let mut found = names(&explanation);
+        found.retain(|name| *name != "key-of-two-clients");
+        assert_eq!(found, expected);
+    }
+}
+
+/// Two clients read the row of an outbox, send what it says, and clear it; the second one may look
+/// again before it sends.
+fn sent_by_two(looks_again: bool) -> Explanation {
+    let mut run = Run::new();
+    let setup = run.begin(0);
+    run.set(setup, 1, "outbox 7", "mail");
+    run.commit(setup, Ok(()), true);
+    for client in [0, 1] {
+        let read = run.begin(client);
+        run.range(read, ["outbox ", "outbox~"], &["outbox 7"]);
+        run.commit(read, Ok(()), false);
+    }
+    for client in [0, 1] {
+        let send = run.begin(client);
+        run.add(send, 3, "sent 7");
+        run.commit(send, Ok(()), true);
+    }
+    for client in [0, 1] {
+        let clear = run.begin(client);
+        if looks_again {
+            let there = (client == 0).then_some("mail");
+            run.get(clear, 4, "outbox 7", false, there);
+        }
+        run.clears(clear, 5, "outbox 7");
+        run.commit(clear, Ok(()), true);
+    }
+    run.fails("7 was sent twice", &[("sent 7", Some("2"))])
+}
+
+#[test]
+fn a_row_that_two_clients_have_worked_on_before_either_cleared_it_is_found() {
+    let explanation = sent_by_two(false);
+    assert_eq!(names(&explanation), ["split-read-and-write"]);
+    let sentence = &explanation.findings[0].sentence;
+    assert!(
+        sentence.contains("outbox 7") && sentence.contains("sent 7"),
+        "{sentence}"
+    );
+    assert_eq!(names(&sent_by_two(true)), [] as [&str; 0]);
+}
+
+/// Client 0 writes two keys in two transactions, by two lines, and client 1 changes the first in
+/// between.
+fn in_two_transactions(first: &str, second: &str) -> Explanation {
+    let mut run = Run::new();
+    let one = run.begin(0);
+    run.get(one, 1, first, false, None);
+    run.set(one, 2, first, "red");
+    run.commit(one, Ok(()), true);
+    let other = run.begin(1);
+    run.get(other, 1, first, false, Some("red"));
+    run.set(other, 3, first, "blue");
+    run.commit(other, Ok(()), true);
+    let two = run.begin(0);
+    run.set(two, 4, second, "yes");
+    run.commit(two, Ok(()), true);
+    let seen = [(first, Some("blue")), (second, Some("yes"))];
+    run.fails("they do not fit together", &seen)
+}
+
+#[test]
+fn rows_of_two_ids_are_not_halves_of_one_thing() {
+    for (first, second, expected) in [
+        ("record 3", "index 3", &["split-transaction"][..]),
+        ("record 3", "index 4", &[]),
+        ("record 3", "record 4", &[]),
+        ("balance", "audit", &["split-transaction"]),
+    ] {
+        let explanation = in_two_transactions(first, second);
+        assert_eq!(names(&explanation), expected, "{first}, {second}");
+    }
 }

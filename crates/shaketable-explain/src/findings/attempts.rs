@@ -7,13 +7,14 @@
 
 use super::Candidate;
 use super::doubt::capital;
+use super::swallowed::changed_by;
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{History, is_unknown};
-use crate::words::{attempt, call, committed, error_text, value_text};
+use crate::words::{attempt, call, committed, error_text, number, value_text};
 use shaketable_record::{Answer, AttemptId, Bytes, Call, End, OperationId, PlaceId};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Shorter values are permutations of each other by accident.
 const PERMUTED_BYTES_MIN: usize = 6;
@@ -108,12 +109,23 @@ fn left_undone(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
             continue;
         }
         let wrote = |attempt: AttemptId, key: &[u8]| history.writer(attempt, key).is_some();
+        // The last attempt that wrote it is the one that was taken for success.
+        let mut told = BTreeSet::new();
         for first in &all {
             for operation in history.operations_of(*first) {
                 let missing = match &history.operation(*operation).call {
                     Call::Set { key, .. } if focus.missed(history, key.kept()) => {
                         // Where there are too many rows, none is missing.
                         if focus.counted(history, key.kept()) == Some(Ordering::Greater) {
+                            continue;
+                        }
+                        key.kept()
+                    }
+                    // A number that it had read and was to write back changed.
+                    Call::Set { key, value } => {
+                        let change = changed_by(history, *first, key.kept(), Some(value));
+                        let short = change.map(|change| 0.cmp(&change));
+                        if short.is_none() || focus.compared(history, key.kept()) != short {
                             continue;
                         }
                         key.kept()
@@ -130,7 +142,10 @@ fn left_undone(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                     }
                     _ => continue,
                 };
-                if wrote(last, missing) {
+                if wrote(last, missing)
+                    || told.contains(missing)
+                    || renamed(history, (*first, *operation), last)
+                {
                     continue;
                 }
                 // If it read something else it may have had a reason; not if the check knows the
@@ -140,16 +155,40 @@ fn left_undone(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
                 let reached = later.any(|id| history.operation(*id).place == place);
                 let by_name = focus.read_of(missing).is_some_and(|read| read.point);
                 if begins_alike(history, (*first, *operation), (last, OperationId::MAX)) {
+                    told.insert(missing);
                     found.push(undone_finding(history, *first, last, *operation, missing));
                 } else if by_name && !reached || asks_otherwise(history, *first, last) {
                     let mut candidate = undone_finding(history, *first, last, *operation, missing);
                     candidate.weight = 66;
+                    told.insert(missing);
                     found.push(candidate);
                 }
             }
         }
     }
     found
+}
+
+/// Whether the last attempt stored the same under another key, and not because it had begun
+/// elsewhere: the key is made anew each time, and nothing was left out.
+fn renamed(
+    history: &History<'_>,
+    (first, operation): (AttemptId, OperationId),
+    last: AttemptId,
+) -> bool {
+    let written = history.operation(operation);
+    let Call::Set { key, value } = &written.call else {
+        return false;
+    };
+    let same = |id: &OperationId| {
+        let other = history.operation(*id);
+        let same_line = other.place.is_some() && other.place == written.place;
+        same_line && matches!(&other.call, Call::Set { value: again, .. } if again == value)
+    };
+    let mut later = history.operations_of(last).iter();
+    !asks_otherwise(history, first, last)
+        && history.identifies(first, key.kept(), value)
+        && later.any(same)
 }
 
 fn undone_finding(
@@ -315,6 +354,10 @@ fn other_order(history: &History<'_>, focus: &Focus<'_>) -> Option<Candidate> {
             continue;
         };
         if !value.is_whole() || value.len() < PERMUTED_BYTES_MIN || !focus.touches(key.kept()) {
+            continue;
+        }
+        // Two numbers may well have the same digits.
+        if number(value).is_some() {
             continue;
         }
         let (first, other) = *seen

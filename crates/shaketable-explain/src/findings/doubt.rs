@@ -15,7 +15,7 @@ use super::Candidate;
 use crate::atomic;
 use crate::focus::Focus;
 use crate::history::{History, How};
-use crate::words::{attempt, call, committed, error_text, value_text};
+use crate::words::{self, attempt, call, committed, error_text, value_text};
 use crate::{Finding, Proof};
 use shaketable_record::{AttemptId, Bytes, Call, CommittedId, End, Mutation};
 use std::cmp::Ordering;
@@ -60,7 +60,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
 }
 
 fn number(value: Option<&Bytes>) -> Option<i64> {
-    value.map_or(Some(0), |value| value_text(value).parse().ok())
+    value.map_or(Some(0), words::number)
 }
 
 /// What was done twice.

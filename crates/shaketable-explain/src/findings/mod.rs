@@ -17,6 +17,7 @@
 //! If the failed phase saw exactly what a candidate's commits had written, that adds to its weight.
 
 mod attempts;
+mod batch;
 mod clear;
 mod collision;
 mod died;
@@ -27,6 +28,7 @@ mod scan;
 mod snapshot;
 mod split;
 mod swallowed;
+mod taken;
 mod unrecognised;
 mod version;
 mod watch;
@@ -58,7 +60,7 @@ pub struct Candidate {
 
 /// All findings, the most likely cause first.
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
-    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 14] = [
+    let families: [fn(&History<'_>, &Focus<'_>) -> Vec<Candidate>; 16] = [
         scan::find,
         version::find,
         snapshot::find,
@@ -66,9 +68,11 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Finding> {
         doubt::find,
         unrecognised::find,
         own_writes::find,
+        batch::find,
         watch::find,
         nested::find,
         split::find,
+        taken::find,
         clear::find,
         died::find,
         swallowed::find,

@@ -17,7 +17,7 @@ use super::doubt::capital;
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How};
-use crate::words::{call, committed, value_text};
+use crate::words::{self, call, committed, value_text};
 use lock::Locks;
 use shaketable_record::{AttemptId, Bytes, CommittedId};
 
@@ -62,7 +62,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
 
 /// The attempts of the transactions of the same client before this one, in its phase, the nearest
 /// first; each with how many transactions lie between.
-fn before(history: &History<'_>, second: AttemptId) -> Vec<(u32, AttemptId)> {
+pub(super) fn before(history: &History<'_>, second: AttemptId) -> Vec<(u32, AttemptId)> {
     let own = history.attempt(second);
     let all = history.attempts_of(own.client);
     let at = all.partition_point(|id| *id < second);
@@ -326,7 +326,7 @@ fn has_number(text: &str, number: &str) -> bool {
 /// A number as it is stored: by itself, or as the only element of a tuple.
 fn number(value: &Bytes) -> Option<i64> {
     let text = value_text(value);
-    text.trim_matches(['(', ',', ')']).parse().ok()
+    words::number(value).or_else(|| text.trim_matches(['(', ',', ')']).parse().ok())
 }
 
 /// By how much a commit changed a number.

@@ -13,7 +13,7 @@ use super::unrecognised::is_reaction;
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{History, How};
-use crate::words::{attempt, call, error_text, value_text};
+use crate::words::{attempt, call, error_text, number, value_text};
 use shaketable_record::{Answer, AttemptId, Bytes, Call, End, Fate};
 use std::cmp::Ordering;
 
@@ -154,7 +154,7 @@ fn is_negative(operand: &Bytes) -> bool {
 }
 
 /// By how much an attempt wanted to change a number that it had read.
-fn changed_by(
+pub fn changed_by(
     history: &History<'_>,
     id: AttemptId,
     key: &[u8],
@@ -164,11 +164,12 @@ fn changed_by(
         .reads(id)
         .find(|read| read.point && read.covers(key))?;
     let before = match history.value_at(key, read.version) {
-        Some(before) => value_text(before).parse().ok()?,
+        Some(before) => number(before)?,
         None => 0,
     };
-    let after: i64 = value_text(value?).parse().ok()?;
-    after.checked_sub(before).filter(|change| *change != 0)
+    number(value?)?
+        .checked_sub(before)
+        .filter(|change| *change != 0)
 }
 
 /// Whether a later commit of the same client did what this one failed to do.

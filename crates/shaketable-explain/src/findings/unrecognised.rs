@@ -17,7 +17,7 @@ use super::doubt::{TRANSACTIONS_AFTER, begun_anew, capital, doubt_words, doubtfu
 use crate::Finding;
 use crate::focus::Focus;
 use crate::history::{Change, History, How, written};
-use crate::words::{call, committed, value_text};
+use crate::words::{call, committed, number, value_text};
 use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId, PlaceId};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -85,6 +85,18 @@ impl<'a> Own<'_, 'a> {
         found
     }
 
+    /// Whether a retry found another row that the commit had added: a receipt, by which it knew.
+    fn finds_another_entry(&self, retry: AttemptId, key: &[u8]) -> bool {
+        let keys = self.history.keys_of(self.landed).into_iter();
+        let mut added = keys.filter(|(other, change)| {
+            *other != key && change.before.is_none() && change.after.is_some()
+        });
+        added.any(|(other, _)| {
+            let mut reads = self.history.reads(retry);
+            reads.any(|read| read.point && read.covers(other))
+        })
+    }
+
     /// A row that the commit added was found by the retry, which wrote nothing any more.
     fn entry(&self) -> Option<Candidate> {
         let history = self.history;
@@ -124,7 +136,10 @@ impl<'a> Own<'_, 'a> {
             let twin = next.filter(|(_, again, change)| {
                 let of_request = match (*again == key, &change.after) {
                     (false, after) => is_new && after.as_ref() == Some(value),
-                    (true, after) => after.as_ref().is_some_and(|after| is_next(value, after)),
+                    (true, after) => {
+                        !self.finds_another_entry(retry, key)
+                            && after.as_ref().is_some_and(|after| is_next(value, after))
+                    }
                 };
                 of_request && change.how == How::Set
             });
@@ -372,10 +387,6 @@ fn is_next(value: &Bytes, next: &Bytes) -> bool {
     let (value, next) = (parts(&value), parts(&next));
     let shared = |(one, two): (&String, &String)| one == two && one.len() >= SHARED_CHARACTERS_MIN;
     value != next && value.iter().zip(&next).any(shared)
-}
-
-fn number(value: &Bytes) -> Option<i64> {
-    value_text(value).parse().ok()
 }
 
 /// Whether an attempt writes at lines that run only after a commit that was given up: then its

@@ -205,6 +205,10 @@ impl Watch<'_, '_> {
         if changes.len() == 1 {
             return None;
         }
+        // What is written together with it is what its change announces.
+        let written = changes.iter().map(|change| change.committed);
+        let written = written.flat_map(|commit| history.keys_of(commit));
+        let announced = written.map(|(key, _)| key.to_vec());
         let text = history.key_text(self.key);
         let mut proof = vec![call(
             self.operation,
@@ -240,7 +244,10 @@ impl Watch<'_, '_> {
                 times: 1,
             },
             weight: 50,
-            keys: vec![self.key.to_vec()],
+            keys: vec![self.key.to_vec()]
+                .into_iter()
+                .chain(announced)
+                .collect(),
             commits: changes.iter().map(|change| change.committed).collect(),
         })
     }

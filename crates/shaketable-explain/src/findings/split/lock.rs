@@ -7,7 +7,7 @@ use super::super::Candidate;
 use super::super::doubt::capital;
 use super::{Step, has_number};
 use crate::Finding;
-use crate::history::{Change, History, How};
+use crate::history::{Change, History, How, written};
 use crate::words::{committed, value_text};
 use shaketable_record::{Call, CommittedId, PlaceId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,13 +144,14 @@ impl Step<'_, '_> {
                 });
             }
             let together = self.focus.touches(lock);
-            if !together {
+            if !together || !self.belong_together((lock, taken), (written, change)) {
                 continue;
             }
             return Some(Candidate {
                 keys: all.chain([lock.to_vec()]).collect(),
                 commits: vec![self.landed, first_landed, other.committed],
-                weight: 70 - self.distance,
+                // If it had not looked, the failed phase saw both, and they are of two clients.
+                weight: if looked { 70 } else { 80 } - self.distance,
                 finding: Finding {
                     name: "split-transaction",
                     sentence: format!(
@@ -165,6 +166,39 @@ impl Step<'_, '_> {
             });
         }
         found
+    }
+
+    /// Whether what two steps wrote may be two halves of one thing, rather than two things of one
+    /// kind, or of two different ids.
+    fn belong_together(
+        &self,
+        (one, first): (&[u8], &Change),
+        (two, second): (&[u8], &Change),
+    ) -> bool {
+        let content = |change: &Change| change.after.clone().filter(|value| !value.is_empty());
+        if content(first).is_some() && content(first) == content(second) {
+            return true;
+        }
+        let history = self.history;
+        let (one, two) = (history.key_text(one), history.key_text(two));
+        let kind = |text: &str| text.replace(|letter: char| letter.is_ascii_digit(), "");
+        let (ids, others) = (numbers(&one), numbers(&two));
+        let other_id = !ids.is_empty() && !others.is_empty() && ids.is_disjoint(&others);
+        kind(&one) != kind(&two) && !other_id && !self.is_the_same_code()
+    }
+
+    /// Whether a line wrote in both steps.
+    fn is_the_same_code(&self) -> bool {
+        let history = self.history;
+        let lines = |id| {
+            let calls = history.operations_of(id).iter();
+            let calls = calls.map(|id| history.operation(*id));
+            let writes = calls.filter(|operation| written(&operation.call).is_some());
+            writes
+                .filter_map(|operation| operation.place)
+                .collect::<BTreeSet<_>>()
+        };
+        !lines(self.first).is_disjoint(&lines(self.second))
     }
 
     /// A lock that another client had taken over is written again as one's own, without a look.
@@ -233,4 +267,10 @@ impl Step<'_, '_> {
                 && self.focus.saw(history, key, change.committed)
         })
     }
+}
+
+/// The numbers in a text.
+fn numbers(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|letter: char| !letter.is_ascii_digit());
+    words.filter(|word| !word.is_empty()).collect()
 }
