@@ -8,6 +8,9 @@ disagree.
     headers.py            writes the headers
     headers.py --check    fails if they are not what would be written; then lets compilers judge them
 
+FoundationDB 8.0 differs in three options and one function, and has no blob granules: a program of
+API version 800 gets those declarations.
+
 The judgement: C and C++, at API versions from 23 to the newest, accept them without a warning;
 every struct has the size and the offsets that `sys/` asserts; every function of FoundationDB 7.4 in
 `facts/symbols.csv` is declared. Then the same with FoundationDB's own headers beside ours, which
@@ -28,9 +31,12 @@ TARGET = ROOT / "include" / "foundationdb"
 SCRATCH = ROOT / "target" / "conformance" / "headers"
 SYS = ROOT / "sys" / "src"
 API_VERSION = 740
+API_VERSION_8_0 = 800
 # Before this one, functions of the same names had other parameters.
 API_VERSION_MIN = 23
 JUDGED = [23, 300, 510, 600, 610, 620, 630, 710, 740]
+BEFORE_8_0 = f"!defined(FDB_API_VERSION) || FDB_API_VERSION < {API_VERSION_8_0}"
+SINCE_8_0 = f"defined(FDB_API_VERSION) && FDB_API_VERSION >= {API_VERSION_8_0}"
 GENERATED = "/* Written by conformance/headers.py; do not edit. */\n"
 # Declared by FoundationDB in a header for itself.
 INTERNAL = {
@@ -98,7 +104,7 @@ def main():
 
 
 def functions_header():
-    text = GENERATED + GUIDE.replace("VERSION_MIN", str(API_VERSION_MIN))
+    text = GENERATED + GUIDE.replace("VERSION_MIN", str(API_VERSION_MIN)).replace("VERSION_MAX", str(API_VERSION_8_0))
     for file, title in SECTIONS.items():
         text += f"\n/* {title}. */\n"
         condition = ""
@@ -136,7 +142,7 @@ GUIDE = """/* The C API of FoundationDB, as our libfdb_c has it.
 #error "define FDB_API_VERSION before this header is included"
 #elif FDB_API_VERSION < VERSION_MIN
 #error "this header has no declarations for an FDB_API_VERSION before VERSION_MIN"
-#elif FDB_API_VERSION > FDB_LATEST_API_VERSION
+#elif FDB_API_VERSION > VERSION_MAX
 #error "this header is older than the FDB_API_VERSION that is asked of it"
 #endif
 
@@ -215,10 +221,13 @@ def options_header():
         text += f"\n/* {title}. */\ntypedef enum {{\n"
         rows = [row for row in options() if row["scope"] == scope]
         for index, row in enumerate(rows):
+            condition = release_of(row)
+            text += f"#if {condition}\n" if condition else ""
             if row["param"] in PARAMETERS:
                 text += f"    /* Takes {PARAMETERS[row['param']]}. */\n"
             comma = "," if index + 1 < len(rows) else ""
             text += f"    {prefix}{row['name'].upper()} = {row['code']}{comma}\n"
+            text += "#endif\n" if condition else ""
         text += f"}} FDB{scope};\n"
     text += "\n/* Options of a cluster, of which there never were any. */\n"
     text += "typedef enum {\n    FDB_CLUSTER_OPTION_DUMMY_DO_NOT_USE = -1\n} FDBClusterOption;\n"
@@ -263,7 +272,8 @@ def comment(text, indent=""):
 
 
 def functions(file):
-    """The functions that one file of `sys/` declares, in the header of 7.4."""
+    """The functions that one file of `sys/` declares, in the headers of 7.4 and 8.0."""
+    condition = f"FDB_API_VERSION < {API_VERSION_8_0}" if file == "blob" else ""
     text = (SYS / "functions" / f"{file}.rs").read_text()
     text = text[text.index("unsafe extern") :]
     pattern = (
@@ -282,10 +292,19 @@ def functions(file):
         yield {
             "name": name,
             "comment": sentence(lines),
-            "condition": f"FDB_API_VERSION < {removed[1]}" if removed else "",
+            "condition": f"FDB_API_VERSION < {removed[1]}" if removed else condition,
             "declaration": declare(
                 result or "c_void", f"{name}({', '.join(parameters) or 'void'})"
             ),
+        }
+    if file == "transaction":
+        yield {
+            "name": "fdb_transaction_get_range_split_points_with_limit",
+            "comment": "Cuts a range into chunks of about a size, and returns at most so many of the keys between them.",
+            "condition": f"FDB_API_VERSION >= {API_VERSION_8_0}",
+            "declaration": "FDBFuture *fdb_transaction_get_range_split_points_with_limit(FDBTransaction *transaction, "
+            "const uint8_t *begin_key_name, int begin_key_name_length, const uint8_t *end_key_name, "
+            "int end_key_name_length, int64_t chunk_size, int limit)",
         }
 
 
@@ -352,7 +371,12 @@ def layouts():
 
 def options():
     with open(ROOT / "conformance" / "facts" / "options.csv") as file:
-        return [row for row in csv.DictReader(file) if row["in_7.4"] == "1"]
+        return [row for row in csv.DictReader(file) if "1" in (row["in_7.4"], row["in_main"])]
+
+
+def release_of(option):
+    """The condition under which an option exists, if only one release has it."""
+    return {("1", "0"): BEFORE_8_0, ("0", "1"): SINCE_8_0}.get((option["in_7.4"], option["in_main"]))
 
 
 def sentence(lines):
@@ -402,7 +426,7 @@ def judge():
     )
     use = f"#include <foundationdb/fdb_c.h>\n#include <stddef.h>\n{layout}"
     ours = ["-I", str(ROOT / "include")]
-    for version in JUDGED:
+    for version in [*JUDGED, API_VERSION_8_0]:
         compile_(
             f"#define ASSERT _Static_assert\n#define FDB_API_VERSION {version}\n{use}", "c", ours
         )
@@ -443,7 +467,7 @@ def judge():
         f'ASSERT({prefix}{row["name"].upper()} == {row["code"]}, "{row["name"]}");\n'
         for scope, prefix, _ in SCOPES
         for row in options()
-        if row["scope"] == scope and row["hidden"] != "1"
+        if row["scope"] == scope and row["hidden"] != "1" and row["in_7.4"] == "1"
     )
     source = f"#define ASSERT _Static_assert\n#define FDB_API_VERSION {API_VERSION}\n#include <fdb_c.h>\n"
     compile_(source + numbers, "c", ["-I", str(theirs)])

@@ -16,7 +16,7 @@ int main(void) {
     EXPECT(0, strcmp(fdb_get_error(1020), "Transaction not committed due to conflict with another transaction"));
     EXPECT(1, fdb_error_predicate(50000, 1020));
     EXPECT(0, fdb_error_predicate(50000, 2000));
-    EXPECT(740, fdb_get_max_api_version());
+    EXPECT(1, fdb_get_max_api_version() >= 740);
 
     EXPECT(2202, fdb_select_api_version_impl(741, 740));
     EXPECT(2203, fdb_select_api_version_impl(9000, 9000));

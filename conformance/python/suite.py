@@ -3,8 +3,8 @@
 per test.
 
 `run` beside this file installs the binding and puts a library before the loader. The cases are
-under `cases/`, by subject; each expects what FoundationDB 7.4 does. A test that hangs ends the
-program with the stacks of all threads.
+under `cases/`, by subject; each expects what FoundationDB 7.4 does, or what 8.0 does otherwise. A
+test that hangs ends the program with the stacks of all threads.
 
 Ends with 1 if any test fails.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 import fdb
 
 SUBJECTS = ["transactions", "ranges", "atomics", "waiting", "limits", "layers", "special"]
+SUBJECTS_OF_8_0 = ["release"]
 SECONDS_PER_TEST = 60
 
 
@@ -46,7 +47,7 @@ def main():
         "--api", type=int, default=fdb.LATEST_API_VERSION, help="the API version to select"
     )
     parser.add_argument(
-        "names", nargs="*", default=SUBJECTS, help="subjects, or tests as the table names them"
+        "names", nargs="*", help="subjects, or tests as the table names them"
     )
     arguments = parser.parse_args()
 
@@ -54,7 +55,9 @@ def main():
     # after it.
     fdb.api_version(arguments.api)
     sys.path.insert(0, str(Path(__file__).resolve().parent))
-    names = [name if name.startswith("cases.") else f"cases.{name}" for name in arguments.names]
+    subjects = SUBJECTS + (SUBJECTS_OF_8_0 if arguments.api >= 800 else [])
+    names = arguments.names or subjects
+    names = [name if name.startswith("cases.") else f"cases.{name}" for name in names]
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = Table()
     suite.run(result)

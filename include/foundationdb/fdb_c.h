@@ -23,7 +23,7 @@
 #error "define FDB_API_VERSION before this header is included"
 #elif FDB_API_VERSION < 23
 #error "this header has no declarations for an FDB_API_VERSION before 23"
-#elif FDB_API_VERSION > FDB_LATEST_API_VERSION
+#elif FDB_API_VERSION > 800
 #error "this header is older than the FDB_API_VERSION that is asked of it"
 #endif
 
@@ -220,8 +220,15 @@ DLLEXPORT FDBFuture *fdb_transaction_get_estimated_range_size_bytes(FDBTransacti
 /* Keys that cut a range into pieces of about a size. */
 DLLEXPORT FDBFuture *fdb_transaction_get_range_split_points(FDBTransaction *transaction, const uint8_t *begin_key,
     int begin_key_length, const uint8_t *end_key, int end_key_length, int64_t chunk_size);
+#if FDB_API_VERSION >= 800
+/* Cuts a range into chunks of about a size, and returns at most so many of the keys between them. */
+DLLEXPORT FDBFuture *fdb_transaction_get_range_split_points_with_limit(FDBTransaction *transaction,
+    const uint8_t *begin_key_name, int begin_key_name_length, const uint8_t *end_key_name, int end_key_name_length,
+    int64_t chunk_size, int limit);
+#endif
 
 /* Blob granules. Our library answers all of them with 2108. */
+#if FDB_API_VERSION < 800
 /* Reads a list of granule summaries. */
 DLLEXPORT fdb_error_t fdb_future_get_granule_summary_array(FDBFuture *future, const FDBGranuleSummary **out_summaries,
     int *out_count);
@@ -304,6 +311,7 @@ DLLEXPORT FDBFuture *fdb_transaction_summarize_blob_granules(FDBTransaction *tra
 DLLEXPORT FDBFuture *fdb_transaction_read_blob_granules_description(FDBTransaction *transaction,
     const uint8_t *begin_key, int begin_key_length, const uint8_t *end_key, int end_key_length, int64_t begin_version,
     int64_t read_version, int64_t *read_version_out);
+#endif
 
 /* Removed from later API versions. */
 #if FDB_API_VERSION < 620

@@ -80,6 +80,10 @@ typedef enum {
     FDB_NET_OPTION_CLIENT_BUGGIFY_SECTION_ACTIVATED_PROBABILITY = 82,
     /* Takes a number of 8 bytes, little-endian. */
     FDB_NET_OPTION_CLIENT_BUGGIFY_SECTION_FIRED_PROBABILITY = 83,
+#if defined(FDB_API_VERSION) && FDB_API_VERSION >= 800
+    /* Takes a string. */
+    FDB_NET_OPTION_TRACE_IP = 84,
+#endif
     /* Takes a string. */
     FDB_NET_OPTION_DISTRIBUTED_CLIENT_TRACER = 90,
     /* Takes a string. */
@@ -119,7 +123,9 @@ typedef enum {
     FDB_DB_OPTION_TRANSACTION_BYPASS_UNREADABLE = 700,
     FDB_DB_OPTION_TRANSACTION_USED_DURING_COMMIT_PROTECTION_DISABLE = 701,
     FDB_DB_OPTION_TRANSACTION_REPORT_CONFLICTING_KEYS = 702,
+#if !defined(FDB_API_VERSION) || FDB_API_VERSION < 800
     FDB_DB_OPTION_USE_CONFIG_DATABASE = 800,
+#endif
     /* Takes a number of 8 bytes, little-endian. */
     FDB_DB_OPTION_TEST_CAUSAL_READ_RISKY = 900
 } FDBDatabaseOption;
@@ -192,6 +198,10 @@ typedef enum {
     FDB_TR_OPTION_BYPASS_UNREADABLE = 1100,
     FDB_TR_OPTION_USE_GRV_CACHE = 1101,
     FDB_TR_OPTION_SKIP_GRV_CACHE = 1102,
+#if defined(FDB_API_VERSION) && FDB_API_VERSION >= 800
+    /* Takes a number of 8 bytes, little-endian. */
+    FDB_TR_OPTION_MAX_GRV_QUEUE_DELAY = 1103,
+#endif
     /* Takes a string. */
     FDB_TR_OPTION_AUTHORIZATION_TOKEN = 2000,
     FDB_TR_OPTION_ENABLE_REPLICA_CONSISTENCY_CHECK = 4000,

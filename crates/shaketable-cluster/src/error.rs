@@ -6,12 +6,14 @@
 //!
 //! The constants name the codes that this engine produces. Names and texts exist for every code of
 //! FoundationDB 7.4 ([`Error::name`], [`Error::message`]), because programs ask for the text of any
-//! number they hold.
+//! number they hold. A program that sees a client of 8.0 is told what the number means there:
+//! [`message`], [`predicate`].
 
 mod table;
 
+use crate::release::Release;
 use std::fmt;
-use table::TABLE;
+use table::{CHANGED_IN_8_0, REMOVED_IN_8_0, TABLE};
 
 /// One of FoundationDB's error codes. Never zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,12 +131,12 @@ impl Error {
     /// FoundationDB's name for the code, in snake case; `UNKNOWN_ERROR` if FoundationDB 7.4 has no
     /// such code.
     pub fn name(self) -> &'static str {
-        entry(self.0).map_or(UNKNOWN, |(_, name, _)| name)
+        entry(TABLE, self.0).map_or(UNKNOWN, |(_, name, _)| name)
     }
 
     /// The text that `fdb_get_error` returns for this code.
     pub fn message(self) -> &'static str {
-        message(self.0)
+        message(Release::V7_4, self.0)
     }
 
     /// Whether a retry loop should try again: `fdb_error_predicate` with `RETRYABLE`.
@@ -173,18 +175,21 @@ impl Error {
 
 /// Returns the text that `fdb_get_error` returns for any number: 0 is a success, a number that
 /// cannot be a code counts as 4000, and a possible code that is not defined is `UNKNOWN_ERROR`.
-pub fn message(code: i32) -> &'static str {
+pub fn message(release: Release, code: i32) -> &'static str {
     let code = if (0..=30_000).contains(&code) {
         code
     } else {
         Error::UNKNOWN_ERROR.0
     };
-    entry(code).map_or(UNKNOWN, |(_, _, message)| message)
+    entry_in(release, code).map_or(UNKNOWN, |(_, _, message)| message)
 }
 
 /// Returns what `fdb_error_predicate` returns: 50000, 50001 and 50002 are the three predicates; any
-/// other number holds for no code.
-pub fn predicate(predicate: i32, code: i32) -> bool {
+/// other number holds for no code. None of them holds for a code that the release does not have.
+pub fn predicate(release: Release, predicate: i32, code: i32) -> bool {
+    if entry_in(release, code).is_none() {
+        return false;
+    }
     match predicate {
         50_000 => Error(code).is_retryable(),
         50_001 => Error(code).is_maybe_committed(),
@@ -193,9 +198,13 @@ pub fn predicate(predicate: i32, code: i32) -> bool {
     }
 }
 
-/// Every code of FoundationDB 7.4, in ascending order, including 0 for success.
-pub fn all_codes() -> impl Iterator<Item = i32> {
-    TABLE.iter().map(|(code, _, _)| *code)
+/// Every code of a release, including 0 for success.
+pub fn all_codes(release: Release) -> impl Iterator<Item = i32> {
+    let new = CHANGED_IN_8_0.iter().map(|(code, _, _)| *code);
+    let new = new.filter(|code| entry(TABLE, *code).is_none());
+    let old = TABLE.iter().map(|(code, _, _)| *code);
+    old.chain(new)
+        .filter(move |code| entry_in(release, *code).is_some())
 }
 
 impl fmt::Debug for Error {
@@ -214,22 +223,35 @@ impl std::error::Error for Error {}
 
 const UNKNOWN: &str = "UNKNOWN_ERROR";
 
-fn entry(code: i32) -> Option<(i32, &'static str, &'static str)> {
-    TABLE
+/// Code, name and text.
+type Entry = (i32, &'static str, &'static str);
+
+/// What a code means in a release, if it has it.
+fn entry_in(release: Release, code: i32) -> Option<Entry> {
+    match release {
+        Release::V7_4 => entry(TABLE, code),
+        Release::V8_0 if REMOVED_IN_8_0.iter().any(|codes| codes.contains(&code)) => None,
+        Release::V8_0 => entry(CHANGED_IN_8_0, code).or_else(|| entry(TABLE, code)),
+    }
+}
+
+fn entry(table: &[Entry], code: i32) -> Option<Entry> {
+    table
         .binary_search_by_key(&code, |(code, _, _)| *code)
         .ok()
-        .map(|index| TABLE[index])
+        .map(|index| table[index])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// FoundationDB's own list: code, name and the three predicates of each.
+    /// FoundationDB's own lists: code, name and the three predicates of each.
     const FACTS: &str = include_str!("../../../conformance/facts/errors.csv");
+    const FACTS_OF_8_0: &str = include_str!("../../../conformance/facts/errors-8.0.csv");
 
-    fn facts() -> impl Iterator<Item = (i32, &'static str, [bool; 3])> {
-        FACTS.lines().skip(1).map(|line| {
+    fn facts(of: &'static str) -> impl Iterator<Item = (i32, &'static str, [bool; 3])> {
+        of.lines().skip(1).map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
             (
                 fields[0].parse().unwrap(),
@@ -241,16 +263,35 @@ mod tests {
 
     #[test]
     fn every_code_has_the_name_and_the_predicates_of_foundationdb() {
-        let mut count = 0;
-        for (code, name, [retryable, maybe_committed, retryable_not_committed]) in facts() {
-            assert_eq!(Error(code).name(), name);
-            assert_eq!(predicate(50_000, code), retryable, "{name}");
-            assert_eq!(predicate(50_001, code), maybe_committed, "{name}");
-            assert_eq!(predicate(50_002, code), retryable_not_committed, "{name}");
-            count += 1;
+        for (release, list, expected) in [
+            (Release::V7_4, FACTS, 363),
+            (Release::V8_0, FACTS_OF_8_0, 325),
+        ] {
+            let mut count = 0;
+            for (code, name, predicates) in facts(list) {
+                assert_eq!(entry_in(release, code).map(|(_, name, _)| name), Some(name));
+                for (index, holds) in (0..).zip(predicates) {
+                    assert_eq!(predicate(release, 50_000 + index, code), holds, "{name}");
+                }
+                count += 1;
+            }
+            assert_eq!(count, expected);
+            assert_eq!(all_codes(release).count(), count);
         }
-        assert_eq!(count, 363);
-        assert_eq!(all_codes().count(), count);
+        assert!(CHANGED_IN_8_0.is_sorted_by_key(|(code, _, _)| *code));
+    }
+
+    #[test]
+    fn a_code_means_what_the_release_of_the_program_says() {
+        let told = |code| [Release::V7_4, Release::V8_0].map(|release| message(release, code));
+        assert_eq!(told(2131), ["Tenant does not exist", UNKNOWN]);
+        assert_eq!(told(1251)[0], UNKNOWN);
+        assert!(told(1251)[1].starts_with("GRV request rejected"));
+        let [before, since] = told(1249);
+        assert_ne!(before, since);
+        assert_eq!(told(1252)[1], before);
+        assert!(predicate(Release::V7_4, 50_000, 1223));
+        assert!(!predicate(Release::V8_0, 50_000, 1223));
     }
 
     #[test]
@@ -273,7 +314,7 @@ mod tests {
 
     #[test]
     fn texts_that_bindings_compare_are_foundationdbs_to_the_letter() {
-        assert_eq!(message(0), "Success");
+        assert_eq!(message(Release::V7_4, 0), "Success");
         assert_eq!(
             Error::NOT_COMMITTED.message(),
             "Transaction not committed due to conflict with another transaction"
@@ -286,16 +327,16 @@ mod tests {
             Error::INVALID_TENANT_NAME.message(),
             r"Tenant name cannot begin with \xff"
         );
-        assert_eq!(message(1003), "Cold cache server");
+        assert_eq!(message(Release::V7_4, 1003), "Cold cache server");
     }
 
     #[test]
     fn a_number_that_is_no_code_has_a_text_too() {
-        assert_eq!(message(7), "UNKNOWN_ERROR");
-        assert_eq!(message(30_000), "UNKNOWN_ERROR");
-        assert_eq!(message(-1), "An unknown error occurred");
-        assert_eq!(message(30_001), "An unknown error occurred");
-        assert!(!predicate(50_003, 1020));
-        assert!(!predicate(50_000, 7));
+        assert_eq!(message(Release::V7_4, 7), "UNKNOWN_ERROR");
+        assert_eq!(message(Release::V7_4, 30_000), "UNKNOWN_ERROR");
+        assert_eq!(message(Release::V7_4, -1), "An unknown error occurred");
+        assert_eq!(message(Release::V7_4, 30_001), "An unknown error occurred");
+        assert!(!predicate(Release::V7_4, 50_003, 1020));
+        assert!(!predicate(Release::V7_4, 50_000, 7));
     }
 }

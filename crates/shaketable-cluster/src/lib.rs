@@ -30,6 +30,7 @@ pub mod keeper;
 pub mod knobs;
 pub mod process;
 pub mod proto;
+pub mod release;
 pub mod saboteur;
 pub mod server;
 pub mod short;

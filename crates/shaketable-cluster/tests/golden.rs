@@ -15,6 +15,7 @@ use shaketable_cluster::client::{ConflictRangeKind, Database, Pending, RangeLimi
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::proto::{KeyRange, KeySelector, KeyValues, Versionstamp};
+use shaketable_cluster::release::Release;
 use shaketable_kernel::{Address, Kernel, NetworkConfig, ProcessId, ProcessSpec};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -306,7 +307,7 @@ impl Player {
             "new" => json!({"ok": true}),
             "option" | "option_raw" => {
                 let code = step.int("code");
-                if let Err(error) = find(Scope::Transaction, code) {
+                if let Err(error) = find(Release::V7_4, Scope::Transaction, code) {
                     return json!({"error": error.0});
                 }
                 let value = (operation == "option_raw").then(|| step.bytes("value"));
@@ -486,7 +487,7 @@ impl Player {
             }
             "database_option" => {
                 let code = step.int("code");
-                if let Err(error) = find(Scope::Database, code) {
+                if let Err(error) = find(Release::V7_4, Scope::Database, code) {
                     return json!({"error": error.0});
                 }
                 let value = step.bytes("value");

@@ -52,4 +52,4 @@ pub use outstanding::{Ask, Outstanding, PlaceProbe};
 pub use recorder::{Origin, RecordSettings, Recorded};
 pub use transaction::FDBTransaction;
 pub use types::*;
-pub use version::API_VERSION_MAX;
+pub use version::API_VERSION_SIMULATED;

@@ -8,16 +8,19 @@
 //! values, which are separated by colons; a backslash stands before a colon or a backslash that
 //! belongs to a value. If one is refused, setting up the network fails.
 
+use crate::version;
 use bytes::Bytes;
 use once_cell::race::OnceBox;
-use shaketable_cluster::client::options::{OptionInfo, Parameter, Scope, check_network_option};
+use shaketable_cluster::client::options::{
+    OptionInfo, Parameter, Scope, check_network_option, find,
+};
 use shaketable_cluster::error::Error;
 use shaketable_serve::Faults;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Sets an option of the network.
 pub(crate) fn set(code: i32, value: Option<Bytes>) -> Result<(), Error> {
-    check_network_option(code, &value)?;
+    check_network_option(version::release(), code, &value)?;
     match code {
         DISABLE_CLIENT_BYPASS => CLIENT_BYPASS_DISABLED.store(true, Ordering::Release),
         CLIENT_BUGGIFY_ENABLE => CLIENT_BUGGIFY.store(true, Ordering::Release),
@@ -102,7 +105,11 @@ static CLIENT_BYPASS_DISABLED: AtomicBool = AtomicBool::new(false);
 /// Sets the options that the environment names.
 pub(crate) fn load_environment() -> Result<(), Error> {
     use std::os::unix::ffi::OsStrExt;
-    for option in Scope::Network.options() {
+    let exists = |option: &&OptionInfo| {
+        let code = option.code;
+        find(version::release(), Scope::Network, code).is_ok()
+    };
+    for option in Scope::Network.options().iter().filter(exists) {
         let name = format!("FDB_NETWORK_OPTION_{}", option.name.to_uppercase());
         if let Some(values) = std::env::var_os(name) {
             load(option, values.as_bytes())
@@ -155,7 +162,6 @@ fn split(text: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shaketable_cluster::client::options::find;
 
     #[test]
     fn values_are_separated_by_colons_and_a_backslash_quotes() {
@@ -170,7 +176,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_in_decimal() {
-        let roll_size = find(Scope::Network, 31).unwrap();
+        let roll_size = find(version::release(), Scope::Network, 31).unwrap();
         assert_eq!(load(roll_size, b"1000"), Ok(()));
         assert_eq!(load(roll_size, b"1000:20"), Ok(()));
         for bad in [&b"ten"[..], b"10x", b"", b"-1"] {

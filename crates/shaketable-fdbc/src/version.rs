@@ -3,21 +3,21 @@
 //! `fdb_select_api_version_impl` gets two numbers: how the library should behave, and which header
 //! the program was compiled with. FoundationDB checks them in a fixed order, and so does
 //! [`select`]. Any behaviour from version 13 on can be selected, as there. A header must be of
-//! version 23 at least: before that, functions of the same names had other parameters. A header
-//! newer than the newest version reported is accepted up to 800, because the Python package 8.0.0
-//! brings that header and needs nothing of it that is not here.
+//! version 23 at least: before that, functions of the same names had other parameters. The version
+//! that is selected also decides which [`Release`] the program sees: 800 is FoundationDB 8.0.
 
 use shaketable_cluster::error::Error;
+use shaketable_cluster::release::{API_VERSION_8_0, Release};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What `fdb_get_max_api_version` reports.
-pub const API_VERSION_MAX: i32 = 740;
+pub const API_VERSION_MAX: i32 = API_VERSION_8_0;
+/// The newest version of FoundationDB 7.4, which is the one that is simulated.
+pub const API_VERSION_SIMULATED: i32 = 740;
 /// The oldest behaviour that can be selected.
 const API_VERSION_MIN: i32 = 13;
 /// The oldest header that is accepted.
 const HEADER_VERSION_MIN: i32 = 23;
-/// The newest header that is accepted.
-const HEADER_VERSION_MAX: i32 = 800;
 
 /// 0 while nothing is selected.
 static RUNTIME: AtomicI32 = AtomicI32::new(0);
@@ -31,7 +31,7 @@ pub(crate) fn select(runtime: i32, header: i32) -> Result<(), Error> {
     if runtime > header {
         return Err(Error::API_VERSION_INVALID);
     }
-    let headers = HEADER_VERSION_MIN..=HEADER_VERSION_MAX;
+    let headers = HEADER_VERSION_MIN..=API_VERSION_MAX;
     if !headers.contains(&header) || runtime < API_VERSION_MIN {
         return Err(Error::API_VERSION_NOT_SUPPORTED);
     }
@@ -48,6 +48,11 @@ pub(crate) fn selected() -> Option<i32> {
         0 => None,
         version => Some(version),
     }
+}
+
+/// Which FoundationDB the program sees; 7.4 before the selection.
+pub(crate) fn release() -> Release {
+    Release::of(RUNTIME.load(Ordering::Acquire))
 }
 
 /// Whether the program was compiled with a header older than `version`.
@@ -82,6 +87,10 @@ mod tests {
         reset();
         assert_eq!(select(740, 800), Ok(()));
         assert!(!header_is_before(610));
+        assert_eq!(release(), Release::V7_4);
+        reset();
+        assert_eq!(select(800, 800), Ok(()));
+        assert_eq!(release(), Release::V8_0);
         reset();
         assert_eq!(selected(), None);
     }

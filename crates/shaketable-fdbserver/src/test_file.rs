@@ -2,15 +2,18 @@
 //!
 //! A user writes one file for both hosts. A server gets the same text, with what must differ there:
 //! libraries are named by the folder of the run, keys that only the embedded host knows are left
-//! out, and engines that the server's build does not have cannot be drawn. What a server cannot do
-//! at all, such as a given number of clients, is refused here: fdbserver would ignore it, or hang.
+//! out, and engines that the server's build does not have cannot be drawn. Keys come and go with
+//! FoundationDB's releases: one that the server does not know is left out if that changes nothing,
+//! and refused if it does. What a server cannot do at all, such as a given number of clients, is
+//! refused here: fdbserver would ignore it, or hang.
 
 use crate::server::{Server, Version};
+use shaketable_host::options::text_of;
 use shaketable_host::plan::{Settings, library_path};
 use shaketable_host::testfile::{EXTERNAL, TestFile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 
 /// What a run of a test file needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +67,26 @@ pub enum Unsupported {
 /// The folder with the libraries, in that of the run.
 pub(crate) const LIBRARIES: &str = "lib";
 
+/// Keys of `[configuration]` that 8.0 no longer knows, with the value that is as good as none.
+const REMOVED_IN_8_0: [(&str, &str); 9] = [
+    ("tenantModes", "disabled"),
+    ("encryptModes", "disabled"),
+    ("configDB", "disabled"),
+    ("blobGranulesEnabled", "false"),
+    ("allowDefaultTenant", "false"),
+    ("allowCreatingTenants", "false"),
+    ("allowDisablingTenants", "false"),
+    ("defaultTenant", ""),
+    ("disableRemoteKVS", "true"),
+];
+
+/// Keys of `[[test]]` that steer checks of FoundationDB's own storage: with the first release that
+/// has them, and the first that does not.
+const TEST_KEYS: [(&str, u32, u32); 2] = [
+    ("runConsistencyCheckOnCache", 0, 8),
+    ("maxDDRunTime", 8, u32::MAX),
+];
+
 /// Engines that need RocksDB.
 const ROCKSDB_ENGINES: [i64; 2] = [4, 5];
 
@@ -104,6 +127,7 @@ impl Server {
             libraries.insert(name.to_owned(), found);
         }
         names.dedup();
+        self.change_tests(&mut document);
         for_each_workload(&mut document, |workload| {
             let is_external = workload.get("testName").and_then(Item::as_str) == Some(EXTERNAL);
             if is_external {
@@ -142,12 +166,23 @@ impl Server {
                 document["configuration"][ours] = Item::None;
             }
         }
+        let refuse = |key| Unsupported::Key {
+            file: path.to_owned(),
+            key,
+            version: self.version,
+        };
         if self.version.major < 8 && is_given(document, "singleRegion") {
-            return Err(Unsupported::Key {
-                file: path.to_owned(),
-                key: "singleRegion",
-                version: self.version,
-            });
+            return Err(refuse("singleRegion"));
+        }
+        let removed = REMOVED_IN_8_0.iter().filter(|_| self.version.major >= 8);
+        for (key, nothing) in removed {
+            let configuration = document.get_mut("configuration");
+            let configuration = configuration.and_then(Item::as_table_like_mut);
+            let removed = configuration.and_then(|configuration| configuration.remove(key));
+            let value = removed.as_ref().and_then(Item::as_value).map(text_of);
+            if value.is_some_and(|value| value != *nothing) {
+                return Err(refuse(key));
+            }
         }
         let chooses = ["storageEngineType", "storageEngineExcludeTypes", "config"];
         if !self.has_rocksdb && !chooses.iter().any(|key| is_given(document, key)) {
@@ -158,6 +193,32 @@ impl Server {
                 value(ROCKSDB_ENGINES.into_iter().collect::<Array>());
         }
         Ok(())
+    }
+}
+
+impl Server {
+    /// Changes the tests into what this server reads as we do.
+    fn change_tests(&self, document: &mut DocumentMut) {
+        let major = self.version.major;
+        let tests = document.get_mut("test");
+        let tests = tests.and_then(Item::as_array_of_tables_mut);
+        for test in tests.into_iter().flat_map(|tests| tests.iter_mut()) {
+            for (key, first, gone) in TEST_KEYS {
+                if !(first..gone).contains(&major) {
+                    test.remove(key);
+                }
+            }
+        }
+        if major < 8 {
+            // It would hand a workload an array with its brackets and quotes.
+            for_each_workload(document, |workload| {
+                for (_, item) in workload.iter_mut() {
+                    if let Some(array @ Value::Array(_)) = item.as_value() {
+                        *item = value(text_of(array));
+                    }
+                }
+            });
+        }
     }
 }
 
@@ -286,6 +347,54 @@ testTitle = 'Walk'
         );
         let whole = prepare(&server(true), FILE, &Settings::default()).unwrap();
         assert!(!whole.text.contains("Exclude"));
+    }
+
+    /// The configuration and the tests of a file as another server gets them.
+    fn for_version(major: u32, text: &str) -> Result<String, String> {
+        let mut server = server(true);
+        server.version = Version {
+            major,
+            minor: 0,
+            patch: 0,
+        };
+        let prepared = prepare(&server, text, &Settings::default())?;
+        Ok(prepared.text)
+    }
+
+    #[test]
+    fn a_key_that_changes_nothing_is_left_out_for_a_server_that_does_not_know_it() {
+        let text = FILE
+            .replace(
+                "swarm = false",
+                "tenantModes = ['disabled']\ndisableRemoteKVS = true",
+            )
+            .replace(
+                "testTitle = 'Walk'",
+                "testTitle = 'Walk'\nmaxDDRunTime = 5.0\nrunConsistencyCheckOnCache = false",
+            );
+        let is_in = |text: &str| {
+            let keys = ["tenantModes", "RemoteKVS", "maxDDRunTime", "OnCache"];
+            keys.map(|key| text.contains(key))
+        };
+        let (old, new) = (for_version(7, &text), for_version(8, &text));
+        assert_eq!(is_in(&old.unwrap()), [true, true, false, true]);
+        assert_eq!(is_in(&new.unwrap()), [false, false, true, false]);
+        let text = FILE.replace("swarm = false", "tenantModes = ['disabled', 'optional']");
+        assert!(for_version(7, &text).is_ok());
+        insta::assert_snapshot!(for_version(8, &text).unwrap_err(), @"DIR/walk.toml: fdbserver 8.0.0 does not know `tenantModes` in [configuration], and hangs on such a key");
+        let text = FILE.replace("swarm = false", "singleRegion = true");
+        assert!(for_version(8, &text).is_ok());
+    }
+
+    #[test]
+    fn an_array_means_the_same_to_a_server_that_would_print_it_as_toml() {
+        let text = FILE.replace("useCAPI = true", "useCAPI = true\n  names = ['a', 'b']");
+        assert!(for_version(7, &text).unwrap().contains("names = \"a,b\""));
+        assert!(
+            for_version(8, &text)
+                .unwrap()
+                .contains("names = ['a', 'b']")
+        );
     }
 
     #[test]

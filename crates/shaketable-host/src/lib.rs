@@ -45,8 +45,9 @@ pub use tester::simulate;
 
 /// The name of a transaction option, by its code.
 pub fn transaction_option_name(code: i32) -> Option<&'static str> {
-    use shaketable_cluster::client::options::{Scope, find};
-    Some(find(Scope::Transaction, code).ok()?.name)
+    use shaketable_cluster::client::options::Scope;
+    let mut options = Scope::Transaction.options().iter();
+    Some(options.find(|option| option.code == code)?.name)
 }
 
 /// The name of one of FoundationDB's error codes.

@@ -9,6 +9,9 @@
 //! One difference is deliberate. FoundationDB prints strings back through its TOML library, which
 //! doubles backslashes and destroys strings of 78 characters and more; here a string is handed over
 //! as it was meant.
+//!
+//! An array is text with commas, as FoundationDB 8.0 reads it; 7.4 prints it as TOML, with brackets
+//! and quotes, which no workload of its own understands.
 
 use crate::printf;
 use std::cell::RefCell;
@@ -75,8 +78,8 @@ pub fn text_of(value: &Value) -> String {
         Value::Boolean(truth) => truth.value().to_string(),
         Value::Datetime(moment) => moment.value().to_string(),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(nested).collect();
-            format!("[{}]", items.join(","))
+            let items: Vec<String> = items.iter().map(text_of).collect();
+            items.join(",")
         }
         Value::InlineTable(table) => {
             let fields: Vec<String> = table
@@ -88,7 +91,7 @@ pub fn text_of(value: &Value) -> String {
     }
 }
 
-/// Inside an array a string keeps its quotes.
+/// Inside a table a string keeps its quotes.
 fn nested(value: &Value) -> String {
     match value {
         Value::String(text) => Value::from(text.value().as_str()).to_string(),
@@ -130,7 +133,12 @@ mod tests {
             ("\"basic text\"", "basic text"),
             ("\"€\"", "€"),
             ("''", ""),
-            ("[1, 2, 3]", "[1,2,3]"),
+            ("[1, 2, 3]", "1,2,3"),
+            ("['a', \"b\"]", "a,b"),
+            ("[true, false]", "true,false"),
+            ("[]", ""),
+            ("[[1, 2], [3]]", "1,2,3"),
+            ("{ a = 'x', b = [1, 2] }", "{a=\"x\",b=1,2}"),
             ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
         ] {
             assert_eq!(read(toml), text, "{toml}");

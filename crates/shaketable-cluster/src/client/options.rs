@@ -1,7 +1,7 @@
 //! Options: which codes exist, what values they take, and which error a bad one causes.
 //!
 //! FoundationDB checks an option twice. The *code* is checked when the application calls, and an
-//! unknown one is `invalid_option` at once: [`find`]. The *value* is checked later, on the network
+//! unknown one is `invalid_option` at once: [`find`], which knows what each release has. The *value* is checked later, on the network
 //! thread, in the order of the calls, and a bad one becomes the deferred error of the transaction
 //! or poisons the database handle: [`TransactionOption::parse`], [`DatabaseOption::parse`]. Only
 //! network options are checked completely at once: [`check_network_option`].
@@ -14,7 +14,9 @@ mod table;
 pub use table::OptionInfo;
 
 use crate::error::Error;
+use crate::release::Release;
 use bytes::Bytes;
+use std::net::IpAddr;
 
 /// The value of an option as the application passed it: nothing (a null pointer), or bytes.
 pub type OptionValue = Option<Bytes>;
@@ -54,8 +56,18 @@ impl Scope {
     }
 }
 
-/// Returns the option with that code, or `invalid_option`.
-pub fn find(scope: Scope, code: i32) -> Result<&'static OptionInfo, Error> {
+/// Returns the option that has this code in a release, or `invalid_option`.
+pub fn find(release: Release, scope: Scope, code: i32) -> Result<&'static OptionInfo, Error> {
+    let option = find_in_any(scope, code)?;
+    if option.only_in.is_none_or(|only| only == release) {
+        Ok(option)
+    } else {
+        Err(Error::INVALID_OPTION)
+    }
+}
+
+/// The same without regard to the release, for codes that have been checked.
+pub(super) fn find_in_any(scope: Scope, code: i32) -> Result<&'static OptionInfo, Error> {
     let options = scope.options();
     let index = options.binary_search_by_key(&code, |option| option.code);
     index
@@ -116,7 +128,7 @@ impl TransactionOption {
     /// length and for an unknown code.
     pub fn parse(code: i32, value: &OptionValue) -> Result<TransactionOption, Error> {
         use TransactionOption as T;
-        find(Scope::Transaction, code)?;
+        find_in_any(Scope::Transaction, code)?;
         let flag = |option| absent(value).map(|()| option);
         match code {
             10 => flag(T::CausalWriteRisky),
@@ -163,6 +175,8 @@ impl TransactionOption {
             },
             1100 => flag(T::BypassUnreadable),
             1101 => flag(T::UseGrvCache),
+            // No request waits in a queue here, so none is refused for it.
+            1103 => int(value, 0, i32::MAX.into()).map(|_| T::Accepted),
             4001 => int(value, -2, i64::MAX).map(|_| T::Accepted),
             // FoundationDB's setters for these never look at the value.
             21 | 110 | 120 | 130 | 304 | 401 | 507..=511 | 2000 => Ok(T::Accepted),
@@ -192,7 +206,7 @@ impl DatabaseOption {
     /// Returns the option that code and value stand for, or the error that every operation of the
     /// handle fails with from now on.
     pub fn parse(code: i32, value: &OptionValue) -> Result<DatabaseOption, Error> {
-        if let Some(code) = find(Scope::Database, code)?.default_for {
+        if let Some(code) = find_in_any(Scope::Database, code)?.default_for {
             return Ok(DatabaseOption::TransactionDefault {
                 code,
                 value: value.clone(),
@@ -212,8 +226,8 @@ impl DatabaseOption {
 
 /// Checks the code and value of a network option at once. Valid options are accepted; this engine
 /// has no use for most of them.
-pub fn check_network_option(code: i32, value: &OptionValue) -> Result<(), Error> {
-    find(Scope::Network, code)?;
+pub fn check_network_option(release: Release, code: i32, value: &OptionValue) -> Result<(), Error> {
+    find(release, Scope::Network, code)?;
     let bad = Err(Error::INVALID_OPTION_VALUE);
     match code {
         31 | 32 => int(value, 0, i64::MAX).map(drop),
@@ -233,6 +247,10 @@ pub fn check_network_option(code: i32, value: &OptionValue) -> Result<(), Error>
         50 | 51 | 82 | 83 => int(value, 0, 100).map(drop),
         61 | 64 | 70 | 71 => absent(value),
         65 => int(value, 1, 1024).map(drop),
+        84 => match std::str::from_utf8(&present(value)?).map(str::parse::<IpAddr>) {
+            Ok(Ok(_)) => Ok(()),
+            _ => bad,
+        },
         90 => match &present(value)?[..] {
             b"none" | b"disabled" | b"logfile" | b"file" | b"log_file" | b"network_lossy" => Ok(()),
             _ => bad,
@@ -304,26 +322,26 @@ mod tests {
         Some(Bytes::copy_from_slice(bytes))
     }
 
+    fn check_network(code: i32, value: &OptionValue) -> Result<(), Error> {
+        check_network_option(Release::V7_4, code, value)
+    }
+
     fn number(number: i64) -> OptionValue {
         some(&number.to_le_bytes())
     }
 
     #[test]
     fn the_tables_hold_exactly_the_options_of_foundationdb() {
-        for (scope, name) in [
-            (Scope::Network, "NetworkOption"),
-            (Scope::Database, "DatabaseOption"),
-            (Scope::Transaction, "TransactionOption"),
-        ] {
+        for ((release, column), (scope, name)) in each_release_and_scope() {
             let mut codes = std::collections::BTreeSet::new();
             for line in FACTS.lines().skip(1) {
                 let field: Vec<&str> = line.split(',').collect();
-                if field[0] != name || field[10] != "1" {
+                if field[0] != name || field[column] != "1" {
                     continue;
                 }
                 let code = field[1].parse().unwrap();
                 let first_of_its_code = codes.insert(code);
-                let option = find(scope, code).unwrap();
+                let option = find(release, scope, code).unwrap();
                 let parameter = match field[3] {
                     "none" => Parameter::Flag,
                     "Int" => Parameter::Int,
@@ -337,16 +355,33 @@ mod tests {
                     assert_eq!(option.name, field[2], "{line}");
                 }
             }
-            assert_eq!(scope.options().len(), codes.len());
+            let known = scope.options().iter().filter(|option| {
+                let only = option.only_in;
+                only.is_none_or(|only| only == release)
+            });
+            assert_eq!(known.count(), codes.len());
             assert!(scope.options().is_sorted_by_key(|option| option.code));
         }
     }
 
+    /// Each release with its column of the facts, and each scope with its name there.
+    fn each_release_and_scope() -> impl Iterator<Item = ((Release, usize), (Scope, &'static str))> {
+        let scopes = [
+            (Scope::Network, "NetworkOption"),
+            (Scope::Database, "DatabaseOption"),
+            (Scope::Transaction, "TransactionOption"),
+        ];
+        let releases = [(Release::V7_4, 10), (Release::V8_0, 11)];
+        releases
+            .into_iter()
+            .flat_map(move |release| scopes.map(|scope| (release, scope)))
+    }
+
     #[test]
     fn an_unknown_code_is_refused_in_every_scope() {
-        for scope in [Scope::Network, Scope::Database, Scope::Transaction] {
+        for ((release, _), (scope, _)) in each_release_and_scope() {
             for code in [-1, 0, 1, 17, 9999] {
-                assert_eq!(find(scope, code), Err(Error::INVALID_OPTION));
+                assert_eq!(find(release, scope, code), Err(Error::INVALID_OPTION));
             }
         }
         assert_eq!(
@@ -354,7 +389,7 @@ mod tests {
             Err(Error::INVALID_OPTION)
         );
         assert_eq!(DatabaseOption::parse(17, &None), Err(Error::INVALID_OPTION));
-        assert_eq!(check_network_option(17, &None), Err(Error::INVALID_OPTION));
+        assert_eq!(check_network(17, &None), Err(Error::INVALID_OPTION));
     }
 
     #[test]
@@ -466,21 +501,46 @@ mod tests {
 
     #[test]
     fn network_options_are_checked_whole() {
-        assert_eq!(check_network_option(30, &None), Ok(()));
-        assert_eq!(check_network_option(40, &some(b"name=value")), Ok(()));
+        assert_eq!(check_network(30, &None), Ok(()));
+        assert_eq!(check_network(40, &some(b"name=value")), Ok(()));
         assert_eq!(
-            check_network_option(40, &some(b"name")),
+            check_network(40, &some(b"name")),
             Err(Error::INVALID_OPTION_VALUE)
         );
-        assert_eq!(check_network_option(34, &some(b"json")), Ok(()));
+        assert_eq!(check_network(34, &some(b"json")), Ok(()));
         assert_eq!(
-            check_network_option(34, &some(b"text")),
+            check_network(34, &some(b"text")),
             Err(Error::INVALID_OPTION_VALUE)
         );
         assert_eq!(
-            check_network_option(82, &number(101)),
+            check_network(82, &number(101)),
             Err(Error::INVALID_OPTION_VALUE)
         );
-        assert_eq!(check_network_option(82, &number(25)), Ok(()));
+        assert_eq!(check_network(82, &number(25)), Ok(()));
+    }
+
+    #[test]
+    fn an_option_of_the_other_release_does_not_exist() {
+        use Scope::{Database, Network, Transaction};
+        let (old, new) = (Release::V7_4, Release::V8_0);
+        for (scope, code, has, lacks) in [
+            (Network, 84, new, old),
+            (Transaction, 1103, new, old),
+            (Database, 800, old, new),
+        ] {
+            assert!(find(has, scope, code).is_ok(), "{code}");
+            assert_eq!(find(lacks, scope, code), Err(Error::INVALID_OPTION));
+        }
+        let trace_ip = |value| check_network_option(new, 84, &value);
+        assert_eq!(trace_ip(some(b"10.0.0.1")), Ok(()));
+        assert_eq!(trace_ip(some(b"::1")), Ok(()));
+        for bad in [None, some(b""), some(b"10.0.0"), some(b"\xff")] {
+            assert_eq!(trace_ip(bad), Err(Error::INVALID_OPTION_VALUE));
+        }
+        let delay = |value| TransactionOption::parse(1103, &value);
+        assert_eq!(delay(number(0)), Ok(TransactionOption::Accepted));
+        for bad in [None, number(-1), number(1 << 31)] {
+            assert_eq!(delay(bad), Err(Error::INVALID_OPTION_VALUE));
+        }
     }
 }

@@ -497,6 +497,41 @@ fn what_api_versions_before_510_did_otherwise() {
 }
 
 #[test]
+fn since_8_0_a_watch_gets_the_error_that_ends_its_commit() {
+    for api_version in [740, 800] {
+        let stage = Stage::new(api_version);
+        let transaction = stage.transaction();
+        transaction.set_option(500, Some(&1_000_i64.to_le_bytes()));
+        transaction.set(key("a"), key("1"));
+        let watch = transaction.watch(key("b"));
+        stage.server.troubles.borrow_mut().push_back(Trouble::Hold);
+        let error = Err(Error::TRANSACTION_TIMED_OUT);
+        assert_eq!(stage.run(transaction.commit()), error);
+        assert_eq!(watch.is_ready(), api_version == 800, "{api_version}");
+        if api_version == 800 {
+            assert_eq!(stage.run(watch), error);
+        }
+    }
+}
+
+#[test]
+fn a_watch_outlives_a_transaction_that_has_committed() {
+    for api_version in [740, 800] {
+        let stage = Stage::new(api_version);
+        let transaction = stage.transaction();
+        transaction.set(key("a"), key("1"));
+        let watch = transaction.watch(key("b"));
+        stage.run(transaction.commit()).unwrap();
+        transaction.cancel();
+        drop(transaction);
+        stage.run(stage.kernel.sleep(1.0));
+        assert!(!watch.is_ready(), "{api_version}");
+        stage.put(&[("b", "changed")]);
+        assert_eq!(stage.run(watch), Ok(()), "{api_version}");
+    }
+}
+
+#[test]
 fn after_1031_or_1039_a_commit_may_still_be_in_flight_and_land() {
     for error in [Error::TRANSACTION_TIMED_OUT, Error::CLUSTER_VERSION_CHANGED] {
         let stage = stage();

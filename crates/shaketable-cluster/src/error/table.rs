@@ -1,10 +1,13 @@
-//! Every code of FoundationDB 7.4: its name and the text that `fdb_get_error` returns for it.
+//! Every code of FoundationDB 7.4: its name and the text that `fdb_get_error` returns for it; and
+//! what 8.0 has made of the list.
 //!
 //! The list is complete because a program may ask for the text of any number, and an unknown code
 //! must be distinguished from a known one that this engine never produces. The texts of the codes
 //! that a client can meet are exactly FoundationDB's, since bindings and their tests compare them
 //! literally; for the others, which only its servers and tools use among themselves, the text is
 //! the name in words.
+
+use std::ops::RangeInclusive;
 
 /// Code, name and text, in ascending order of codes, so that a binary search finds an entry.
 #[rustfmt::skip]
@@ -372,4 +375,40 @@ pub(super) const TABLE: &[(i32, &str, &str)] = &[
     (6004, "pkey_decode_error", "Pkey decode error"),
     (6005, "pkey_encode_error", "Pkey encode error"),
     (7000, "grpc_error", "Grpc error"),
+];
+
+/// Codes of 8.0 that 7.4 does not have, or that mean or say something else there; in ascending
+/// order.
+#[rustfmt::skip]
+pub(super) const CHANGED_IN_8_0: &[(i32, &str, &str)] = &[
+    (1249, "bulkload_dataset_not_cover_required_range", "Bulkload dataset not cover required range"),
+    (1250, "bulkload_invalid_configuration", "Bulkload invalid configuration"),
+    (1251, "transaction_grv_queue_rejected", "GRV request rejected because estimated queue wait exceeds transaction limit"),
+    (1252, "finish_move_keys_too_many_retries", "Finish move keys too many retries"),
+    (1253, "start_move_keys_too_many_retries", "Start move keys too many retries"),
+    (1254, "cdc_proxy_failed", "Cdc proxy failed"),
+    (1255, "cdc_tlog_peek_reply_too_large", "Cdc tlog peek reply too large"),
+    (2117, "special_keys_api_failure", "Api call through special keys failed. For more information, call get - within the same transaction - on special key 0xff0xff/error_message to get a json string of the error message."),
+    (2390, "restore_bulkload_dataset_incomplete", "Restore bulkload dataset incomplete"),
+    (2391, "restore_bulkload_failed", "Restore bulkload failed"),
+    (2392, "backup_bulkdump_timeout", "Backup bulkdump timeout"),
+    (2393, "backup_bulkdump_failed", "Backup bulkdump failed"),
+];
+
+/// Codes that 8.0 no longer has: those of caches, configuration databases, blob granules, quotas,
+/// tenants and metaclusters.
+pub(super) const REMOVED_IN_8_0: &[RangeInclusive<i32>] = &[
+    1003..=1003,
+    1057..=1057,
+    1061..=1061,
+    1063..=1065,
+    1067..=1067,
+    1077..=1077,
+    1079..=1079,
+    1223..=1223,
+    1225..=1225,
+    2027..=2029,
+    2036..=2037,
+    2045..=2045,
+    2130..=2175,
 ];

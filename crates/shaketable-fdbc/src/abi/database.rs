@@ -7,6 +7,7 @@ use crate::future::FDBFuture;
 use crate::network::{self, ClusterName};
 use crate::transaction::FDBTransaction;
 use crate::types::fdb_error_t;
+use crate::version;
 use shaketable_cluster::client::options::{Scope, find};
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn fdb_database_set_option(
     value: *const u8,
     value_length: c_int,
 ) -> fdb_error_t {
-    if let Err(error) = find(Scope::Database, option) {
+    if let Err(error) = find(version::release(), Scope::Database, option) {
         return error.0;
     }
     // SAFETY: the contract of the header.

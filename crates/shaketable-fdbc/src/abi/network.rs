@@ -5,6 +5,7 @@ use crate::network::{self, CompletionHook};
 use crate::options;
 use crate::types::fdb_error_t;
 use crate::version;
+use shaketable_cluster::release::Release;
 use std::ffi::{c_char, c_int, c_void};
 
 /// Selects the API version; first the behaviour wanted, then the version of the header in use.
@@ -22,11 +23,15 @@ pub extern "C" fn fdb_get_max_api_version() -> c_int {
     version::API_VERSION_MAX
 }
 
-/// Version, source id and protocol of the library. The protocol is that of FoundationDB 7.4; there
-/// is no source id.
+/// Version, source id and protocol of the library, which are those of the FoundationDB that the
+/// program sees; there is no source id.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdb_get_client_version() -> *const c_char {
-    c"7.4.6,0000000000000000000000000000000000000000,fdb00b074000000".as_ptr()
+    match version::release() {
+        Release::V7_4 => c"7.4.6,0000000000000000000000000000000000000000,fdb00b074000000",
+        Release::V8_0 => c"8.0.0,0000000000000000000000000000000000000000,fdb00b080000000",
+    }
+    .as_ptr()
 }
 
 /// Asks for a protocol newer than the library's. There is none.

@@ -1,6 +1,7 @@
 //! The functions of tenants. The cluster's tenant mode is `disabled`, as FoundationDB's is unless
 //! it is configured otherwise, so that no tenant exists: one can be opened and transactions begun
-//! in it, and what needs the tenant itself fails with 2131.
+//! in it, and what needs the tenant itself fails with 2131. FoundationDB 8.0 has no tenants at all;
+//! its functions end the program, and here opening a tenant fails at API version 800.
 
 use super::{borrow, take, write};
 use crate::admin;
@@ -8,7 +9,9 @@ use crate::database::FDBDatabase;
 use crate::future::FDBFuture;
 use crate::transaction::FDBTransaction;
 use crate::types::fdb_error_t;
+use crate::version;
 use shaketable_cluster::error::Error;
+use shaketable_cluster::release::Release;
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -29,6 +32,9 @@ pub unsafe extern "C" fn fdb_database_open_tenant(
     _tenant_name_length: c_int,
     out_tenant: *mut *mut FDBTenant,
 ) -> fdb_error_t {
+    if version::release() == Release::V8_0 {
+        return Error::UNSUPPORTED_OPERATION.0;
+    }
     // SAFETY: the contract of the header.
     let database = unsafe { borrow(database) }.share();
     let tenant = Arc::new(FDBTenant { database });

@@ -16,6 +16,7 @@ use crate::outstanding::Ask;
 use crate::transaction::FDBTransaction;
 use crate::types::fdb_error_t;
 use crate::value::Value;
+use crate::version;
 use shaketable_cluster::client::Transaction;
 use shaketable_cluster::client::options::{Scope, find};
 use shaketable_cluster::error::Error;
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn fdb_transaction_set_option(
     value: *const u8,
     value_length: c_int,
 ) -> fdb_error_t {
-    let known = match find(Scope::Transaction, option) {
+    let known = match find(version::release(), Scope::Transaction, option) {
         Ok(known) => known,
         Err(error) => return error.0,
     };

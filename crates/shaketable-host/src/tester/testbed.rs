@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 /// The API version of every database, whatever a library selects: fdbserver opens them with its
 /// latest, too.
-const API_VERSION: i32 = shaketable_fdbc::API_VERSION_MAX;
+const API_VERSION: i32 = shaketable_fdbc::API_VERSION_SIMULATED;
 
 /// Everything around the workloads. Cheap to clone.
 #[derive(Clone)]

@@ -1,8 +1,9 @@
-//! Every option of FoundationDB 7.4, scope by scope: code, name, kind of value, whether it outlives
-//! a retry, and for a database option the transaction option whose default it sets. The source is
-//! `conformance/facts/options.csv`.
+//! Every option of FoundationDB 7.4 and 8.0, scope by scope: code, name, kind of value, whether it
+//! outlives a retry, for a database option the transaction option whose default it sets, and the
+//! release if only one of them has it. The source is `conformance/facts/options.csv`.
 
 use super::Parameter::{self, *};
+use crate::release::Release;
 
 /// One option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct OptionInfo {
     pub persistent: bool,
     /// The transaction option whose default this database option sets.
     pub default_for: Option<i32>,
+    /// The one release that has it, if the other does not.
+    pub only_in: Option<Release>,
 }
 
 const fn option(code: i32, name: &'static str, parameter: Parameter) -> OptionInfo {
@@ -26,6 +29,14 @@ const fn option(code: i32, name: &'static str, parameter: Parameter) -> OptionIn
         parameter,
         persistent: false,
         default_for: None,
+        only_in: None,
+    }
+}
+
+const fn only_in(release: Release, option: OptionInfo) -> OptionInfo {
+    OptionInfo {
+        only_in: Some(release),
+        ..option
     }
 }
 
@@ -90,6 +101,7 @@ pub const NETWORK: &[OptionInfo] = &[
     option(81, "client_buggify_disable", Flag),
     option(82, "client_buggify_section_activated_probability", Int),
     option(83, "client_buggify_section_fired_probability", Int),
+    only_in(Release::V8_0, option(84, "trace_ip", String)),
     option(90, "distributed_client_tracer", String),
     option(91, "client_tmp_dir", String),
     option(1000, "supported_client_versions", String),
@@ -117,7 +129,7 @@ pub const DATABASE: &[OptionInfo] = &[
     default(700, "transaction_bypass_unreadable", Flag, 1100),
     default(701, "transaction_used_during_commit_protection_disable", Flag, 701),
     default(702, "transaction_report_conflicting_keys", Flag, 712),
-    option(800, "use_config_database", Flag),
+    only_in(Release::V7_4, option(800, "use_config_database", Flag)),
     option(900, "test_causal_read_risky", Int),
 ];
 
@@ -178,6 +190,7 @@ pub const TRANSACTION: &[OptionInfo] = &[
     option(1100, "bypass_unreadable", Flag),
     option(1101, "use_grv_cache", Flag),
     option(1102, "skip_grv_cache", Flag),
+    only_in(Release::V8_0, option(1103, "max_grv_queue_delay", Int)),
     persistent(2000, "authorization_token", String),
     option(4000, "enable_replica_consistency_check", Flag),
     option(4001, "consistency_check_required_replicas", Int),

@@ -83,7 +83,7 @@ const RANGES: [(&str, i32, i32, bool, Kind); 34] = [
     ("metrics/data_distribution_stats/", 630, i32::MAX, false, Kind::Nothing("metrics")),
     ("metrics/health/", 630, i32::MAX, false, Kind::Nothing("metrics")),
     ("metrics/fault_tolerance_metrics_json", 740, i32::MAX, false, Kind::Nothing("metrics")),
-    ("management/tenant/", 630, i32::MAX, true, Kind::Tenants),
+    ("management/tenant/", 630, 800, true, Kind::Tenants),
     ("management/options/", 700, i32::MAX, true, Kind::Options),
     ("management/excluded/", 700, i32::MAX, true, Kind::Nothing("exclude")),
     ("management/failed/", 700, i32::MAX, true, Kind::Nothing("exclude failed")),

@@ -17,18 +17,20 @@ mod unknown;
 
 use super::state::{CommitNote, Native, State};
 use super::writes::MUTATION_BYTES;
-use super::{Inner, Transaction};
+use super::{Attempt, Inner, Transaction};
 use crate::client::conflicts::RANGE_BYTES;
 use crate::client::database::Context;
 use crate::client::fate::{Fate, Fated};
-use crate::client::pending::Shared;
+use crate::client::pending::{Fail, Shared};
 use crate::client::range_set::RangeSet;
+use crate::client::watches::Watch;
 use crate::client::{Pending, special_keys, watches};
 use crate::data::key::ALL_END;
 use crate::error::Error;
 use crate::proto::{
     Commit, CommitOutcome, CommitTransaction, Key, ReadVersion, Version, Versionstamp,
 };
+use crate::release::API_VERSION_8_0;
 use crate::truth::CommitTruth;
 use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
@@ -144,6 +146,8 @@ impl Inner {
             }
             Ok(true) => {
                 let version = self.request_read_version(true);
+                let attempt = self.state().attempt.clone();
+                let watched = self.fail_watches_with(&attempt);
                 let this = self.clone();
                 let task =
                     self.context
@@ -156,6 +160,9 @@ impl Inner {
                                 },
                                 Err(error) => Err(error),
                             };
+                            if let Some(watched) = watched {
+                                attempt.remove(watched);
+                            }
                             let outcome = outcome.map(|stamp| this.record_commit(stamp));
                             this.end_commit(outcome);
                             done(outcome);
@@ -164,6 +171,16 @@ impl Inner {
                 Ok(true)
             }
         }
+    }
+
+    /// Makes the watches of a commit fail if its attempt ends before it does. FoundationDB before
+    /// 8.0 leaves them pending.
+    fn fail_watches_with(&self, attempt: &Attempt) -> Option<usize> {
+        if !self.context.api_version_at_least(API_VERSION_8_0) {
+            return None;
+        }
+        let watches = self.state().native.watches.clone();
+        (!watches.is_empty()).then(|| attempt.add(Rc::new(Watches(watches))))
     }
 
     /// Whether a commit with this read version may be sent.
@@ -407,6 +424,15 @@ impl State {
         commit
             .read_conflict_ranges
             .extend(self.read_conflicts.ranges.iter());
+    }
+}
+
+/// The watches of a transaction that is being committed.
+struct Watches(Vec<Rc<Watch>>);
+
+impl Fail for Watches {
+    fn fail(&self, error: Error) {
+        self.0.iter().for_each(|watch| watch.fail(error));
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the options of a transaction do to it.
 
 use super::{Inner, Transaction};
-use crate::client::options::{OptionValue, Scope, TAGS_MAX, TransactionOption, find};
+use crate::client::options::{OptionValue, Scope, TAGS_MAX, TransactionOption, find_in_any};
 use crate::client::pending::Shared;
 use crate::error::Error;
 use crate::proto::{ReadVersion, TransactionPriority};
@@ -16,7 +16,7 @@ impl Transaction {
         let value = value.map(Bytes::copy_from_slice);
         self.inner().defer(|inner| {
             inner.apply_option(code, &value)?;
-            if find(Scope::Transaction, code)?.persistent {
+            if find_in_any(Scope::Transaction, code)?.persistent {
                 inner.state_mut().persistent_options.push((code, value));
             }
             Ok(())
