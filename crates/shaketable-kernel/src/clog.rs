@@ -102,7 +102,15 @@ impl Blockades {
     pub(crate) fn until(&self, id: LinkId, now: Time) -> Time {
         if self.clogged_until <= now {
             Time::ZERO
-        } else if !self.cut_off.is_empty() && self.is_cut_off(id) {
+        } else {
+            self.until_in_a_storm(id)
+        }
+    }
+
+    /// The same while something is blocked.
+    #[inline(never)]
+    fn until_in_a_storm(&self, id: LinkId) -> Time {
+        if !self.cut_off.is_empty() && self.is_cut_off(id) {
             Time::NEVER
         } else if !self.faults {
             Time::ZERO

@@ -187,13 +187,18 @@ impl Kernel {
     }
 
     /// Times the silence between two processes, if it will last long enough to be noticed.
+    #[inline]
     pub(crate) fn monitor(&self, id: LinkId) {
         let now = self.now();
-        let mut network = self.0.network.borrow_mut();
-        let until = blocked(&network, id, now);
-        if until <= now {
-            return;
+        let until = blocked(&self.0.network.borrow(), id, now);
+        if until > now {
+            self.time_silence(id, now, until);
         }
+    }
+
+    /// Times a silence that lasts until then.
+    fn time_silence(&self, id: LinkId, now: Time, until: Time) {
+        let mut network = self.0.network.borrow_mut();
         let silence = until.since(now);
         let relieved = network.blockades.relieved;
         let (endured, detected) = (
@@ -297,6 +302,7 @@ impl Kernel {
 }
 
 /// The time until which no ping comes back: a ping needs both directions.
+#[inline]
 fn blocked(network: &Network, id: LinkId, now: Time) -> Time {
     if id.from == id.to {
         return Time::ZERO; // no network between a process and itself

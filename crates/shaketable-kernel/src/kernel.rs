@@ -254,6 +254,38 @@ impl Kernel {
         }
     }
 
+    /// Lets simulated time pass, from one timer to the next, until something is ready to run.
+    ///
+    /// A message that arrives at a server mostly wakes no task, so that nothing has changed for the
+    /// caller. It may still want to act at some moment, or now and then: this returns after the first
+    /// moment that is not before `until`, and after `moments` of them. Each is passed to `moved`.
+    /// Returns `false` as soon as no timer is left.
+    ///
+    /// # Panics
+    /// If the clock is the real one, which passes by itself.
+    pub fn advance_until_ready(
+        &self,
+        until: Time,
+        moments: u32,
+        mut moved: impl FnMut(Time),
+    ) -> bool {
+        let Clock::Virtual(now) = &self.0.clock else {
+            panic!("the real clock runs by itself");
+        };
+        for _ in 0..moments {
+            if !self.advance_until(now, Time::NEVER) {
+                return false;
+            }
+            let now = now.get();
+            moved(now);
+            // If timers have used up the budget, that is reported before the next task runs.
+            if now >= until || !self.is_idle() || self.check_budget().is_err() {
+                break;
+            }
+        }
+        true
+    }
+
     /// Runs a simulation until nothing is left to do or the next timer lies beyond `limit`.
     ///
     /// # Panics

@@ -138,12 +138,14 @@ pub(crate) struct TaskId {
 /// All tasks of one kernel.
 pub(crate) struct Tasks {
     slots: Vec<Slot>,
+    /// The process of the task in each slot. Apart from the slots, because a process that dies looks
+    /// for its tasks among all others.
+    owners: Vec<Option<ProcessId>>,
     free: Vec<u32>,
 }
 
 struct Slot {
     generation: u32,
-    process: Option<ProcessId>,
     state: State,
 }
 
@@ -167,6 +169,7 @@ impl Tasks {
     pub(crate) fn new() -> Tasks {
         Tasks {
             slots: Vec::new(),
+            owners: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -181,9 +184,9 @@ impl Tasks {
             None => {
                 self.slots.push(Slot {
                     generation: 0,
-                    process: None,
                     state: State::Free,
                 });
+                self.owners.push(None);
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 tasks")
             }
         };
@@ -192,8 +195,8 @@ impl Tasks {
             matches!(slot.state, State::Free),
             "a slot holds one task at a time"
         );
-        slot.process = process;
         slot.state = State::Outside;
+        self.owners[index as usize] = process;
         TaskId {
             index,
             generation: slot.generation,
@@ -203,6 +206,7 @@ impl Tasks {
     fn release(&mut self, index: u32) -> State {
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
+        self.owners[index as usize] = None;
         self.free.push(index);
         std::mem::replace(&mut slot.state, State::Free)
     }
@@ -225,22 +229,27 @@ impl Tasks {
     /// Cancels every task of a process, or every task; the bodies are returned for the caller to
     /// drop.
     pub(crate) fn cancel_all(&mut self, process: Option<ProcessId>) -> Vec<Body> {
-        let doomed = |slot: &Slot| match process {
-            Some(process) => slot.process == Some(process),
-            None => !matches!(slot.state, State::Outside),
+        let doomed: Vec<usize> = match process {
+            Some(_) => {
+                let owners = self.owners.iter().enumerate();
+                let its = owners.filter(|(_, owner)| **owner == process);
+                its.map(|(index, _)| index).collect()
+            }
+            None => {
+                let lives = |slot: &Slot| !matches!(slot.state, State::Free | State::Outside);
+                let slots = self.slots.iter().enumerate();
+                let live = slots.filter(|(_, slot)| lives(slot));
+                live.map(|(index, _)| index).collect()
+            }
         };
-        (0..self.slots.len())
-            .filter_map(|index| {
-                let slot = &self.slots[index];
-                if matches!(slot.state, State::Free) || !doomed(slot) {
-                    return None;
-                }
-                self.cancel(TaskId {
-                    index: index as u32,
-                    generation: slot.generation,
-                })
+        let cancel = |index: usize| {
+            let generation = self.slots[index].generation;
+            self.cancel(TaskId {
+                index: index as u32,
+                generation,
             })
-            .collect()
+        };
+        doomed.into_iter().filter_map(cancel).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -321,8 +330,9 @@ impl Kernel {
             let State::Idle(body) = std::mem::replace(&mut slot.state, running) else {
                 panic!("block_on was called inside a task, which would have to run to go on");
             };
-            self.0.current_process.set(slot.process);
-            self.0.last_process.set(slot.process);
+            let owner = tasks.owners[id.index as usize];
+            self.0.current_process.set(owner);
+            self.0.last_process.set(owner);
             body
         };
         let guard = Running { kernel: self, id };

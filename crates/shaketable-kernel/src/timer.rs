@@ -215,7 +215,8 @@ impl Timers {
                 continue;
             };
             self.items -= 1;
-            if !self.mark_due(item.id) {
+            if !is_live(&self.entries, item.id) {
+                self.husks -= 1;
                 continue;
             }
             if item.time != self.current {
@@ -223,14 +224,27 @@ impl Timers {
                 self.current = item.time;
                 self.fired = 0;
             }
-            while let Some(other) = self.near.pop_if(|other| other.time == item.time) {
-                self.items -= 1;
-                if self.mark_due(other.id) {
-                    self.due.push_back(other.id);
-                }
+            // Usually it is the only one of its moment.
+            if self
+                .near
+                .last()
+                .is_some_and(|other| other.time == item.time)
+            {
+                self.take_others(item.time);
             }
             let fired = self.fire(item.id).expect("nothing could cancel it");
             return Some((Time::from_nanos(item.time), fired));
+        }
+    }
+
+    /// Takes the other timers of the moment whose first one was taken.
+    #[cold]
+    fn take_others(&mut self, time: u64) {
+        while let Some(other) = self.near.pop_if(|other| other.time == time) {
+            self.items -= 1;
+            if self.mark_due(other.id) {
+                self.due.push_back(other.id);
+            }
         }
     }
 

@@ -140,23 +140,26 @@ pub(crate) fn play(
     outcome
 }
 
-/// After how many steps a run looks whether it was asked to end.
-const ASKED_EVERY: u64 = 16;
+/// After how many moments in which no task ran a run looks again whether it was asked to end.
+const MOMENTS_MAX: u32 = 16;
 
 /// Runs what is ready, then lets time pass, until the tests have ended or never will.
 fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel::Task<T>) {
     let kernel = &run.kernel;
     let limit = Time::from_secs(run.given.limit_seconds);
     let stalls = waits::StallWatch::default();
-    let mut steps = 0_u64;
+    // A record wants to look at every moment.
+    let moments = if run.notes.is_some() { 1 } else { MOMENTS_MAX };
+    let note_time = |now: Time| {
+        hermetic::set_now(now.as_nanos());
+        Beacon::set_time(now);
+    };
     loop {
         let before = kernel.events();
         if let Err(spinning) = kernel.run_ready() {
             run.fail_spinning(&spinning);
             return;
         }
-        // Mostly a message arrives at a server and no task runs: then nothing has changed for
-        // workloads.
         let tasks_ran = kernel.events() != before;
         if let Some(notes) = &run.notes {
             let cluster = testbed.cluster.as_ref();
@@ -179,9 +182,7 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         if stalls.look(run, testbed) {
             return;
         }
-        // Every few steps is soon enough.
-        steps += 1;
-        if steps.is_multiple_of(ASKED_EVERY) && isolation::is_asked_to_end() {
+        if isolation::is_asked_to_end() {
             run.fail_pending(testbed, FailureKind::Interrupted, "the run was interrupted");
             return;
         }
@@ -205,7 +206,9 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
             run.fail_pending(testbed, FailureKind::RunTimedOut, &message);
             return;
         }
-        if !kernel.advance() {
+        // While no task runs nothing changes for workloads.
+        let until = limit.min(stalls.next_look());
+        if !kernel.advance_until_ready(until, moments, note_time) {
             run.fail_pending(
                 testbed,
                 FailureKind::Deadlock,
@@ -213,8 +216,5 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
             );
             return;
         }
-        let now = kernel.now();
-        hermetic::set_now(now.as_nanos());
-        Beacon::set_time(now);
     }
 }

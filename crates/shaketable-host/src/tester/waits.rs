@@ -184,6 +184,11 @@ impl StallWatch {
         now >= self.next_look.get() && self.look_closely(run, testbed, now)
     }
 
+    /// When progress is looked at again.
+    pub(super) fn next_look(&self) -> Time {
+        self.next_look.get()
+    }
+
     fn look_closely(&self, run: &Run, testbed: &Testbed, now: Time) -> bool {
         self.next_look.set(now.after(LOOK_SECONDS));
         if is_not_live(run, testbed, now) {

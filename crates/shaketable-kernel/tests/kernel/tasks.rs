@@ -294,6 +294,43 @@ fn a_dead_lock_is_told() {
 }
 
 #[test]
+fn time_passes_until_a_task_is_ready_a_moment_is_reached_or_enough_moments_have_passed() {
+    let (kernel, process) = one_process(1);
+    for second in 1..=6 {
+        kernel.call_at(Time::from_secs(f64::from(second)), |_| {});
+    }
+    let sleep = kernel.sleep(4.5);
+    kernel
+        .spawn(process, Priority::DefaultDelay, sleep)
+        .detach();
+    kernel.run_ready().unwrap();
+    let moved = RefCell::new(Vec::new());
+    let advance = |until: f64, moments: u32| {
+        let until = Time::from_secs(until);
+        let note = |now: Time| moved.borrow_mut().push(now.as_secs());
+        let any = kernel.advance_until_ready(until, moments, note);
+        (any, moved.take())
+    };
+    assert_eq!(advance(9.0, 2), (true, vec![1.0, 2.0]), "enough moments");
+    assert_eq!(advance(2.5, 9), (true, vec![3.0]), "the first not before");
+    assert_eq!(advance(9.0, 9), (true, vec![4.0, 4.5]), "a task is ready");
+    kernel.run_ready().unwrap();
+    assert_eq!(advance(9.0, 9), (false, vec![5.0, 6.0]), "nothing is left");
+}
+
+#[test]
+fn a_moment_that_uses_up_the_budget_is_not_passed_over() {
+    let (kernel, _) = one_process(1);
+    kernel.set_budget(3);
+    for second in [1.0, 2.0, 2.0, 2.0, 3.0] {
+        kernel.call_at(Time::from_secs(second), |_| {});
+    }
+    assert!(kernel.advance_until_ready(Time::NEVER, 9, |_| {}));
+    assert_eq!(kernel.now().as_secs(), 2.0);
+    assert!(kernel.run_ready().is_err());
+}
+
+#[test]
 fn a_task_that_spins_is_told() {
     let (kernel, process) = one_process(1);
     kernel.set_budget(1000);
