@@ -13,35 +13,11 @@ import threading
 import time
 import unittest
 
-library = ctypes.CDLL(sys.argv[1])
+sys.dont_write_bytecode = True
+from client import P, check, load  # noqa: E402
+
+library = load(sys.argv[1])
 transactions = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
-P, I, B = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
-SIGNATURES = {
-    "fdb_select_api_version_impl": (I, [I, I]),
-    "fdb_setup_network": (I, []),
-    "fdb_run_network": (I, []),
-    "fdb_stop_network": (I, []),
-    "fdb_create_database": (I, [B, ctypes.POINTER(P)]),
-    "fdb_database_create_transaction": (I, [P, ctypes.POINTER(P)]),
-    "fdb_transaction_destroy": (None, [P]),
-    "fdb_transaction_get": (P, [P, B, I, I]),
-    "fdb_transaction_set": (None, [P, B, I, B, I]),
-    "fdb_transaction_clear_range": (None, [P, B, I, B, I]),
-    "fdb_transaction_commit": (P, [P]),
-    "fdb_future_block_until_ready": (I, [P]),
-    "fdb_future_get_error": (I, [P]),
-    "fdb_future_destroy": (None, [P]),
-}
-for name, (result, arguments) in SIGNATURES.items():
-    function = getattr(library, name)
-    function.restype, function.argtypes = result, arguments
-
-
-def check(code):
-    if code:
-        sys.exit(f"error {code}")
-
-
 waited = 0.0
 
 

@@ -89,7 +89,7 @@ fn usage() -> ExitCode {
         println!("  {name:14} {what}");
     }
     println!(
-        "  {:14} the program from nothing, a workload again after a change",
+        "  {:14} the program and a user's crate from nothing, a workload and a test again after a change",
         "builds"
     );
     ExitCode::FAILURE
@@ -353,7 +353,7 @@ fn program_part() {
         "get + set + commit from Python, one thread (wall)",
         wall,
         "transactions/s",
-        AtLeast(7000.0),
+        AtLeast(60_000.0),
     );
     let cpu = best(|run| run.cpu_rate);
     line(
@@ -375,6 +375,39 @@ fn program_part() {
         waiting.fold(f64::INFINITY, f64::min),
         "%",
         NoTarget,
+    );
+    let runs: Vec<_> = (0..3).map(|_| programs::ordinary(20_000)).collect();
+    let least = |of: fn(&programs::Ordinary) -> f64| runs.iter().map(of).fold(f64::MAX, f64::min);
+    let most = |of: fn(&programs::Ordinary) -> f64| runs.iter().map(of).fold(0.0, f64::max);
+    line(
+        "get + set + commit from 64 Python threads (wall)",
+        most(|run| run.threads_wall_rate),
+        "transactions/s",
+        AtLeast(10_000.0),
+    );
+    line(
+        "get + set + commit from 64 Python threads, CPU of all threads",
+        most(|run| run.threads_cpu_rate),
+        "transactions/s",
+        NoTarget,
+    );
+    line(
+        "from loading the library to the first commit (wall)",
+        least(|run| run.first_wall),
+        "ms",
+        AtMost(5.0),
+    );
+    line(
+        "from loading the library to the first commit, CPU",
+        least(|run| run.first_cpu),
+        "ms",
+        AtMost(5.0),
+    );
+    line(
+        "what an empty database adds to a program",
+        most(|run| run.memory),
+        "MiB",
+        AtMost(20.0),
     );
 }
 
@@ -486,4 +519,24 @@ fn builds_part() {
         "s",
         AtMost(5.0),
     );
+    let [first, again] = programs::user_builds();
+    line(
+        "a user's crate with a simulation, from nothing (wall)",
+        first.wall,
+        "s",
+        AtMost(90.0),
+    );
+    line(
+        "a user's crate with a simulation, CPU on two cores at best",
+        first.cpu / 2.0,
+        "s",
+        AtMost(90.0),
+    );
+    line(
+        "its test after a change (wall)",
+        again.wall,
+        "s",
+        AtMost(3.0),
+    );
+    line("its test after a change, CPU", again.cpu, "s", AtMost(3.0));
 }

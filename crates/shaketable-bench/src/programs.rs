@@ -79,24 +79,67 @@ pub struct Sequential {
 /// Makes get + set + commit transactions one after another in a Python program on `libfdb_c.so`,
 /// and runs unit tests.
 pub fn sequential(transactions: u64) -> Sequential {
-    let (output, _) = gauge::run(
-        Command::new("python3")
-            .arg(root().join("crates/shaketable-bench/benches/sequential.py"))
-            .arg(root().join("target/release/libfdb_c.so"))
-            .arg(transactions.to_string()),
-    );
-    let numbers: Vec<f64> = output
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let numbers = python("sequential.py", &[&transactions.to_string()]);
     let [wall_rate, cpu_rate, tests_rate, waiting] = numbers[..] else {
-        panic!("expected four numbers from sequential.py, found: {output}");
+        panic!("expected four numbers from sequential.py, found {numbers:?}");
     };
     Sequential {
         wall_rate,
         cpu_rate,
         tests_rate,
         waiting,
+    }
+}
+
+/// Runs a script of `benches/` on `libfdb_c.so` and returns the numbers that it prints.
+fn python(script: &str, arguments: &[&str]) -> Vec<f64> {
+    let (output, _) = gauge::run(
+        Command::new("python3")
+            .arg(root().join("crates/shaketable-bench/benches").join(script))
+            .arg(root().join("target/release/libfdb_c.so"))
+            .args(arguments),
+    );
+    let words = output.split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// What else Python measured.
+pub struct Ordinary {
+    /// Milliseconds from loading the library to the end of the first transaction, on the wall.
+    pub first_wall: f64,
+    /// The same in CPU time of all threads.
+    pub first_cpu: f64,
+    /// What an empty database adds to the memory of the process, in MiB.
+    pub memory: f64,
+    /// Transactions of 64 threads together, a second of time on the wall.
+    pub threads_wall_rate: f64,
+    /// The same for a second of CPU time.
+    pub threads_cpu_rate: f64,
+}
+
+/// Loads `libfdb_c.so` in a Python program, makes its first transaction, and then many from 64
+/// threads.
+pub fn ordinary(transactions: u64) -> Ordinary {
+    let numbers = python("ordinary.py", &["64", &transactions.to_string()]);
+    // Those without a name are the memory that belongs to no file, and the number of threads.
+    let [
+        first_wall,
+        first_cpu,
+        memory,
+        _,
+        threads_wall_rate,
+        _,
+        threads_cpu_rate,
+    ] = numbers[..]
+    else {
+        panic!("expected seven numbers from ordinary.py, found {numbers:?}");
+    };
+    Ordinary {
+        first_wall,
+        first_cpu,
+        memory,
+        threads_wall_rate,
+        threads_cpu_rate,
     }
 }
 
@@ -113,6 +156,69 @@ pub fn executor_cost() -> Option<[(f64, f64); 2]> {
     };
     let mut lines = output.lines().filter_map(pair);
     Some([lines.next()?, lines.next()?])
+}
+
+/// How long cargo takes to build a user's crate with a simulation in its tests from nothing, and its
+/// tests again after a change: CPU time and time on the wall.
+pub fn user_builds() -> [Usage; 2] {
+    let home = root().join("target/bench-user");
+    std::fs::remove_dir_all(&home).ok();
+    let write = |path: &str, text: &str| {
+        let path = home.join(path);
+        let folder = path.parent().expect("a folder");
+        std::fs::create_dir_all(folder).expect("a folder for a crate");
+        std::fs::write(path, text).expect("a file of a crate");
+    };
+    let repository = root().canonicalize().expect("the workspace's folder");
+    let repository = repository.display();
+    // As the README has it.
+    let manifest = format!(
+        r#"[package]
+name = "user"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+foundationdb = {{ version = "0.11", default-features = false, features = ["fdb-7_4", "embedded-fdb-include"] }}
+
+[dev-dependencies]
+shaketable = {{ path = "{repository}/crates/shaketable", features = ["embedded", "fdb-7_4"] }}
+
+[patch.crates-io]
+foundationdb-sys = {{ path = "{repository}/sys" }}
+
+[profile.dev.package."*"]
+opt-level = 2
+"#
+    );
+    write("Cargo.toml", &manifest);
+    write("src/lib.rs", "");
+    let test = "use shaketable::{PhaseResult, SimDatabase, WorkloadContext};
+
+#[shaketable::sim_test(seeds = 0..1)]
+async fn it_runs(db: SimDatabase, _context: WorkloadContext) -> PhaseResult {
+    db.run(|trx, _| async move {
+        trx.set(b\"a\", b\"b\");
+        Ok(())
+    })
+    .await?;
+    Ok(())
+}
+";
+    write("tests/it.rs", test);
+    let build = || {
+        let mut command = cargo(&["test", "--quiet", "--no-run"]);
+        command.current_dir(&home);
+        command.env("CARGO_TARGET_DIR", home.join("target"));
+        gauge::run(&mut command).1
+    };
+    let first = build();
+    write("tests/it.rs", &format!("{test}\n"));
+    let again = build();
+    std::fs::remove_dir_all(&home).ok();
+    [first, again]
 }
 
 /// How long cargo takes to build the program from nothing, and a workload crate again after a

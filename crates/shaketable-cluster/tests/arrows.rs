@@ -75,9 +75,10 @@ const CRATES: &[(&str, &[&str])] = &[
 /// The modules of this crate, and the other modules that each may mention. The client and the
 /// servers know nothing of each other: they meet in `proto`, and agree on `data`.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("error", &[]),
+    ("error", &["release"]),
     ("knobs", &[]),
     ("process", &[]),
+    ("release", &[]),
     ("short", &[]),
     ("stress", &["knobs"]),
     ("truth", &[]),
@@ -87,7 +88,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("data", &["error", "proto", "short"]),
     (
         "client",
-        &["data", "error", "knobs", "process", "proto", "truth"],
+        &[
+            "data", "error", "knobs", "process", "proto", "release", "truth",
+        ],
     ),
     (
         "server",

@@ -2,12 +2,9 @@
 //! process on a network that costs nothing and the machine's clock.
 
 use crate::faults::Faults;
-use shaketable_cluster::cluster::{Cluster, ClusterConfig};
-use shaketable_cluster::keeper::Keeper;
-use shaketable_cluster::proto::Version;
+use shaketable_cluster::cluster::Cluster;
 use shaketable_cluster::time_keeper;
 use shaketable_kernel::{Address, Kernel, Priority, ProcessId, ProcessSpec};
-use std::rc::Rc;
 
 /// The newest API version: that of the client which keeps the time.
 const API_VERSION: i32 = 740;
@@ -19,16 +16,6 @@ pub fn start(kernel: &Kernel, faults: &Faults) -> Cluster {
     let cluster = Cluster::start(kernel, faults.cluster(kernel));
     attend(&cluster, faults);
     cluster
-}
-
-/// Starts a cluster whose changes a keeper keeps, and a client of it that keeps the time.
-pub(crate) fn start_kept(kernel: &Kernel, keeper: Rc<dyn Keeper>, after: Version) -> Cluster {
-    let config = ClusterConfig {
-        keeper: Some(keeper),
-        begins_after: after,
-        ..ClusterConfig::single_process(true)
-    };
-    Cluster::start(kernel, config)
 }
 
 /// Starts the clients that every cluster has: one that keeps the time, and those that break it.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+#[cfg(feature = "server")]
 mod durable;
 pub mod embedded;
 mod faults;
@@ -16,12 +17,15 @@ mod gate;
 pub mod messages;
 pub mod place;
 mod poller;
+#[cfg(feature = "server")]
 mod server;
 pub mod wire;
 
+#[cfg(feature = "server")]
 pub use durable::StoreError;
 pub use faults::{BadVariable, Faults, Level};
 pub use gate::{Gate, NoServer, probe};
 pub use place::Place;
 pub use poller::Poller;
+#[cfg(feature = "server")]
 pub use server::{ServeError, Settings, Stop, run};

@@ -15,7 +15,7 @@ use crate::messages::{
 use crate::place::{Place, Refused};
 use crate::poller::{Poller, Source};
 use crate::wire::{Input, Malformed, Wire};
-use shaketable_cluster::cluster::Cluster;
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::proto::{
     ClientDbInfo, Commit, CommitProxyInterface, GetKey, GetKeyLocations, GetKeyValues,
@@ -178,7 +178,12 @@ fn restore(
             .replace(error);
         stop.stop();
     });
-    let cluster = embedded::start_kept(kernel, keeper.clone(), version);
+    let config = ClusterConfig {
+        keeper: Some(keeper.clone()),
+        begins_after: version,
+        ..ClusterConfig::single_process(true)
+    };
+    let cluster = Cluster::start(kernel, config);
     let client = embedded::add_client(kernel, "restore".to_owned());
     let restored = kernel.block_on(keeper.restore(&cluster, client, pieces));
     restored.expect("a kernel on the machine's clock does not deadlock");
