@@ -8,14 +8,14 @@
 use shaketable_bench::gauge::Target::{AtLeast, AtMost, None as NoTarget};
 use shaketable_bench::gauge::{self, best_cpu_seconds, line};
 use shaketable_bench::transactions::{Place, World};
-use shaketable_bench::{executor, kernel, programs, storage};
+use shaketable_bench::{executor, kernel, programs, scale, storage};
 use std::process::{Command, ExitCode};
 
 /// The allocator that the program has.
 #[global_allocator]
 static HEAP: shaketable_host::heap::Heap = shaketable_host::heap::Heap;
 
-const PARTS: [(&str, &str, fn()); 8] = [
+const PARTS: [(&str, &str, fn()); 9] = [
     (
         "executor",
         "against the published executor, in instructions",
@@ -41,6 +41,11 @@ const PARTS: [(&str, &str, fn()); 8] = [
         "sweep",
         "one worker and two; 1, 10 and 100 clients",
         sweep_part,
+    ),
+    (
+        "scale",
+        "an event with many machines, clients, keys and seconds; a minute",
+        scale_part,
     ),
     ("program", "libfdb_c.so in a Python program", program_part),
     (
@@ -342,6 +347,79 @@ fn sweep_part() {
         let cpu = all.usage.cpu - one.usage.cpu;
         let what = format!("atomic, {clients} clients, 1 worker");
         line(what, (SEEDS / 4) as f64 / cpu, "seeds/s", NoTarget);
+    }
+}
+
+fn scale_part() {
+    let small = scale::Size {
+        machines: 5,
+        clients: 5,
+        keys: 1000,
+        seconds: 100.0,
+        transactions: 20_000,
+    };
+    let sizes = [
+        ("5 machines, 5 clients, 1,000 keys, 100 s", small),
+        (
+            "100 machines",
+            scale::Size {
+                machines: 100,
+                ..small
+            },
+        ),
+        (
+            "200 clients",
+            scale::Size {
+                clients: 200,
+                ..small
+            },
+        ),
+        (
+            "1,000,000 keys",
+            scale::Size {
+                keys: 1_000_000,
+                ..small
+            },
+        ),
+        (
+            "10,000 simulated seconds",
+            scale::Size {
+                seconds: 10_000.0,
+                ..small
+            },
+        ),
+        (
+            "all of these",
+            scale::Size {
+                machines: 100,
+                clients: 200,
+                keys: 1_000_000,
+                seconds: 10_000.0,
+                transactions: 100_000,
+            },
+        ),
+    ];
+    let mut first = None;
+    for (what, size) in sizes {
+        let runs = (0..3).map(|_| scale::run(size));
+        let cost = runs.min_by(|a, b| a.cpu.total_cmp(&b.cpu));
+        let cost = cost.expect("there were three");
+        let nanos = cost.cpu * 1e9 / cost.events as f64;
+        let small = *first.get_or_insert(nanos);
+        let per_transaction = cost.events as f64 / cost.transactions as f64;
+        line(
+            format!("{what}: events of a transaction"),
+            per_transaction,
+            "events",
+            NoTarget,
+        );
+        line(format!("{what}: an event"), nanos, "ns", NoTarget);
+        line(
+            format!("{what}: an event, to one of the first row"),
+            nanos / small,
+            "times",
+            AtMost(1.3),
+        );
     }
 }
 

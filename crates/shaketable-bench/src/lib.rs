@@ -9,8 +9,8 @@
 //! An argument chooses rows of `paths`, or a part of `targets`.
 //!
 //! The library holds what both benchmarks measure, one file for each subject:
-//! [`executor`], [`kernel`], [`transactions`], [`storage`], and [`programs`] for what is measured
-//! from outside. Each is a world that is built once and a body that does a given number of
+//! [`executor`], [`kernel`], [`transactions`], [`storage`], [`scale`], and [`programs`] for what is
+//! measured from outside. Each is a world that is built once and a body that does a given number of
 //! operations, so that a clock, a counter of events or callgrind can stand around the body alone.
 //! [`gauge`] holds the instruments.
 //!
@@ -21,5 +21,6 @@ pub mod executor;
 pub mod gauge;
 pub mod kernel;
 pub mod programs;
+pub mod scale;
 pub mod storage;
 pub mod transactions;
