@@ -36,7 +36,7 @@ PROGRAM = ROOT / "target/release/shaketable"
 NEED_A_FAULT = {
     # A commit whose fate is unknown.
     *("cleared_receipt", "double_append", "double_increment", "false_failure", "flushed_twice"),
-    *("forgotten_doubt", "lost_pop", "new_id", "own_entry"),
+    *("forgotten_doubt", "lost_pop", "maybe_done", "new_id", "own_entry"),
     # The death of a client, or a commit of unknown fate in its place.
     *("abandoned_job", "orphan_record", "unreturned_lease"),
     # A commit that takes longer than two commits of another client, and than the end of a lease.
