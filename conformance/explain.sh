@@ -49,6 +49,7 @@ late_renewal      wrote-after-losing-lock
 late_watch        watch-too-late
 long_scan         scan-across-transactions
 lost_pop          lost-after-unknown-result
+maybe_done        unknown-result-taken-for-done
 neighbour         range-clear-too-wide
 new_id            repeated-after-unknown-result
 offset_pages      scan-across-transactions
@@ -70,6 +71,7 @@ timed_out         repeated-after-timeout
 uncommitted_watch watch-not-committed
 unique_outside    split-read-and-write
 unreturned_lease  died-half-way
+version_id        same-commit-version
 write_skew        write-skew
 '
 

@@ -36,7 +36,7 @@ PROGRAM = ROOT / "target/release/shaketable"
 NEED_A_FAULT = {
     # A commit whose fate is unknown.
     *("cleared_receipt", "double_append", "double_increment", "false_failure", "flushed_twice"),
-    *("forgotten_doubt", "lost_pop", "new_id", "own_entry"),
+    *("forgotten_doubt", "lost_pop", "maybe_done", "new_id", "own_entry"),
     # The death of a client, or a commit of unknown fate in its place.
     *("abandoned_job", "orphan_record", "unreturned_lease"),
     # A commit that takes longer than two commits of another client, and than the end of a lease.
@@ -49,13 +49,6 @@ CLIENTS = {
     "assumed_order": 3,
     # Clients are owners 8, 9, 10 and so on, and only 10 begins like 1.
     "neighbour": 3,
-}
-
-# The decisions that are left of a failure that needs none. Other numbers are a surprise, also
-# smaller ones.
-EXCEPTIONS = {
-    # 200 futures without a fault do not lose the race; one lost reply does.
-    ("split_index", 9): 1,
 }
 
 DECISIONS_MEDIAN, DECISIONS_MAX, SECONDS_MEDIAN = 3, 8, 10
@@ -93,12 +86,9 @@ def replay(case, times):
 def surprises_of(bug, small, replays, times):
     """What is wrong with a case."""
     needs, clients = len(small["needs"]), small["clients"]
-    exception = EXCEPTIONS.get((bug, small["seed"]))
     enough = DECISIONS_MAX if bug in NEED_A_FAULT else 0
-    if exception is None and needs > enough:
+    if needs > enough:
         yield f"{needs} decisions are left, {enough} are enough"
-    if exception not in (None, needs):
-        yield f"{needs} decisions are left, and the list of exceptions says {exception}"
     if clients > CLIENTS.get(bug, 2):
         yield f"{clients} clients are left, {CLIENTS.get(bug, 2)} are enough"
     if not small["is_minimal"]:

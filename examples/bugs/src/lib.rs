@@ -47,6 +47,8 @@
 //! | `drawn_apart` | a number is drawn by an addition, and read in the next transaction |
 //! | `blind_renewal` | a lease is renewed without a look at whose it is |
 //! | `same_stamp` | two rows of one transaction get the same versionstamp |
+//! | `maybe_done` | `maybe_committed` is taken for "committed" |
+//! | `version_id` | the version of a commit is taken for a unique number |
 //! | `orphan_record` | a client dies between a record and its index |
 //! | `abandoned_job` | a worker dies, and the job that it had claimed is never done |
 //! | `unreturned_lease` | the holder of a lease dies, and never gives it back |
@@ -75,6 +77,7 @@ mod kept_state;
 mod late_watch;
 mod long_scan;
 mod lost_pop;
+mod maybe_done;
 mod neighbour;
 mod new_id;
 mod offset_pages;
@@ -96,6 +99,7 @@ mod timed_out;
 mod uncommitted_watch;
 mod unique_outside;
 mod unreturned_lease;
+mod version_id;
 mod write_skew;
 
 use canary::Canary;
@@ -161,6 +165,8 @@ impl RustWorkloadFactory for Bugs {
             }
             "own_entry" => WrappedWorkload::new(Canary::<own_entry::Names>::new(context)),
             "lost_pop" => WrappedWorkload::new(Canary::<lost_pop::Worker>::new(context)),
+            "maybe_done" => WrappedWorkload::new(Canary::<maybe_done::Counter>::new(context)),
+            "version_id" => WrappedWorkload::new(Canary::<version_id::Log>::new(context)),
             "false_failure" => WrappedWorkload::new(Canary::<false_failure::Shop>::new(context)),
             "drawn_apart" => WrappedWorkload::new(Canary::<drawn_apart::Tickets>::new(context)),
             "blind_renewal" => WrappedWorkload::new(Canary::<blind_renewal::Journal>::new(context)),

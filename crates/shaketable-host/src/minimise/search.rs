@@ -15,6 +15,10 @@
 //! of workloads and in the names of decisions become small; then decisions are left out again, up to
 //! the proof that each of them is needed. With fewer processes, what was to happen to one happens to
 //! another.
+//!
+//! Where something is left in the end, the first two leaps are made once more: without a fault in many
+//! more futures, and with other seeds, because some races are lost only in a cluster of another shape;
+//! and, if several pieces are left, with what clients notice, from the small run.
 
 use super::deaths::{self, Death};
 use super::words::clause;
@@ -34,6 +38,10 @@ const FUTURES_OF_A_STEP: u64 = 3;
 const FUTURES_OF_CLIENTS: u64 = 20;
 /// The number of futures in which a race is looked for that is seldom lost.
 const FUTURES_OF_A_RACE: u64 = 100;
+/// The number of other seeds in which it is looked for.
+const SIBLINGS: u32 = 300;
+/// The number of clients there, at most.
+const CLIENTS_OF_SIBLINGS: u32 = 6;
 /// The number of futures in which a few clients are tried, after everything else.
 const FUTURES_OF_A_MEETING: u64 = 1000;
 
@@ -41,6 +49,8 @@ const FUTURES_OF_A_MEETING: u64 = 1000;
 const SENTENCES_MAX: usize = 12;
 /// As many clients as a person can follow at once.
 const FEW_CLIENTS: u32 = 2;
+/// So many pieces that another leap may need fewer.
+const SEVERAL: usize = 2;
 /// How often everything but decisions is made smaller.
 const ROUNDS: usize = 3;
 
@@ -138,10 +148,48 @@ pub fn search(oracle: &mut dyn Candidates, start: &Case, outcome: &Outcome) -> O
     }
     // A race that is seldom lost needs many futures, but no fault.
     let quiet = without_faults(&nothing_happens(&quiet));
-    let quiet = futures(&quiet, FUTURES_OF_A_RACE);
-    match first_of(oracle, &quiet) {
-        Some(lost) => Some(reduce(oracle, lost)),
-        None => Some(found),
+    let race = futures(&quiet, FUTURES_OF_A_RACE);
+    let race = race.into_iter().chain(siblings(&quiet));
+    if let Some(lost) = first_of(oracle, &race.collect::<Vec<Case>>()) {
+        return Some(reduce(oracle, lost));
+    }
+    Some(leap_again(oracle, &start, found))
+}
+
+/// A case without a fault, with other seeds: other clusters, in which what is near here may be far
+/// away. More clients than a few make a run longer, and do not meet more often.
+fn siblings(case: &Case) -> impl Iterator<Item = Case> {
+    (1..=SIBLINGS).map(|further| Case {
+        seed: case.seed.wrapping_add(further),
+        clients: case.clients.map(|clients| clients.min(CLIENTS_OF_SIBLINGS)),
+        buggify: Some(false),
+        stress: Some(false),
+        ..case.clone()
+    })
+}
+
+/// Leaps once more, with what clients notice of faults, if several pieces are left: the first leap
+/// that failed need not have been the one that needs least. Runs are short by now, so many futures
+/// can be tried.
+fn leap_again(oracle: &mut dyn Candidates, start: &Case, found: Found) -> Found {
+    if found.needs.len() < SEVERAL {
+        return found;
+    }
+    let small = Case {
+        reseed: Vec::new(),
+        buggify: start.buggify,
+        ..found.case.clone()
+    };
+    let alive = match small.options.contains_key(deaths::AT) {
+        true => deaths::with(&small, &[]),
+        false => small,
+    };
+    let noticed = without_faults(&what_clients_notice(&alive));
+    let noticed = first_of(oracle, &futures(&noticed, FUTURES_OF_A_RACE));
+    let other = noticed.and_then(|failing| listed(oracle, failing));
+    match other.map(|other| reduce(oracle, other)) {
+        Some(other) if other.is_minimal && other.needs.len() < found.needs.len() => other,
+        _ => found,
     }
 }
 
@@ -166,11 +214,7 @@ fn leap(
     start: &Case,
     taken: &[TakenDecision],
 ) -> Option<(Case, Rc<Tried>)> {
-    let noticed = Case {
-        only: Some(NOTICED.iter().map(|group| (*group).to_owned()).collect()),
-        stress: Some(true),
-        ..start.clone()
-    };
+    let noticed = what_clients_notice(start);
     let quiet = nothing_happens(start);
     let happened = Case {
         only: Some(texts(taken)),
@@ -188,13 +232,29 @@ fn leap(
         .flat_map(|(leap, count)| futures(leap, *count))
         .chain((!taken.is_empty()).then_some(happened))
         .collect();
-    let (found, tried) = first_of(oracle, &candidates)?;
-    // Groups were left to chance: from here on, each decision is listed.
+    let found = first_of(oracle, &candidates)?;
+    listed(oracle, found)
+}
+
+/// A case whose groups were left to chance, with each decision of its run listed.
+fn listed(
+    oracle: &mut dyn Candidates,
+    (case, tried): (Case, Rc<Tried>),
+) -> Option<(Case, Rc<Tried>)> {
     let listed = Case {
         only: Some(texts(&tried.decisions)),
-        ..found
+        ..case
     };
     oracle.fails(&listed).map(|tried| (listed, tried))
+}
+
+/// Nothing happens but what clients notice of faults, and that is frequent.
+fn what_clients_notice(start: &Case) -> Case {
+    Case {
+        only: Some(NOTICED.iter().map(|group| (*group).to_owned()).collect()),
+        stress: Some(true),
+        ..start.clone()
+    }
 }
 
 fn nothing_happens(start: &Case) -> Case {
