@@ -1,6 +1,7 @@
 //! What the linker records when there is no libfdb_c on the machine: a library or program that uses
 //! FoundationDB asks the loader for `libfdb_c.so`, one that brings an engine does not, and the stub
-//! never passes for a client: it hands calls to the one that is installed, or says that there is none.
+//! never passes for a client: it hands calls to the one that is installed, or says that there is
+//! none.
 //!
 //! Real programs and libraries are the examples of this package, which cargo builds before its
 //! tests. What depends on the order in which a program names its crates is tried with rustc alone,

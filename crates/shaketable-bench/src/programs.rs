@@ -158,8 +158,8 @@ pub fn executor_cost() -> Option<[(f64, f64); 2]> {
     Some([lines.next()?, lines.next()?])
 }
 
-/// How long cargo takes to build a user's crate with a simulation in its tests from nothing, and its
-/// tests again after a change: CPU time and time on the wall.
+/// How long cargo takes to build a user's crate with a simulation in its tests from nothing, and
+/// its tests again after a change: CPU time and time on the wall.
 pub fn user_builds() -> [Usage; 2] {
     let home = root().join("target/bench-user");
     std::fs::remove_dir_all(&home).ok();

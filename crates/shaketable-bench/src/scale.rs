@@ -1,8 +1,8 @@
 //! Clusters and runs of any size, by what one event of theirs costs.
 //!
 //! A simulation that is a hundred times as large has more events, which nobody can help. What it
-//! must not have is dearer ones: an event that looks at every machine, every client or every key, or
-//! at all that has happened so far.
+//! must not have is dearer ones: an event that looks at every machine, every client or every key,
+//! or at all that has happened so far.
 
 use crate::gauge;
 use bytes::Bytes;

@@ -101,8 +101,8 @@ pub fn ranks_differ_by_chance(one: &[f64], other: &[f64]) -> f64 {
     two_sided(distance / variance.sqrt())
 }
 
-/// The chance that a normal variable lies this many deviations from its mean, or farther: Abramowitz
-/// and Stegun's 7.1.26, whose error is below 1.5e-7.
+/// The chance that a normal variable lies this many deviations from its mean, or farther:
+/// Abramowitz and Stegun's 7.1.26, whose error is below 1.5e-7.
 fn two_sided(z: f64) -> f64 {
     let x = z / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);

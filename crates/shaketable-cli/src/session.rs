@@ -192,8 +192,8 @@ impl Session {
         })
     }
 
-    /// Has the seeds run where the user asks for, after looking at what that host needs. A trace that
-    /// a server is asked for is kept of failing runs; with `keeps_passing` of all.
+    /// Has the seeds run where the user asks for, after looking at what that host needs. A trace
+    /// that a server is asked for is kept of failing runs; with `keeps_passing` of all.
     pub fn on(
         mut self,
         host: &HostArgs,

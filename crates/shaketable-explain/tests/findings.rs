@@ -297,8 +297,8 @@ fn a_number_that_is_too_small_was_not_added_to_twice() {
     assert_eq!(names(&explanation), [] as [&str; 0]);
 }
 
-/// A row without a value whose key an attempt makes anew, after a commit that was answered with this
-/// error; and what the check says of the rows that it found.
+/// A row without a value whose key an attempt makes anew, after a commit that was answered with
+/// this error; and what the check says of the rows that it found.
 fn stored_again(error: i32, lands: bool, message: &str) -> Explanation {
     // The tuples ("row", 1) and ("row", 2).
     let rows = ["\x02row\0\x15\x01", "\x02row\0\x15\x02"];
@@ -864,8 +864,8 @@ fn a_lost_result_that_was_taken_for_a_failure_is_told_from_one_that_was_tried_ag
     );
 }
 
-/// A number that was drawn by an addition and read afterwards, with an addition of another client in
-/// between or not.
+/// A number that was drawn by an addition and read afterwards, with an addition of another client
+/// in between or not.
 fn drawn(between: bool) -> Explanation {
     let mut run = Run::new();
     let first = run.begin(0);

@@ -6,7 +6,8 @@
 //! Databases may be opened as soon as the network is set up. A database is a cluster inside this
 //! process, made when it is first opened. The name of the cluster file selects which one
 //! ([`ClusterName`]): the same name is the same cluster for all databases of the process. The file
-//! is read only to see whether `shaketable serve` has written it; then the database is the server's.
+//! is read only to see whether `shaketable serve` has written it; then the database is the
+//! server's.
 //!
 //! This is the only global state of the library. Handles know their universe and never look here.
 

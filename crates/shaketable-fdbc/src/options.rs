@@ -4,9 +4,10 @@
 //! is tuned by it, with two exceptions: a program that disables the bypass of the multi-version
 //! client gets databases with shared state, without which the read version cache is refused; and
 //! one that enables client buggify gets the faults of `SHAKETABLE_FAULTS=some`, at the odds of the
-//! two options that belong to it. When the network is set up, every variable `FDB_NETWORK_OPTION_<NAME>` counts as calls with its
-//! values, which are separated by colons; a backslash stands before a colon or a backslash that
-//! belongs to a value. If one is refused, setting up the network fails.
+//! two options that belong to it. When the network is set up, every variable
+//! `FDB_NETWORK_OPTION_<NAME>` counts as calls with its values, which are separated by colons; a
+//! backslash stands before a colon or a backslash that belongs to a value. If one is refused,
+//! setting up the network fails.
 
 use crate::version;
 use bytes::Bytes;

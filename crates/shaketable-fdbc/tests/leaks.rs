@@ -14,8 +14,8 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// What this thread has taken and not given back. It has no destructor, so that it can be counted
-    /// until the thread is gone.
+    /// What this thread has taken and not given back. It has no destructor, so that it can be
+    /// counted until the thread is gone.
     static LIVE_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -281,8 +281,8 @@ fn keep(traces: &Path, to: &Path, format: Format) -> io::Result<()> {
         let mut lines = BufReader::new(File::open(file)?);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line)? > 0 {
-            // Of XML only whole events: one file has one header and one footer, and what was cut off
-            // would make all of it unreadable.
+            // Of XML only whole events: one file has one header and one footer, and what was cut
+            // off would make all of it unreadable.
             let is_xml = line.starts_with(b"<Event ") && line.ends_with(b"/>\n");
             if is_xml || line.starts_with(b"{") {
                 kept.write_all(&line)?;

@@ -1,10 +1,10 @@
 //! The trace of a server, read while it is being written.
 //!
 //! A simulation writes one trace for all of its processes, ten to seventy megabytes, in files that
-//! are rolled at ten. A [`Tail`] returns the lines that are new, holds no more than one line and one
-//! block of a file, and waits with the next file until it exists. [`parse`] reads a line of either
-//! form, JSON or XML, into an [`Event`]. A line that was cut off, or is none, is skipped: a server
-//! that was killed leaves such lines.
+//! are rolled at ten. A [`Tail`] returns the lines that are new, holds no more than one line and
+//! one block of a file, and waits with the next file until it exists. [`parse`] reads a line of
+//! either form, JSON or XML, into an [`Event`]. A line that was cut off, or is none, is skipped: a
+//! server that was killed leaves such lines.
 
 use quick_xml::XmlVersion;
 use quick_xml::events::Event as Xml;

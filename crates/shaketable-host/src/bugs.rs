@@ -47,8 +47,8 @@ pub fn remember(
     Ok((path, is_known))
 }
 
-/// The case of the failure with this signature, and where it is, if the failure is known. It has now
-/// been seen again.
+/// The case of the failure with this signature, and where it is, if the failure is known. It has
+/// now been seen again.
 pub fn recall(folder: &Path, words: &str, signature: &str) -> io::Result<Option<(PathBuf, Case)>> {
     let (path, Some(mut case)) = place_of(folder, words, signature) else {
         return Ok(None);

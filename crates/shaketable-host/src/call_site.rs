@@ -214,7 +214,8 @@ fn is_authors(file: &Path) -> bool {
             .is_some_and(|name| name.to_string_lossy().starts_with("shaketable"))
             && parts.next().is_some_and(|folder| folder == "src")
     });
-    // A program that was built elsewhere, such as a downloaded one, does not know the reader's clone.
+    // A program that was built elsewhere, such as a downloaded one, does not know the reader's
+    // clone.
     let is_in_a_clone = OWN_SOURCES.iter().any(|folder| text.contains(folder));
     // What a build script has written, such as the options of the crate `foundationdb`.
     let is_generated = text.contains("/build/") && text.contains("/out/");

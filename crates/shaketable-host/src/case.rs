@@ -47,7 +47,8 @@ pub(crate) use text::parse;
 pub struct Case {
     /// The test file, from the folder of the case.
     pub test: PathBuf,
-    /// The package of a test of `cargo test`, if the case belongs to one rather than to a test file.
+    /// The package of a test of `cargo test`, if the case belongs to one rather than to a test
+    /// file.
     pub package: Option<String>,
     /// That test, as `cargo test` knows it.
     pub cargo_test: Option<String>,

@@ -85,8 +85,8 @@ pub struct Outcome {
     /// could not be copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub futures: Vec<Vec<Outcome>>,
-    /// What became of the copies that met other outcomes, in the order of the tries. There is nothing
-    /// if the process could not be copied, or the operation never came.
+    /// What became of the copies that met other outcomes, in the order of the tries. There is
+    /// nothing if the process could not be copied, or the operation never came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fates: Vec<Option<Fate>>,
     /// The first and the last warnings and errors of the run.
@@ -217,8 +217,8 @@ pub struct Drawn {
     pub stress: bool,
     /// The cluster: machines, roles, replication.
     pub cluster: String,
-    /// Fault workloads, named by the file or added by the seed, with what became of them: `(added)`,
-    /// `(left out)`, `(at 40 %)`, `(switched off)`.
+    /// Fault workloads, named by the file or added by the seed, with what became of them:
+    /// `(added)`, `(left out)`, `(at 40 %)`, `(switched off)`.
     pub faults: Vec<String>,
     /// Buggified places that were active.
     pub buggified: Vec<String>,

@@ -257,9 +257,9 @@ impl Kernel {
     /// Lets simulated time pass, from one timer to the next, until something is ready to run.
     ///
     /// A message that arrives at a server mostly wakes no task, so that nothing has changed for the
-    /// caller. It may still want to act at some moment, or now and then: this returns after the first
-    /// moment that is not before `until`, and after `moments` of them. Each is passed to `moved`.
-    /// Returns `false` as soon as no timer is left.
+    /// caller. It may still want to act at some moment, or now and then: this returns after the
+    /// first moment that is not before `until`, and after `moments` of them. Each is passed to
+    /// `moved`. Returns `false` as soon as no timer is left.
     ///
     /// # Panics
     /// If the clock is the real one, which passes by itself.

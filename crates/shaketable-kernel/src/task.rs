@@ -138,8 +138,8 @@ pub(crate) struct TaskId {
 /// All tasks of one kernel.
 pub(crate) struct Tasks {
     slots: Vec<Slot>,
-    /// The process of the task in each slot. Apart from the slots, because a process that dies looks
-    /// for its tasks among all others.
+    /// The process of the task in each slot. Apart from the slots, because a process that dies
+    /// looks for its tasks among all others.
     owners: Vec<Option<ProcessId>>,
     free: Vec<u32>,
 }

@@ -10,11 +10,12 @@
 //!
 //! * `shaketableCrashes = 2` lets each client die at most twice, at awaits that the seed draws;
 //! * `shaketableCrashAt = '2:40, 0:3+'` lets client 2 die at its await 40, and client 0 at its
-//!   await 3 when that one would go on; `'none'` lets no client die, whatever the other option says.
+//!   await 3 when that one would go on; `'none'` lets no client die, whatever the other option
+//!   says.
 //!
-//! A host that looks for every death writes `shaketableCrashAt = 'ask'`. Then the executor asks it at
-//! each await, with the option `shaketableAwait`, and the answer `dies` or `dies when it would go
-//! on` is the one death of that client. So a host can copy its process at an await, and let the
+//! A host that looks for every death writes `shaketableCrashAt = 'ask'`. Then the executor asks it
+//! at each await, with the option `shaketableAwait`, and the answer `dies` or `dies when it would
+//! go on` is the one death of that client. So a host can copy its process at an await, and let the
 //! client die in the copy.
 //!
 //! What is drawn depends only on the seed, the client and the numbers of its awaits, and no random

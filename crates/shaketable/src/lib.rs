@@ -65,10 +65,10 @@
 //! [`never_reached!`] and [`buggify!`], which cost nothing without it.
 //!
 //! `hermetic` has the library answer for time and randomness itself where the host does not: inside
-//! fdbserver `Instant`, `SystemTime`, `HashMap` and whatever else asks the operating system get their
-//! values from the simulation, and threads and sockets are noted in the trace. `tokio` includes it.
-//! It includes `measure`, which counts what the database answers and how long it takes, for
-//! `shaketable compare`.
+//! fdbserver `Instant`, `SystemTime`, `HashMap` and whatever else asks the operating system get
+//! their values from the simulation, and threads and sockets are noted in the trace. `tokio`
+//! includes it. It includes `measure`, which counts what the database answers and how long it
+//! takes, for `shaketable compare`.
 //!
 //! `tokio` runs code on tokio in simulated time: `tokio::spawn`, timers, channels, `select!`, and
 //! what is built on them, unchanged. Each phase has a runtime of its own.

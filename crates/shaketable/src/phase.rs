@@ -2,9 +2,10 @@
 //!
 //! A phase ends in exactly one place, [`PhaseEnd`], whatever ends it: the workload's code returned,
 //! gave an error, panicked, spun, got stuck without a waker, or the host freed the workload in
-//! between. Only the death of a client is not the end of its phase: see `crash`. The order there matters and is fixed: left-over tasks are dropped (they hold handles),
-//! the database handle is taken back, what went wrong is traced, and last of all the promise is
-//! kept, because the host may go on from inside that call.
+//! between. Only the death of a client is not the end of its phase: see `crash`. The order there
+//! matters and is fixed: left-over tasks are dropped (they hold handles), the database handle is
+//! taken back, what went wrong is traced, and last of all the promise is kept, because the host may
+//! go on from inside that call.
 
 use crate::context::{Delay, Severity, WorkloadContext};
 use crate::crash;

@@ -1,13 +1,13 @@
 //! Trace events that a host can always write.
 //!
 //! FoundationDB's trace log has sharp edges: an empty event name is a failed assertion, a NUL byte
-//! ends a C string early, a value over 495 bytes is cut, an event over 4000 bytes is thrown away and
-//! fails the run as `TraceEventOverflow`, and a second detail of the same key, or one that is called
-//! like a field of the server's own (`Type`, `ID`, `Time`), ends the server. None of that may be the
-//! end of a test, so what a workload traces is first brought into a form that passes: nothing is
-//! refused, long values are cut where the server would cut them, a key that is taken gets a number
-//! (`Type2`), and an event with too many details is split into several of the same name, each with a
-//! detail `Part`.
+//! ends a C string early, a value over 495 bytes is cut, an event over 4000 bytes is thrown away
+//! and fails the run as `TraceEventOverflow`, and a second detail of the same key, or one that is
+//! called like a field of the server's own (`Type`, `ID`, `Time`), ends the server. None of that
+//! may be the end of a test, so what a workload traces is first brought into a form that passes:
+//! nothing is refused, long values are cut where the server would cut them, a key that is taken
+//! gets a number (`Type2`), and an event with too many details is split into several of the same
+//! name, each with a detail `Part`.
 //!
 //! Details keep the habits of the published crate: the first letter of a key is capitalised, and a
 //! detail with an empty key or an empty value is left out.
@@ -99,7 +99,8 @@ pub(crate) fn compose<'a>(
         .collect()
 }
 
-/// A key that neither the server nor one of these details has, with the first number that makes it so.
+/// A key that neither the server nor one of these details has, with the first number that makes it
+/// so.
 fn free_key(key: CString, details: &[(CString, CString)]) -> CString {
     let is_taken = |key: &CString| {
         FIELDS_OF_THE_SERVER.contains(&key.as_bytes())

@@ -1,7 +1,7 @@
 //! Code on tokio in the embedded simulation: unchanged, in simulated time.
 //!
-//! Run with `cargo test -p shaketable --features tokio --test tokio`. The first part is much like the
-//! chapter on tokio in `docs/guide`.
+//! Run with `cargo test -p shaketable --features tokio --test tokio`. The first part is much like
+//! the chapter on tokio in `docs/guide`.
 
 use foundationdb::FdbBindingError;
 use shaketable::{Faults, PhaseResult, SimDatabase, Simulation, WorkloadContext};

@@ -1,8 +1,8 @@
 //! A lease is renewed without a look at whose it is.
 //!
 //! The holder of a lease renews it with everything that it writes, so it should never run out. If
-//! the holder is slow it does, another client takes it, and the next renewal takes it back: now both
-//! write. The fix reads the lease in the transaction that renews it.
+//! the holder is slow it does, another client takes it, and the next renewal takes it back: now
+//! both write. The fix reads the lease in the transaction that renews it.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::tuple::Subspace;

@@ -1,9 +1,9 @@
 //! A number is drawn by an atomic addition, and read in the next transaction.
 //!
-//! An addition conflicts with nothing, so it looks like the way to draw numbers that are never drawn
-//! twice. But it does not say what it made of the counter: a later read sees the additions of other
-//! clients too, and two clients go by the same number. The fix reads and writes the counter in the
-//! transaction that uses the number.
+//! An addition conflicts with nothing, so it looks like the way to draw numbers that are never
+//! drawn twice. But it does not say what it made of the counter: a later read sees the additions of
+//! other clients too, and two clients go by the same number. The fix reads and writes the counter
+//! in the transaction that uses the number.
 
 use crate::canary::{Client, Layer, number, read_all};
 use shaketable::foundationdb::options::MutationType;

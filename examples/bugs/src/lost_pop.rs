@@ -1,8 +1,9 @@
 //! A job that was popped is lost after an unknown result.
 //!
-//! A worker clears the first job of a queue and then does it. If the result of the commit is unknown
-//! and it had committed, the retry finds another job first, and the one that is gone is never done.
-//! The fix writes down which job was taken, under a key that the worker knows before it looks.
+//! A worker clears the first job of a queue and then does it. If the result of the commit is
+//! unknown and it had committed, the retry finds another job first, and the one that is gone is
+//! never done. The fix writes down which job was taken, under a key that the worker knows before it
+//! looks.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::RangeOption;

@@ -1,9 +1,9 @@
 //! `maybe_committed` is taken for "committed".
 //!
-//! `Database::run` tells a closure that the attempt before it may have committed. Here that is taken
-//! for a yes: the retry returns without doing anything, so that nothing is counted twice. But the
-//! attempt may as well have been lost, and then the increment is. The fix leaves a receipt in the same
-//! transaction, and every attempt looks for it.
+//! `Database::run` tells a closure that the attempt before it may have committed. Here that is
+//! taken for a yes: the retry returns without doing anything, so that nothing is counted twice. But
+//! the attempt may as well have been lost, and then the increment is. The fix leaves a receipt in
+//! the same transaction, and every attempt looks for it.
 
 use crate::canary::{Client, Layer, check_counter};
 use shaketable::foundationdb::options::MutationType;

@@ -1,8 +1,8 @@
 //! Two rows of one transaction get the same versionstamp.
 //!
 //! A versionstamp is unique to a transaction, not to a row. A transaction that stores several rows
-//! under one writes the same key again and again, and only the last row is there. The fix counts the
-//! rows in the user version, which is the end of a versionstamp.
+//! under one writes the same key again and again, and only the last row is there. The fix counts
+//! the rows in the user version, which is the end of a versionstamp.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::options::MutationType;

@@ -1,9 +1,9 @@
 //! The version of a commit is taken for a unique number.
 //!
-//! Each client saves a draft, and enters it into a log under the version of that commit: a number that
-//! grows, and comes for free. But a cluster commits in batches, and all commits of a batch have one
-//! version: two clients write the same row of the log. The fix adds the client to the key; a
-//! versionstamp, which has the place in the batch, would do as well.
+//! Each client saves a draft, and enters it into a log under the version of that commit: a number
+//! that grows, and comes for free. But a cluster commits in batches, and all commits of a batch
+//! have one version: two clients write the same row of the log. The fix adds the client to the key;
+//! a versionstamp, which has the place in the batch, would do as well.
 
 use crate::canary::{Client, Layer, read_all};
 use shaketable::foundationdb::tuple::Subspace;

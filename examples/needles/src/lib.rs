@@ -1,8 +1,8 @@
 //! Bugs that chance alone hardly finds, for searches to be measured by.
 //!
 //! Each needs several rare things in a row. The code says, with marks, how far along it is: that is
-//! all a guided search has to go by. `docs/performance.md` says how many runs it takes, with guidance
-//! and without, and `conformance/needles.py` measures it.
+//! all a guided search has to go by. `docs/performance.md` says how many runs it takes, with
+//! guidance and without, and `conformance/needles.py` measures it.
 //!
 //! | workload | what it takes |
 //! |---|---|

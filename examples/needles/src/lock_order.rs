@@ -1,8 +1,8 @@
 //! Clients that wait for each other in a circle.
 //!
 //! A client takes one lock, finds out which other one it needs, and takes that too. Before it waits
-//! it looks for whom the holder waits, and so on, and steps back if that leads to itself: circles of
-//! up to five are noticed. It looks no further, so a circle of six is not.
+//! it looks for whom the holder waits, and so on, and steps back if that leads to itself: circles
+//! of up to five are noticed. It looks no further, so a circle of six is not.
 
 use crate::key;
 use shaketable::foundationdb::tuple::{Subspace, unpack};

@@ -1,7 +1,7 @@
 //! A table so lopsided that its rows are moved.
 //!
-//! Rows go to buckets by a hash. When one bucket has many more than another, the table moves half of
-//! the difference, and the code that does so, which hardly ever runs, loses a row.
+//! Rows go to buckets by a hash. When one bucket has many more than another, the table moves half
+//! of the difference, and the code that does so, which hardly ever runs, loses a row.
 
 use crate::{key, number};
 use shaketable::{PhaseResult, SimDatabase, Workload, WorkloadContext, closest};

@@ -1,7 +1,8 @@
 //! Options that several subcommands share: which seeds, how they are simulated, how the workload
 //! library is built, and how long a search takes.
 //!
-//! Each group is a heading of its own in the help, except the last, which is what a search is about.
+//! Each group is a heading of its own in the help, except the last, which is what a search is
+//! about.
 
 use super::output::MessageFormat;
 use super::values::{
@@ -84,8 +85,8 @@ pub struct SimulationArgs {
     #[arg(long, value_name = "TIME|off", default_value = "300s", value_parser = parse_stalled_after)]
     pub stalled_after: StalledAfter,
     /// From a moment on, leave a minority of the machines dead or cut off for good, stop all other
-    /// faults, and fail a run if a phase has not ended this long afterwards, in simulated time; 300s
-    /// if no time is given [default: the test file's setting, else off].
+    /// faults, and fail a run if a phase has not ended this long afterwards, in simulated time;
+    /// 300s if no time is given [default: the test file's setting, else off].
     #[arg(long, value_name = "TIME|off", num_args = 0..=1, require_equals = true, default_missing_value = "300s", value_parser = parse_liveness)]
     pub liveness: Option<Liveness>,
     /// Kill a seed that takes longer than this in real time [default: 60s, under fdbserver 15m].

@@ -1,9 +1,9 @@
 //! The command line: the program and its subcommands.
 //!
 //! Here is what `--help` says first: what there is to do, with an example of each. What each
-//! subcommand is told is in `subcommands` and `cases`; the options that several share are in `groups` and
-//! `output`; how the text of a value is read, and why it may be refused, is in `values`. A test
-//! compares all of the help with what was reviewed.
+//! subcommand is told is in `subcommands` and `cases`; the options that several share are in
+//! `groups` and `output`; how the text of a value is read, and why it may be refused, is in
+//! `values`. A test compares all of the help with what was reviewed.
 
 mod cases;
 mod explore;

@@ -1,8 +1,8 @@
 //! Two hosts compared: whether the embedded one behaves as a real server does, as far as runs can
 //! show.
 //!
-//! Each host runs the same library with its own seeds, the embedded one many more, because it can. A
-//! [`Sample`] collects what every run shows under both: how it ended, which assertions held, what
+//! Each host runs the same library with its own seeds, the embedded one many more, because it can.
+//! A [`Sample`] collects what every run shows under both: how it ended, which assertions held, what
 //! the database answered, how fast, and to which lines, what the workload measured, which faults
 //! struck, how long it took in simulated time. [`rows`] puts the two beside each other, with
 //! intervals, and asks of each difference whether chance explains it ([`crate::chance`]), corrected

@@ -6,9 +6,9 @@
 //! waited for has happened. How many awaits a client has is found out on the way: a death at an
 //! await that never comes does not happen.
 //!
-//! What lies before an await is simulated once: there the executor asks whether the client dies, and
-//! the process is copied. A case lists the death as an option of the workload instead, so it needs
-//! no program that answers.
+//! What lies before an await is simulated once: there the executor asks whether the client dies,
+//! and the process is copied. A case lists the death as an option of the workload instead, so it
+//! needs no program that answers.
 
 use super::operations::Operation;
 use super::{BATCH, Coped, Search, judge};

@@ -142,8 +142,8 @@ impl Table {
         (gaps, all)
     }
 
-    /// The table as text with colours. What is wider than this many columns continues below, with the
-    /// names of the lines again.
+    /// The table as text with colours. What is wider than this many columns continues below, with
+    /// the names of the lines again.
     pub fn text(&self, width: usize) -> String {
         let folder = self.common_folder();
         let name = |row: &Row| match row.line.strip_prefix(&folder) {

@@ -8,19 +8,20 @@
 //! until it is rare no more, and what leads on to something new is worth more. Two choices of three
 //! are made among what the author of the code has marked, if there is anything.
 //!
-//! A distance is one feature with many places, its *front*: for each distance a few moments at which a
-//! run was as close as that. The closest run alone would be a poor guide. Often it came
+//! A distance is one feature with many places, its *front*: for each distance a few moments at
+//! which a run was as close as that. The closest run alone would be a poor guide. Often it came
 //! close at the end, when little time was left to come closer, and a run that was half as close
-//! in half the time has better futures. So a moment joins the front unless a run was closer as early
-//! as that, those that it beats leave it, and futures begin at all distances, but more often where
-//! it is closer: of six futures about three begin at the closest, and one at the second closest.
+//! in half the time has better futures. So a moment joins the front unless a run was closer as
+//! early as that, those that it beats leave it, and futures begin at all distances, but more often
+//! where it is closer: of six futures about three begin at the closest, and one at the second
+//! closest.
 //!
 //! Futures begin just before the instant at which the feature was met, just after it, and, every
-//! third time, a while before it. Code that meets something often draws what it does next in the same
-//! instant: after it, all futures would share that draw. Before it they do not, and most meet the
-//! feature again. And what decides whether a moment leads on may have been drawn earlier, by another
-//! client: then it is a dead end, and so is every moment until that draw. The ways that lead on
-//! branch off before it.
+//! third time, a while before it. Code that meets something often draws what it does next in the
+//! same instant: after it, all futures would share that draw. Before it they do not, and most meet
+//! the feature again. And what decides whether a moment leads on may have been drawn earlier, by
+//! another client: then it is a dead end, and so is every moment until that draw. The ways that
+//! lead on branch off before it.
 
 use serde::{Deserialize, Serialize};
 use shaketable_host::verdict::Moment;
@@ -139,9 +140,9 @@ enum Places {
     Front(Front),
 }
 
-/// A few places of the same thing. The earliest has the most before it, and every other choice falls
-/// on it. But it may be a dead end, and so may all that were met first: a place whose futures have
-/// had their chances makes room for the next.
+/// A few places of the same thing. The earliest has the most before it, and every other choice
+/// falls on it. But it may be a dead end, and so may all that were met first: a place whose futures
+/// have had their chances makes room for the next.
 #[derive(Debug)]
 struct Kept {
     /// The first is the one that was new.

@@ -12,8 +12,8 @@
 //! give the same result, whatever the number of processes. A search begins as a sweep does, and
 //! never stops trying new seeds: what a sweep finds soon, it finds as soon.
 //!
-//! Every future is a case, with a line for each moment from which on it was drawn anew; a failure is
-//! kept as such a file.
+//! Every future is a case, with a line for each moment from which on it was drawn anew; a failure
+//! is kept as such a file.
 
 pub mod corpus;
 
@@ -37,8 +37,8 @@ const ROUND: u64 = 32;
 const GROUP: u64 = 8;
 /// The first runs are new seeds alone.
 const SEEDS_FIRST: u64 = 128;
-/// The first round is as small as this, and the next ones grow: what the first seeds find is seen as
-/// soon as in a sweep.
+/// The first round is as small as this, and the next ones grow: what the first seeds find is seen
+/// as soon as in a sweep.
 const FIRST_ROUND: u64 = 4;
 /// How many runs of a round are new seeds, at least.
 const SEEDS_MIN: u64 = 8;

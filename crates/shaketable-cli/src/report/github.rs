@@ -21,8 +21,8 @@ pub fn append(summary: &Summary, repro: &Repro) -> io::Result<()> {
     file.write_all(markdown(summary, repro).as_bytes())
 }
 
-/// Annotates the lines that failures come from, if this is a job of GitHub Actions. Its runner reads
-/// them from the standard error too, which leaves the messages on the standard output alone.
+/// Annotates the lines that failures come from, if this is a job of GitHub Actions. Its runner
+/// reads them from the standard error too, which leaves the messages on the standard output alone.
 pub fn annotate(summary: &Summary, repro: &Repro) {
     if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
         eprint!("{}", annotations(summary, repro));

@@ -2,7 +2,8 @@
 //!
 //! The server is a C program that knows nothing of records: `host_v1.c` of the tests of
 //! `shaketable`, with a libfdb_c whose third commit lands and is answered with 1021. It loads
-//! `tests/workloads/probe`, built with the feature `record`, and writes a trace in fdbserver's form.
+//! `tests/workloads/probe`, built with the feature `record`, and writes a trace in fdbserver's
+//! form.
 
 use crate::bench::{text, turn};
 use std::fs;

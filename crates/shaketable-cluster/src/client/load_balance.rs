@@ -5,8 +5,8 @@
 //! is left alone for a while, and one that is known to be cut off for the rest of the run is asked
 //! last. When an answer takes longer than the next best replica usually needs, that one is asked as
 //! well, but only within a small budget: every answer earns a twentieth of a second request. So the
-//! client mostly waits for a slow replica, which is how applications come to see 1009 although other
-//! replicas have the version.
+//! client mostly waits for a slow replica, which is how applications come to see 1009 although
+//! other replicas have the version.
 
 use crate::process::Process;
 use crate::proto::{Key, StorageInterface};

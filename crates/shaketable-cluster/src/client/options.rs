@@ -1,10 +1,11 @@
 //! Options: which codes exist, what values they take, and which error a bad one causes.
 //!
 //! FoundationDB checks an option twice. The *code* is checked when the application calls, and an
-//! unknown one is `invalid_option` at once: [`find`], which knows what each release has. The *value* is checked later, on the network
-//! thread, in the order of the calls, and a bad one becomes the deferred error of the transaction
-//! or poisons the database handle: [`TransactionOption::parse`], [`DatabaseOption::parse`]. Only
-//! network options are checked completely at once: [`check_network_option`].
+//! unknown one is `invalid_option` at once: [`find`], which knows what each release has. The
+//! *value* is checked later, on the network thread, in the order of the calls, and a bad one
+//! becomes the deferred error of the transaction or poisons the database handle:
+//! [`TransactionOption::parse`], [`DatabaseOption::parse`]. Only network options are checked
+//! completely at once: [`check_network_option`].
 //!
 //! Parsing needs no state. Where the legality of an option depends on what the transaction has done
 //! so far (disabling read-your-writes after a read, for example), the transaction decides.

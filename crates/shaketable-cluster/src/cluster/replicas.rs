@@ -6,7 +6,8 @@
 //! moment: two of them are compared at a version that both have, that both can still read, and that
 //! no recovery will undo. So nothing has to be quiet, no time passes, and a run that is checked is
 //! the same run. A server that is dead or far behind may have no version in common with the others,
-//! and is left out; so are the last commits, as long as the servers do not know that they will stay.
+//! and is left out; so are the last commits, as long as the servers do not know that they will
+//! stay.
 
 use super::Cluster;
 use crate::proto::{KeyRange, Version};

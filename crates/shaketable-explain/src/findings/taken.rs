@@ -1,8 +1,9 @@
 //! A row that two clients took, and did what it asks for.
 //!
-//! A queue or an outbox is read in one transaction, its row is worked on in a second one, and cleared
-//! in a third. Nothing keeps another client from reading the same row meanwhile: both work on it. What
-//! shows it is the second clear, of a row that the first had cleared after both had read it.
+//! A queue or an outbox is read in one transaction, its row is worked on in a second one, and
+//! cleared in a third. Nothing keeps another client from reading the same row meanwhile: both work
+//! on it. What shows it is the second clear, of a row that the first had cleared after both had
+//! read it.
 
 use super::Candidate;
 use super::doubt::capital;
@@ -109,7 +110,8 @@ fn taken_twice(
     None
 }
 
-/// How a client came to clear a row: it had read it in an earlier transaction, and did not look again.
+/// How a client came to clear a row: it had read it in an earlier transaction, and did not look
+/// again.
 fn taken<'a>(
     history: &History<'a>,
     last: AttemptId,

@@ -1,8 +1,8 @@
 //! A client that does not recognise its own work.
 //!
 //! A commit whose result was unknown had taken effect. What comes next looks at the database, finds
-//! it changed, and takes the change for another client's; or does not look, and takes the commit for
-//! one that failed:
+//! it changed, and takes the change for another client's; or does not look, and takes the commit
+//! for one that failed:
 //!
 //! * a name or a lock is found taken: by the attempt before;
 //! * a row of a queue is gone, taken by the attempt before, and the next one is taken instead;
@@ -200,8 +200,8 @@ impl<'a> Own<'_, 'a> {
         None
     }
 
-    /// A row that the commit cleared was not there any more for the retry, which took another one, or
-    /// none.
+    /// A row that the commit cleared was not there any more for the retry, which took another one,
+    /// or none.
     fn taken(&self) -> Option<Candidate> {
         let history = self.history;
         let own = history.keys_of(self.landed);

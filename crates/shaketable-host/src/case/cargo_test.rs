@@ -1,8 +1,8 @@
 //! Cases of tests of `cargo test`.
 //!
 //! Such a case names no test file but a test, which describes its simulation in Rust. Only the test
-//! program can run it, and it is told which case by its environment. The program `shaketable` starts
-//! it in the same way as a person does.
+//! program can run it, and it is told which case by its environment. The program `shaketable`
+//! starts it in the same way as a person does.
 
 use std::path::Path;
 

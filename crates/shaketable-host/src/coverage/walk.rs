@@ -15,10 +15,10 @@
 //! that ends, so there the unwinder is asked each time.
 //!
 //! Whose code an address is takes debug information to know, which is too slow for the process of a
-//! seed that only counts ([`site`]). It returns the addresses of a stack that are new, together with
-//! the sizes of their frames; its parent looks them up ([`learn`], [`tell_apart`]), and the next
-//! fork knows them. In a program whose seeds have threads instead, the next thread does. A process
-//! that records looks them up itself ([`author`]).
+//! seed that only counts ([`site`]). It returns the addresses of a stack that are new, together
+//! with the sizes of their frames; its parent looks them up ([`learn`], [`tell_apart`]), and the
+//! next fork knows them. In a program whose seeds have threads instead, the next thread does. A
+//! process that records looks them up itself ([`author`]).
 
 use crate::hermetic;
 use crate::isolation;
@@ -604,8 +604,8 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn frames_of_variable_size_are_left_to_the_unwinder() {
-        // One line calls each time, however the compiler likes to unroll. Near the end of a stack, a
-        // size that was larger before leads out of it.
+        // One line calls each time, however the compiler likes to unroll. Near the end of a stack,
+        // a size that was larger before leads out of it.
         let rooms = std::hint::black_box(vec![1 << 17, 1 << 17, 16, 1 << 12, 16]);
         let mut sites = Vec::new();
         for bytes in rooms {

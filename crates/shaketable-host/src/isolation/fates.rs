@@ -3,10 +3,10 @@
 //!
 //! An await of a client is an operation too: its other outcome is that the client dies there.
 //!
-//! When an operation comes up for which outcomes are to be tried, the trunk is copied once for each.
-//! In the copy that outcome is forced, and the copy lives to its end; it is exactly what a run of a
-//! case that lists the outcome would have become. If the process cannot be copied there is no
-//! answer.
+//! When an operation comes up for which outcomes are to be tried, the trunk is copied once for
+//! each. In the copy that outcome is forced, and the copy lives to its end; it is exactly what a
+//! run of a case that lists the outcome would have become. If the process cannot be copied there is
+//! no answer.
 
 use super::Isolation;
 use super::trunk::{Copied, Trunk};
@@ -73,7 +73,8 @@ impl Tries {
         }
     }
 
-    /// An operation comes up. Returns in the trunk, and in each copy with the outcome that it meets.
+    /// An operation comes up. Returns in the trunk, and in each copy with the outcome that it
+    /// meets.
     fn visit(&self, name: &DecisionName) -> Option<String> {
         if self.trunk.is_copy() {
             return None;

@@ -189,7 +189,8 @@ impl InProcess {
     }
 
     /// Simulates a seed once, keeps nothing of it and shows nothing of what it prints. Returns
-    /// nothing if it does not end in time. If it ends the process, that is said with this name and this line.
+    /// nothing if it does not end in time. If it ends the process, that is said with this name and
+    /// this line.
     pub fn try_seed(
         &self,
         name: &str,

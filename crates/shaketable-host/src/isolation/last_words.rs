@@ -231,8 +231,8 @@ fn file_with(address: usize) -> Range<usize> {
     /// The address to look for, and the range it is in.
     struct Search(usize, Range<usize>);
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
-        // SAFETY: `file_with` passes a search that nothing else uses meanwhile, and the loader a file
-        // that stays loaded during the call.
+        // SAFETY: `file_with` passes a search that nothing else uses meanwhile, and the loader a
+        // file that stays loaded during the call.
         let (search, info) = unsafe { (&mut *to.cast::<Search>(), &*info) };
         let headers = match info.dlpi_phdr.is_null() {
             true => &[],

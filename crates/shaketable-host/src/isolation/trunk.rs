@@ -2,8 +2,8 @@
 //!
 //! One process, the trunk, simulates the run as it is. Where something else is to be tried it forks
 //! and waits: the copy goes its own way to its end and reports, while the trunk stands still. So
-//! what lies before a copy is simulated once, whatever the number of copies. `futures.rs` decides to
-//! copy at moments and draws the rest anew, `fates.rs` at operations and forces an outcome.
+//! what lies before a copy is simulated once, whatever the number of copies. `futures.rs` decides
+//! to copy at moments and draws the rest anew, `fates.rs` at operations and forces an outcome.
 //!
 //! A process with threads cannot be copied: they would be missing in the copy. Then there is no
 //! answer.
@@ -41,8 +41,8 @@ pub(super) enum Copied {
 }
 
 impl Trunk {
-    /// Starts a process for a run that is copied at most `copies` times. Returns what it reports, or
-    /// nothing at all if it does not.
+    /// Starts a process for a run that is copied at most `copies` times. Returns what it reports,
+    /// or nothing at all if it does not.
     pub(super) fn run<T: DeserializeOwned + Default>(
         isolation: &Isolation,
         plan: &Plan,

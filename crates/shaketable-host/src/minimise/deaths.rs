@@ -1,9 +1,9 @@
 //! The deaths of clients, as pieces of a case.
 //!
-//! Where a test file says `shaketableCrashes`, clients die at awaits that the seed draws. The option
-//! `shaketableCrashAt` lists deaths instead, whatever else the test file says, and a list can be
-//! made smaller. That a drawn death and the same death in a list make the same run is the promise of
-//! the crate `shaketable`.
+//! Where a test file says `shaketableCrashes`, clients die at awaits that the seed draws. The
+//! option `shaketableCrashAt` lists deaths instead, whatever else the test file says, and a list
+//! can be made smaller. That a drawn death and the same death in a list make the same run is the
+//! promise of the crate `shaketable`.
 
 use crate::case::Case;
 use crate::verdict;

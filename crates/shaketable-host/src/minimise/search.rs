@@ -11,14 +11,14 @@
 //!
 //! A leap is tried with a few futures: other latencies, and other draws altogether. From the first
 //! leap that fails, deaths of clients are left out, then decisions by [groups](DecisionName), then
-//! one by one; then the cluster becomes smaller, there are fewer clients, and numbers in the options
-//! of workloads and in the names of decisions become small; then decisions are left out again, up to
-//! the proof that each of them is needed. With fewer processes, what was to happen to one happens to
-//! another.
+//! one by one; then the cluster becomes smaller, there are fewer clients, and numbers in the
+//! options of workloads and in the names of decisions become small; then decisions are left out
+//! again, up to the proof that each of them is needed. With fewer processes, what was to happen to
+//! one happens to another.
 //!
-//! Where something is left in the end, the first two leaps are made once more: without a fault in many
-//! more futures, and with other seeds, because some races are lost only in a cluster of another shape;
-//! and, if several pieces are left, with what clients notice, from the small run.
+//! Where something is left in the end, the first two leaps are made once more: without a fault in
+//! many more futures, and with other seeds, because some races are lost only in a cluster of
+//! another shape; and, if several pieces are left, with what clients notice, from the small run.
 
 use super::deaths::{self, Death};
 use super::words::clause;

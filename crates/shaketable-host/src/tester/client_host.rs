@@ -142,6 +142,6 @@ impl ClientHost {
 
 /// The kind of operation that an await is.
 const AWAIT: &str = "await";
-/// How the crate `shaketable` tells that an assertion held for the first time: it asks for an option
-/// of this name, which ends with the assertion.
+/// How the crate `shaketable` tells that an assertion held for the first time: it asks for an
+/// option of this name, which ends with the assertion.
 const FIRST_TIME: &str = "shaketableMoment ";

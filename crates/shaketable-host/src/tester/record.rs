@@ -280,8 +280,8 @@ fn write(record: &Record, outcome: &mut Outcome, to: &RecordTo) {
     }
 }
 
-/// The line of the last call that proves a finding: what it says was done in the end was done there.
-/// A finding that is proved by commits alone has the line of the last of them.
+/// The line of the last call that proves a finding: what it says was done in the end was done
+/// there. A finding that is proved by commits alone has the line of the last of them.
 fn place_of(finding: &Finding, record: &Record) -> Option<String> {
     let of_call = |id: u32| record.operations[id as usize].place;
     let of_commit = |attempt: u32| {

@@ -462,8 +462,8 @@ pub(crate) fn set(configuration: &mut Configuration, name: &str, value: &Value) 
         "longRunningTest" => c.long_running_test = value.as_bool().unwrap_or(false),
         "simulationNormalRunTestsTimeoutSeconds" => c.normal_timeout_seconds = value.as_integer(),
         "simulationBuggifyRunTestsTimeoutSeconds" => c.buggify_timeout_seconds = value.as_integer(),
-        // Engines, tenants and their encryption, extra databases, HTTP mocks: nothing a client of the
-        // miniature could notice.
+        // Engines, tenants and their encryption, extra databases, HTTP mocks: nothing a client of
+        // the miniature could notice.
         _ => {}
     }
 }

@@ -1,5 +1,5 @@
-//! What the events mean that a library traces: which kind of failure an error is, and how it is told
-//! in one line.
+//! What the events mean that a library traces: which kind of failure an error is, and how it is
+//! told in one line.
 //!
 //! A trace is the one thing that every host has. So both hosts read the crate's events here, and a
 //! failure has the same kind and the same words under either.

@@ -399,7 +399,8 @@ impl WorkloadContext {
         self.0.options.begin_life();
     }
 
-    /// Whether the host decides when `buggify!` fires: it lists decisions, or a case overrides them.
+    /// Whether the host decides when `buggify!` fires: it lists decisions, or a case overrides
+    /// them.
     #[cfg(feature = "assertions")]
     pub(crate) fn asks_about_decisions(&self) -> bool {
         self.0.asks_about_decisions

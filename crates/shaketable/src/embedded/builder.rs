@@ -76,7 +76,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Sixteen seeds, each with its own choice of all faults and its own number of clients; named after the test that is running.
+    /// Sixteen seeds, each with its own choice of all faults and its own number of clients; named
+    /// after the test that is running.
     ///
     /// ```
     /// use shaketable::Simulation;
@@ -191,10 +192,10 @@ impl Simulation {
     }
 
     /// Whether each seed draws how it is run, as in `shaketable run`: which of the
-    /// [faults](Self::faults) and how strong, whether with buggify and under stress where the faults
-    /// leave that open, how many clients if that is left open. It does by default. Without, every
-    /// seed has all of the faults at full strength, no buggify and no stress, unless they are asked
-    /// for.
+    /// [faults](Self::faults) and how strong, whether with buggify and under stress where the
+    /// faults leave that open, how many clients if that is left open. It does by default. Without,
+    /// every seed has all of the faults at full strength, no buggify and no stress, unless they are
+    /// asked for.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -338,7 +339,8 @@ impl Simulation {
     ///
     /// Its cases run before all seeds. A new one is made as small as it can be in
     /// [ten seconds](Simulation::minimise_budget); `shaketable minimise` takes more time, and
-    /// `shaketable bugs` lists and runs all of them. A case that is no longer useful can be deleted.
+    /// `shaketable bugs` lists and runs all of them. A case that is no longer useful can be
+    /// deleted.
     ///
     /// A file of the older form is still read: each line has a seed, the name of the test, and what
     /// went wrong.
@@ -396,9 +398,9 @@ impl Simulation {
     }
 
     /// Runs a case before all seeds: a TOML file with a seed and the decisions of chance that a run
-    /// needs to fail, as `shaketable minimise` writes it. The case fails too if one of its decisions
-    /// never comes up any more. What the case leaves open, such as the number of clients, is as this
-    /// simulation says; the test file that it names is not read.
+    /// needs to fail, as `shaketable minimise` writes it. The case fails too if one of its
+    /// decisions never comes up any more. What the case leaves open, such as the number of clients,
+    /// is as this simulation says; the test file that it names is not read.
     ///
     /// ```
     /// # use shaketable::Simulation;
@@ -456,7 +458,8 @@ impl Simulation {
         self
     }
 
-    /// Counts what becomes of the calls of each line, for [`Passed::outcomes`](crate::Passed::outcomes).
+    /// Counts what becomes of the calls of each line, for
+    /// [`Passed::outcomes`](crate::Passed::outcomes).
     ///
     /// ```
     /// # use shaketable::Simulation;

@@ -38,8 +38,8 @@ pub struct Faults {
 }
 
 impl Default for Faults {
-    /// Clogging, attrition and rollbacks for thirty simulated seconds; each seed draws whether there
-    /// is buggify, and stress.
+    /// Clogging, attrition and rollbacks for thirty simulated seconds; each seed draws whether
+    /// there is buggify, and stress.
     fn default() -> Self {
         Faults {
             clogging: true,
@@ -158,8 +158,8 @@ impl Faults {
 
     /// Leaves a minority of the machines broken for good. At a moment that the seed draws, at the
     /// end of `start` at the latest, one or two machines die or are cut off from everything, as far
-    /// as the cluster can lose them, and all other faults stop. Each phase must then end within this
-    /// simulated time, or the run is *not live*. Clients may still [die](Self::crashes).
+    /// as the cluster can lose them, and all other faults stop. Each phase must then end within
+    /// this simulated time, or the run is *not live*. Clients may still [die](Self::crashes).
     ///
     /// ```
     /// use shaketable::{Faults, Simulation};

@@ -1,9 +1,9 @@
 //! The failures that a test remembers: one case for each, in a folder.
 //!
-//! The folder is the one in which `shaketable run --remember` keeps its bugs, and the cases have the
-//! same form, so that `shaketable bugs` lists and runs them all. A case of a test names the package
-//! and the test instead of a test file. It is first written as it is found, with nothing but its
-//! seed, and then made small while there is time.
+//! The folder is the one in which `shaketable run --remember` keeps its bugs, and the cases have
+//! the same form, so that `shaketable bugs` lists and runs them all. A case of a test names the
+//! package and the test instead of a test file. It is first written as it is found, with nothing
+//! but its seed, and then made small while there is time.
 //!
 //! Before there were cases, a file kept one failing seed on each line. Such a file is still read:
 //! `17 tests::no_transfer_loses_money # check failed: …`.

@@ -22,8 +22,8 @@
 //! `docs/executor.md` walks through all this with charts.
 //!
 //! The modules: `task` is the cell around a future and all its unsafe code, `queue` the loop,
-//! `home` the entry for other threads, `scope` the owner of a task, `awaits` what a scope counts if it
-//! is to die at one of them, `join` the handles, `panics` what is known about a panic.
+//! `home` the entry for other threads, `scope` the owner of a task, `awaits` what a scope counts if
+//! it is to die at one of them, `join` the handles, `panics` what is known about a panic.
 
 pub(crate) mod awaits;
 mod home;

@@ -8,14 +8,15 @@
 //!
 //! * An answer is counted when the client hears it: when it asks the future for its error, which
 //!   the crate `foundationdb` does first. A future that is destroyed unheard is not counted.
-//! * The time of an answer is counted if it is no error and took any: a commit of nothing, or a read
-//!   of what the transaction wrote itself, asks no server.
+//! * The time of an answer is counted if it is no error and took any: a commit of nothing, or a
+//!   read of what the transaction wrote itself, asks no server.
 //! * At the end of each phase of a client, what all clients of the process have counted since the
 //!   last time goes to the trace as one event, `WorkloadCalls`, and for each place in the code that
 //!   calls the database, by its [`stack`](crate::stack), as one `WorkloadLine`.
 //!
-//! A host that has no use for it says `off` when it is asked for the option `shaketableMeasure`, and
-//! one that knows the lines itself says `on`. Shaketable's own says `off`, except in a comparison.
+//! A host that has no use for it says `off` when it is asked for the option `shaketableMeasure`,
+//! and one that knows the lines itself says `on`. Shaketable's own says `off`, except in a
+//! comparison.
 
 #[cfg(not(feature = "record"))]
 mod functions;

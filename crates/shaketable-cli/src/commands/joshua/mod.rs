@@ -3,12 +3,12 @@
 //! An agent of Joshua unpacks a `tar.gz`, calls `./joshua_test` in it with a number in
 //! `JOSHUA_SEED`, and counts exit status 0 as success; what was printed is kept, and its tools read
 //! it as XML, a `<Test>` for each run. A package has everything a run needs: this program, the test
-//! files, their libraries, and under fdbserver the server with its client library. So an agent needs
-//! nothing but Linux of the same kind.
+//! files, their libraries, and under fdbserver the server with its client library. So an agent
+//! needs nothing but Linux of the same kind.
 //!
-//! A failure is read on another machine than the agent's, long after its package is gone. So results
-//! name the test file as it was called where the package was made, and the line that replays a seed
-//! is one to paste there.
+//! A failure is read on another machine than the agent's, long after its package is gone. So
+//! results name the test file as it was called where the package was made, and the line that
+//! replays a seed is one to paste there.
 //!
 //! An agent that has to end a run which takes too long cannot say which seed it was, leaves its
 //! processes to themselves, and then ends. So a run ends itself before its agent does: a seed may
@@ -96,8 +96,8 @@ pub fn joshua_test(args: &JoshuaTestArgs) -> Result<u8, SessionError> {
     Ok(code)
 }
 
-/// An agent's seeds have 63 bits, ours 32; consecutive numbers give different seeds. Without one the
-/// seed is random.
+/// An agent's seeds have 63 bits, ours 32; consecutive numbers give different seeds. Without one
+/// the seed is random.
 fn seed_of(joshua_seed: &str) -> Seed {
     let number: Option<u64> = joshua_seed.parse().ok();
     number.map_or_else(Seed::random, |number| {
@@ -105,8 +105,8 @@ fn seed_of(joshua_seed: &str) -> Seed {
     })
 }
 
-/// How long a seed of one file may take: what the program allows, but no more than its share of what
-/// the ensemble does, with a tenth to spare.
+/// How long a seed of one file may take: what the program allows, but no more than its share of
+/// what the ensemble does, with a tenth to spare.
 fn seconds_for_a_file(joshua_timeout: &str, files: usize, usual: f64) -> f64 {
     let timeout: Option<f64> = joshua_timeout.parse().ok();
     timeout

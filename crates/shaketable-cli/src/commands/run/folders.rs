@@ -31,8 +31,8 @@ impl Campaign<'_> {
         }
     }
 
-    /// The trace of a run that a server makes: in the folder of the seed, which is made only if there
-    /// is something to keep.
+    /// The trace of a run that a server makes: in the folder of the seed, which is made only if
+    /// there is something to keep.
     pub(super) fn trace_in_folder(&self, file: usize, seed: Seed) -> Recording {
         Recording::Trace {
             path: self.path_in(&folder_of(&self.trace_names[file], seed)),

@@ -79,8 +79,8 @@ impl Step<'_, '_> {
     }
 
     /// A number that an earlier transaction had changed without reading it was read in the first
-    /// step, as if it were still what that change had made of it, and became part of what the second
-    /// step wrote.
+    /// step, as if it were still what that change had made of it, and became part of what the
+    /// second step wrote.
     pub(super) fn result(&self, keys: &[(&[u8], &Change)]) -> Option<Candidate> {
         let history = self.history;
         let reads = history.reads(self.first).filter(|read| read.point);
