@@ -152,7 +152,7 @@ class Place:
             lines = []
             for line in done.stdout.splitlines():
                 message = json.loads(line)
-                for clock in ["real_seconds", "elapsed_seconds"]:
+                for clock in ["real_seconds", "elapsed_seconds", "started"]:
                     message.pop(clock, None)
                 lines.append(json.dumps(message))
             record["standard output"] = "\n".join(lines).encode()
