@@ -14,6 +14,8 @@ pub(super) enum ArgumentError {
     Time(#[source] humantime::DurationError),
     #[error("expected a time of a year at most")]
     TooLong,
+    #[error("expected a time of a second at least, or off")]
+    TooShort,
     #[error("expected I/N with 1 <= I <= N, such as 2/4")]
     Shard,
     #[error("expected NAME=VALUE, such as max_write_transaction_life_versions=1000000")]
@@ -42,7 +44,11 @@ pub(super) fn parse_liveness(text: &str) -> Result<Liveness, ArgumentError> {
     if text == "off" {
         return Ok(Liveness::Off);
     }
-    parse_time(text).map(|time| Liveness::Seconds(time.as_secs().max(1)))
+    let time = parse_time(text)?;
+    if time < Duration::from_secs(1) {
+        return Err(ArgumentError::TooShort);
+    }
+    Ok(Liveness::Seconds(time.as_secs()))
 }
 
 pub(super) fn parse_stalled_after(text: &str) -> Result<StalledAfter, ArgumentError> {
@@ -100,6 +106,15 @@ mod tests {
         assert_eq!(parse_time("8h").unwrap(), Duration::from_secs(8 * 3600));
         for text in ["NaN", "-1s", "30", "", "99999999999999h", "2years"] {
             assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_less_than_a_second_is_refused_and_not_taken_for_another() {
+        assert_eq!(parse_liveness("off").unwrap(), Liveness::Off);
+        assert_eq!(parse_liveness("1m").unwrap(), Liveness::Seconds(60));
+        for text in ["0s", "999ms", "0"] {
+            assert!(parse_liveness(text).is_err(), "{text}");
         }
     }
 
