@@ -84,6 +84,9 @@ pub enum SessionError {
     /// The run was interrupted before it had a record.
     #[error("the run was interrupted")]
     Interrupted,
+    /// What an earlier guided search has kept cannot be read, and would be overwritten.
+    #[error("cannot go on from the moments in {}", .0.display())]
+    Corpus(PathBuf, #[source] std::io::Error),
     /// Something that must be written cannot be.
     #[error("cannot write {}", .0.display())]
     Write(PathBuf, #[source] std::io::Error),

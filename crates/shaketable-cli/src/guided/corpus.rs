@@ -114,6 +114,8 @@ const CHANCES: usize = BACK_SECONDS.len();
 /// What a future that met something new adds to the worth of where it began.
 const WORTH_OF_NEWS: f64 = 1.0;
 
+/// A mark is rare if it was met by one run of this many at most.
+const RARE: u64 = 8;
 /// How many distances a front has at most.
 const FRONT_MAX: usize = 32;
 
@@ -335,6 +337,18 @@ impl Corpus {
         self.features.is_empty()
     }
 
+    /// Whether there is a moment to return to before chance had all of its first runs: the author
+    /// of the code has marked something that hardly any of them has met.
+    pub fn has_rare_mark(&self, runs: u64) -> bool {
+        self.features.iter().any(|feature| {
+            let is_rare = match &feature.places {
+                Places::Alike { runs: met, .. } => met.saturating_mul(RARE) <= runs,
+                Places::Front(_) => true,
+            };
+            feature.is_marked && is_rare
+        })
+    }
+
     /// Adds what a run has met; `from` is the feature for which its place was chosen. Returns
     /// whether something was new.
     pub fn learn(&mut self, path: &Path, moments: &[Moment], from: Option<usize>) -> bool {
@@ -443,18 +457,23 @@ impl Corpus {
     }
 }
 
-/// The runs that an earlier search has kept for a test file; none if there was none.
-pub fn read(folder: &std::path::Path, name: &str) -> Vec<Path> {
-    let text = std::fs::read(folder.join(format!("{name}.json"))).unwrap_or_default();
-    // What cannot be read is not worth a refusal: the search finds it again.
-    serde_json::from_slice(&text).unwrap_or_default()
+/// The runs that an earlier search has kept for a test file; none if there was none. Makes the
+/// folder, so that one which cannot be written is noticed before a long search and not after it.
+pub fn read(folder: &std::path::Path, name: &str) -> io::Result<Vec<Path>> {
+    std::fs::create_dir_all(folder)?;
+    match std::fs::read(folder.join(format!("{name}.json"))) {
+        Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Keeps runs for a later search. Each is simulated again then, so they may be of older code.
+/// What was kept before is there until all of it is written.
 pub fn write(folder: &std::path::Path, name: &str, paths: &[Path]) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let text = serde_json::to_vec(paths)?;
-    std::fs::write(folder.join(format!("{name}.json")), text)
+    let unfinished = folder.join(format!("{name}.json.unfinished"));
+    std::fs::write(&unfinished, serde_json::to_vec(paths)?)?;
+    std::fs::rename(unfinished, folder.join(format!("{name}.json")))
 }
 
 #[cfg(test)]
@@ -530,6 +549,23 @@ mod tests {
         corpus.learn(&path, &[moment(1.53, "closer")], None);
         let begins = [0; 3].map(|_| corpus.choose(8).unwrap().place.from);
         assert!(begins[2] > 1.5 && begins[2] < 1.501, "{begins:?}");
+    }
+
+    #[test]
+    fn what_is_marked_and_rare_is_worth_an_early_return() {
+        let mut corpus = Corpus::default();
+        let mark = |what: &str| Moment {
+            is_marked: true,
+            ..moment(1.0, what)
+        };
+        for seed in 0..31 {
+            let moments = [moment(1.0, "not marked"), mark("common")];
+            corpus.learn(&Path::of(seed), &moments, None);
+        }
+        corpus.learn(&Path::of(31), &[moment(1.0, "rare, not marked")], None);
+        assert!(!corpus.has_rare_mark(32));
+        corpus.learn(&Path::of(32), &[mark("rare")], None);
+        assert!(corpus.has_rare_mark(33));
     }
 
     #[test]

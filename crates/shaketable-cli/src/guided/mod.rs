@@ -36,6 +36,9 @@ const ROUND: u64 = 32;
 /// How many futures of a moment are run at a time: what lies before it is simulated once for all.
 const GROUP: u64 = 8;
 /// The first runs are new seeds alone.
+const SEEDS_ALONE: u64 = 32;
+/// So are those up to this one, unless the code has marked something rare: then every other run of
+/// them is a future.
 const SEEDS_FIRST: u64 = 128;
 /// The first round is as small as this, and the next ones grow: what the first seeds find is seen
 /// as soon as in a sweep.
@@ -119,10 +122,16 @@ impl Search {
         })
     }
 
-    /// The runs that a later search should begin with.
+    /// The runs that a later search should begin with. Those of an earlier one for which there was
+    /// no time are among them.
     pub fn kept(&self) -> Vec<Path> {
         let mut paths = self.failed.clone();
-        paths.extend(self.corpus.paths());
+        let known = self.known.iter().cloned();
+        for path in self.corpus.paths().into_iter().chain(known) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
         paths
     }
 
@@ -137,7 +146,11 @@ impl Search {
             .collect();
         let room = size - known;
         let seeds = match () {
-            () if self.runs < SEEDS_FIRST => room,
+            () if self.runs < SEEDS_ALONE => room,
+            () if self.runs < SEEDS_FIRST => match self.corpus.has_rare_mark(self.runs) {
+                true => room.div_ceil(2),
+                false => room,
+            },
             () if self.seeds_bring_news => room.min(2 * SEEDS_MIN),
             () => room.min(SEEDS_MIN),
         };

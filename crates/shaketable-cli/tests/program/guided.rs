@@ -88,6 +88,40 @@ fn a_later_search_goes_on_from_what_was_kept() {
 }
 
 #[test]
+fn moments_that_cannot_be_read_are_refused_and_not_overwritten() {
+    let bench = maze("guided-unreadable");
+    let kept = bench.folder.join("kept/bench.json");
+    fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    fs::write(&kept, "[{\"seed\":").unwrap();
+    let (printed, code) = run(&bench, &format!("{SEARCH} --corpus kept"));
+    assert_eq!(code, Some(96), "{printed}");
+    assert!(printed.contains("cannot go on from"), "{printed}");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "[{\"seed\":");
+    // Nor is a folder that cannot be made noticed only after the search.
+    let (printed, code) = run(&bench, &format!("{SEARCH} --corpus Cargo.lock"));
+    assert_eq!(code, Some(96), "{printed}");
+    assert!(!printed.contains("\"run\""), "{printed}");
+}
+
+#[test]
+fn runs_for_which_there_was_no_time_are_kept_for_the_next_search() {
+    let bench = maze("guided-short");
+    let (printed, _) = run(&bench, &format!("{SEARCH} --corpus kept"));
+    assert!(printed.contains("\"failure\""), "{printed}");
+    let count = || -> usize {
+        let text = fs::read(bench.folder.join("kept/bench.json")).unwrap();
+        serde_json::from_slice::<Vec<serde_json::Value>>(&text)
+            .unwrap()
+            .len()
+    };
+    let before = count();
+    let short = "run bench.toml --guided --corpus kept --seed 1 --seeds 2 --no-build";
+    run(&bench, short);
+    // The two that were run again need not have met anything that the other had not.
+    assert!(before > 4 && count() + 2 >= before, "{before}, {}", count());
+}
+
+#[test]
 fn a_sweep_ends_when_nothing_new_comes() {
     let bench = maze("stable");
     let (printed, code) = run(&bench, "run bench.toml --until-stable --seed 1 --no-build");

@@ -11,7 +11,7 @@ mod watcher;
 
 use super::lint::Hazards;
 use crate::args::{
-    MessageFormat, Minimising, OutputArgs, ReplayArgs, RunArgs, StatsArgs, ValuesShown,
+    MessageFormat, Minimising, OutputArgs, ReplayArgs, RunArgs, StatsArgs, SweepArgs, ValuesShown,
 };
 use crate::exit_codes;
 use crate::guided::{Budget, Search, corpus, search};
@@ -52,7 +52,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     let schedule = Schedule::new(&args.sweep, default_count, session.files.len());
     let schedule = schedule.with_cases(&session.case_seeds);
     if schedule.runs() == Some(0) {
-        return Ok(nothing(args.output.message_format));
+        return Ok(nothing(&args.sweep, args.output.message_format));
     }
     let recording = if args.trace {
         Traces::All
@@ -142,9 +142,13 @@ pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
     .run()
 }
 
-fn nothing(format: MessageFormat) -> u8 {
+fn nothing(asked: &SweepArgs, format: MessageFormat) -> u8 {
+    let why = match asked.shard {
+        Some(_) => "this part of the seeds is empty",
+        None => "no seeds were asked for",
+    };
     if format == MessageFormat::Human {
-        eprintln!("nothing to run: this part of the seeds is empty");
+        eprintln!("nothing to run: {why}");
     }
     exit_codes::NOTHING_RUN
 }
@@ -334,7 +338,8 @@ impl<'a> Campaign<'a> {
         let mut searches = Vec::new();
         for file in 0..self.session.files.len() {
             let known = match &self.corpus {
-                Some(folder) => corpus::read(folder, &self.trace_names[file]),
+                Some(folder) => corpus::read(folder, &self.trace_names[file])
+                    .map_err(|error| SessionError::Corpus(folder.clone(), error))?,
                 None => Vec::new(),
             };
             let first = self.schedule.first;
