@@ -10,7 +10,9 @@
 //! search proceeds in rounds of a fixed size, whose runs depend on earlier rounds only and are
 //! looked at in the order in which they were chosen: so the same seed and the same number of runs
 //! give the same result, whatever the number of processes. A search begins as a sweep does, and
-//! never stops trying new seeds: what a sweep finds soon, it finds as soon.
+//! never stops trying new seeds: what a sweep finds soon, it finds as soon. It begins to return
+//! sooner where the code has marked something rare: then there is somewhere to return to, and
+//! waiting for more seeds is waste.
 //!
 //! Every future is a case, with a line for each moment from which on it was drawn anew; a failure
 //! is kept as such a file.
