@@ -11,7 +11,9 @@ sweep, divided by the number of its failures; seconds are those of the sweep, in
 run as it is. One that finds nothing within its budget counts as the budget, marked with `≥`.
 
     cargo build --release -p shaketable-cli -p 'shaketable-example-*'
-    conformance/needles.py [--searches 9] [--jobs 2] [--check] [name…]
+    conformance/needles.py [--searches 9] [--first 1] [--jobs 2] [--check] [name…]
+
+Give --first a seed that no search was improved with.
 
 With --check the exit status is 1 if a needle takes more than a tenth of the runs of chance, or a shallow bug more
 than 1.2 times as many.
@@ -38,7 +40,7 @@ NEEDLES = {
 }
 SHALLOW = ["double_increment", "write_skew", "ignored_more", "late_watch", "timed_out", "cleared_receipt", "oversold",
            "stale_cache", "swallowed_error", "flushed_twice"]
-# A search begins at each of these seeds and at those that follow it in steps of this.
+# Searches begin this many seeds apart.
 STEP = 100_000
 GUIDED_MAX = 5_000
 
@@ -96,11 +98,11 @@ def by_chance(path, arguments, searches, count, jobs):
     return result, len(failed)
 
 
-def one_by_one(path, arguments, searches, count, jobs):
+def one_by_one(path, arguments, searches, count, jobs, first_of_all):
     """Searches that end with their first failure. Runs are counted in the order of seeds, not of their ends."""
     result = Searches()
     for number in range(searches):
-        first = 1 + number * STEP
+        first = first_of_all + number * STEP
         runs, seconds = sweep(path, [*arguments, "--fail-fast"], first, count, jobs)
         if "--guided" in arguments:
             result.add(len(runs), seconds, any(not run["passed"] for run in runs))
@@ -113,6 +115,7 @@ def one_by_one(path, arguments, searches, count, jobs):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--searches", type=int, default=9)
+    parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("names", nargs="*")
@@ -132,15 +135,15 @@ def main():
             continue
         path = f"needles/{name}"
         arguments = ["--swarm", "off", "--clients", str(clients)]
-        guided = one_by_one(path, [*arguments, "--guided"], options.searches, GUIDED_MAX, options.jobs)
+        guided = one_by_one(path, [*arguments, "--guided"], options.searches, GUIDED_MAX, options.jobs, options.first)
         chance, failed = by_chance(path, arguments, options.searches, count, options.jobs)
         row(name, f"{failed} in {count:,}", chance, guided, 10)
     for name in SHALLOW:
         if options.names and name not in options.names:
             continue
         path = f"bugs/{name}"
-        chance = one_by_one(path, [], options.searches, 1_000, options.jobs)
-        guided = one_by_one(path, ["--guided"], options.searches, 1_000, options.jobs)
+        chance = one_by_one(path, [], options.searches, 1_000, options.jobs, options.first)
+        guided = one_by_one(path, ["--guided"], options.searches, 1_000, options.jobs, options.first)
         row(name, "", chance, guided, 1 / 1.2)
     if missed and options.check:
         sys.exit(f"the goal is missed by {', '.join(missed)}")
