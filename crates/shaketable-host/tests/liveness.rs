@@ -30,7 +30,7 @@ fn ring(configuration: &str, seconds: f64) -> Plan {
     Plan::load(file, &BTreeMap::new()).unwrap()
 }
 
-fn run(plan: &Plan, liveness: Option<Liveness>, seed: u32) -> Outcome {
+fn run(plan: &Plan, liveness: Option<Liveness>, seed: u64) -> Outcome {
     let settings = Settings {
         liveness,
         ..Settings::default()

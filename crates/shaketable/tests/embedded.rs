@@ -264,7 +264,7 @@ fn look_around() -> String {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
 fn simulations_in_parallel_threads_do_not_disturb_one_another() {
-    let run = |seed: u32| {
+    let run = |seed: u64| {
         let failed = Simulation::new()
             .named("parallel")
             .seeds(seed)

@@ -232,7 +232,7 @@ impl Notes {
                 program: concat!("shaketable ", env!("CARGO_PKG_VERSION")).to_owned(),
                 host: "embedded".to_owned(),
                 file,
-                seed: u64::from(outcome.seed),
+                seed: outcome.seed,
                 buggify: outcome.drawn.buggify,
                 drawn: drawn(&outcome.drawn),
                 reproduce: self.to.as_ref().and_then(|to| to.reproduce.clone()),
