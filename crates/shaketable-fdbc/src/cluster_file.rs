@@ -123,7 +123,10 @@ fn is_address(address: &[u8]) -> bool {
         !part.is_empty() && part.bytes().all(is_host)
     };
     // A name may end with a dot.
-    host.strip_suffix('.').unwrap_or(host).split('.').all(is_part)
+    host.strip_suffix('.')
+        .unwrap_or(host)
+        .split('.')
+        .all(is_part)
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ fn faults_find_the_bug_and_its_seed_finds_it_again() {
 
 #[test]
 fn a_seed_decides_the_order_of_hash_maps_and_the_time_of_day() {
-    let look = |seeds: Vec<u32>| {
+    let look = |seeds: Vec<u64>| {
         static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
         Simulation::new()
             .seeds(seeds)

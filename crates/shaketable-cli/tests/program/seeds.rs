@@ -9,7 +9,7 @@ const WIDE: &str = "9007199254740993";
 /// The last of all.
 const LAST: &str = "18446744073709551615";
 
-/// What a failing test printed, with its exit status.
+/// The exit status, and all that was printed.
 fn run(bench: &Bench, line: &str) -> (Option<i32>, String) {
     let arguments: Vec<&str> = line.split(' ').collect();
     let output = bench.run(&arguments);
@@ -65,9 +65,8 @@ fn seeds_in(value: &Value, found: &mut Vec<Value>) {
 fn every_message_tells_a_wide_seed_exactly() {
     let bench = failing("wide-seeds-in-messages");
     for (command, kind) in [
-        ("run bench.toml --minimise never", "failure"),
+        ("run bench.toml --minimise=never", "failure"),
         ("replay bench.toml", "failure"),
-        ("check-determinism bench.toml --seeds 1", "summary"),
         ("decisions bench.toml", "decision"),
         ("minimise bench.toml --budget 2s", "minimised"),
         ("when bench.toml --futures 2 --budget 2s", "when"),
@@ -91,7 +90,7 @@ fn every_message_tells_a_wide_seed_exactly() {
 #[test]
 fn a_wide_seed_is_kept_and_run_again() {
     let bench = failing("wide-seeds-kept");
-    let line = format!("run bench.toml --seed {LAST} --no-build --minimise never --junit j.xml");
+    let line = format!("run bench.toml --seed {LAST} --no-build --minimise=never --junit j.xml");
     let (code, report) = run(&bench, &line);
     assert_eq!(code, Some(100), "{report}");
     let again = format!("replay bench.toml --seed {LAST}");
@@ -110,7 +109,7 @@ fn a_wide_seed_is_kept_and_run_again() {
     assert_eq!(code, Some(0), "{report}");
     let case = fs::read_to_string(bench.folder.join("small.toml")).expect("a case");
     assert!(case.contains("seed = \""), "{case}");
-    let (code, report) = run(&bench, "run small.toml --no-build --minimise never");
+    let (code, report) = run(&bench, "run small.toml --no-build --minimise=never");
     assert_eq!(code, Some(100), "{report}");
 }
 
@@ -130,6 +129,10 @@ fn a_sweep_crosses_32_bits_and_begins_anew_after_64() {
     let last = [Value::from("18446744073709551614"), LAST.into(), 0.into()];
     assert_eq!(told("0xfffffffffffffffe", ""), last);
     assert_eq!(told("0xfffffffffffffffe", " --guided"), last);
+    let output = bench.check_determinism(&format!("--seed {LAST} --seeds 2"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let beginning = format!("2 seeds from {LAST}, each twice");
+    assert!(text(&output.stderr).contains(&beginning));
 }
 
 #[test]
