@@ -80,7 +80,7 @@ pub enum RunError {
 fn draws_buggify(seed: u64) -> bool {
     // Consecutive seeds differ in their low bits only.
     let mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) % 5 != 0
+    !(mixed >> 32).is_multiple_of(5)
 }
 
 impl Server {
