@@ -90,4 +90,4 @@ fn without_it_a_run_is_what_it_was() {
     }
 }
 
-const SEEDS: u32 = 60;
+const SEEDS: u64 = 60;
