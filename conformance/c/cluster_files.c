@@ -1,5 +1,5 @@
-/* Databases of missing, empty and invalid cluster files are opened, and then every operation fails. Our library
- * does so with SHAKETABLE_STRICT_CLUSTER_FILES=on, the real one always.
+/* Databases of missing, empty and invalid cluster files are opened, and then every operation on them
+ * fails. Our library does so with SHAKETABLE_STRICT_CLUSTER_FILES=on, the real one always.
  *
  *     cluster_files FOLDER            a folder to write files in
  *     cluster_files FOLDER default    the file of FDB_CLUSTER_FILE is missing
