@@ -1,8 +1,8 @@
 //! Seeds as the program chooses them: where a sweep begins if nothing is said, and what comes next.
 //!
-//! A seed is 64 bits wide, and how it is written is the same everywhere ([`shaketable_host::Seed`]).
-//! One that the program draws has only 32: such a seed is shorter to read and to copy, every host
-//! takes it, and there are more of them than anybody runs.
+//! A seed is 64 bits wide, and how it is written is the same everywhere
+//! ([`shaketable_host::Seed`]). One that the program draws has only 32: such a seed is shorter to
+//! read and to copy, every host takes it, and there are more of them than anybody runs.
 
 pub use shaketable_host::Seed;
 

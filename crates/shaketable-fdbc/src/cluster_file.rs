@@ -2,8 +2,8 @@
 //!
 //! Here a cluster file is a mere name, so that a test needs none. A program that tests how it copes
 //! with a missing or broken one, or a suite that breaks them on purpose, sets
-//! `SHAKETABLE_STRICT_CLUSTER_FILES=on`. Then a database whose file is missing, or says nothing that
-//! could be a cluster, is opened as always, and every operation on it fails: with 1515 or with
+//! `SHAKETABLE_STRICT_CLUSTER_FILES=on`. Then a database whose file is missing, or says nothing
+//! that could be a cluster, is opened as always, and every operation on it fails: with 1515 or with
 //! 2104. Whether anything listens at the addresses is not asked; what the file says is a name
 //! still.
 

@@ -37,8 +37,8 @@ fn run(seed: u64, recording: &Recording) -> Outcome {
     simulate(&plan, &Settings::default(), seed, recording)
 }
 
-/// The numbers are those of the last program whose seeds had 32 bits. A change of what is drawn in a
-/// run, made on purpose, gives new ones.
+/// The numbers are those of the last program whose seeds had 32 bits. A change of what is drawn in
+/// a run, made on purpose, gives new ones.
 #[test]
 fn a_seed_of_32_bits_keeps_its_run() {
     let runs = [0, 1, 7, 1 << 31, u64::from(u32::MAX)].map(|seed| {

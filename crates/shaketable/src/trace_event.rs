@@ -11,7 +11,8 @@
 //!
 //! Details keep the habits of the published crate: the first letter of a key is capitalised, and a
 //! detail with an empty key or an empty value is left out. Every event ends with `RustWorkload=1`,
-//! and every error with `RustFailure=1`, so that one word finds them among all that a server writes.
+//! and every error with `RustFailure=1`, so that one word finds them among all that a server
+//! writes.
 
 use std::ffi::CString;
 
