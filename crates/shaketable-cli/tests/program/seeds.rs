@@ -67,7 +67,6 @@ fn every_message_tells_a_wide_seed_exactly() {
     for (command, kind) in [
         ("run bench.toml --minimise=never", "failure"),
         ("replay bench.toml", "failure"),
-        ("decisions bench.toml", "decision"),
         ("minimise bench.toml --budget 2s", "minimised"),
         ("when bench.toml --futures 2 --budget 2s", "when"),
         ("explain bench.toml", "explanation"),
