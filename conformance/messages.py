@@ -25,6 +25,9 @@ BUG = "examples/bugs/claimed_twice.toml"
 CASE = "target/conformance/messages/case.toml"
 COMMANDS = [
     f"run {BUG} --seed 1 --seeds 10",
+    # The last seeds of all, which JSON has as texts.
+    f"run {BUG} --seed 18446744073709551606 --seeds 10",
+    f"decisions {BUG} --seed 18446744073709551615",
     f"run {BUG} --guided --seed 1 --seeds 160",
     f"check-determinism {BUG} --seed 1 --seeds 2",
     f"minimise {BUG} --seed 1 -o {CASE}",

@@ -75,7 +75,7 @@ pub struct Request {
     /// The number of the file in the job.
     pub file: usize,
     /// The seed.
-    pub seed: u32,
+    pub seed: u64,
     /// How much of it to keep.
     pub recording: Recording,
     /// Another case of the file, if it is to be changed. Then the settings of the job do not count.

@@ -1,7 +1,7 @@
 //! What `run`, `replay`, `stats` and `check-determinism` have in common: files read, libraries
 //! built, workers started.
 
-use crate::args::{BuildArgs, HostArgs, SimulationArgs};
+use crate::args::{BuildArgs, HostArgs, SimulationArgs, SweepArgs};
 use crate::cargo::{self, BuildError};
 use crate::exit_codes;
 use crate::list;
@@ -9,8 +9,9 @@ use crate::pool::{Addresses, Pool, PoolError};
 use crate::protocol::{FileJob, Host, Job};
 use crate::report::repro::{Repro, program_words};
 use crate::seed::Seed;
+use crate::sweep::Schedule;
 use shaketable_fdbserver::test_file::Unsupported;
-use shaketable_fdbserver::{Server, ServerError};
+use shaketable_fdbserver::{SeedTooWide, Server, ServerError};
 use shaketable_host::plan::Settings;
 use shaketable_host::testfile::{TestFile, TestFileError};
 use std::path::PathBuf;
@@ -57,6 +58,9 @@ pub enum SessionError {
     /// There is no server to run seeds with.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// A server does not take a seed.
+    #[error(transparent)]
+    SeedTooWide(#[from] SeedTooWide),
     /// A server cannot run a file.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
@@ -207,6 +211,9 @@ impl Session {
             return Ok(self);
         };
         let server = Server::find(&find)?;
+        for seed in self.case_seeds.iter().flatten() {
+            server.takes(seed.0)?;
+        }
         for file in &self.job.files {
             server.prepare(&file.path, &file.built, &self.job.settings)?;
         }
@@ -234,7 +241,31 @@ impl Session {
     pub fn only_seed(&self, asked: Option<Seed>) -> Result<Seed, SessionError> {
         let of_case = self.case_seeds.first().copied().flatten();
         let no_seed = || SessionError::NoSeed(self.files[0].clone());
-        of_case.or(asked).ok_or_else(no_seed)
+        of_case
+            .or(asked)
+            .ok_or_else(no_seed)
+            .and_then(|seed| self.taken(seed))
+    }
+
+    /// The seeds that the arguments ask for, from one on that the host takes.
+    pub fn schedule(&self, args: &SweepArgs, default_count: u64) -> Result<Schedule, SessionError> {
+        let mut schedule = Schedule::new(args, default_count, self.files.len());
+        schedule.first = self.taken(schedule.first)?;
+        schedule.last = self.last_seed();
+        Ok(schedule)
+    }
+
+    /// The last seed that the host takes.
+    pub fn last_seed(&self) -> Seed {
+        let server = self.job.host.server();
+        Seed(server.map_or(u64::MAX, Server::last_seed))
+    }
+
+    fn taken(&self, seed: Seed) -> Result<Seed, SessionError> {
+        if let Some(server) = self.job.host.server() {
+            server.takes(seed.0)?;
+        }
+        Ok(seed)
     }
 
     /// Starts workers.

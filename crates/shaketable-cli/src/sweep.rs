@@ -4,7 +4,7 @@
 use crate::args::{Shard, SweepArgs};
 use crate::pool::{Answer, Pool};
 use crate::protocol::{Request, Response};
-use crate::seed::Seed;
+use crate::seed::{self, Seed};
 use shaketable_host::plan::Recording;
 use shaketable_host::verdict::{FailureKind, Outcome};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 pub struct Schedule {
     /// The first.
     pub first: Seed,
+    /// The last one that the host takes; after it comes 0.
+    pub last: Seed,
     /// How many; `None` is as many as time allows.
     pub count: Option<u64>,
     /// When to stop.
@@ -36,7 +38,8 @@ impl Schedule {
             (None, None) => Some(default_count),
         };
         Schedule {
-            first: args.seed.unwrap_or_else(Seed::random),
+            first: args.seed.unwrap_or_else(seed::random),
+            last: Seed(u64::MAX),
             count,
             duration: args.duration,
             shard: args.shard,
@@ -88,6 +91,7 @@ impl Schedule {
     fn iter(&self) -> impl Iterator<Item = (usize, Seed)> + use<> {
         let Schedule {
             first,
+            last,
             count,
             shard,
             files,
@@ -100,7 +104,7 @@ impl Schedule {
                 let cases = cases.clone();
                 let seed_of = move |file| match cases.get(file).copied().flatten() {
                     Some(own) => (step == 0).then_some((file, own)),
-                    None => Some((file, first.plus(step))),
+                    None => Some((file, seed::later(first, step, last))),
                 };
                 (0..files).filter_map(seed_of)
             })
@@ -279,6 +283,7 @@ mod tests {
     fn schedule(count: u64, shard: Option<(u64, u64)>, files: usize) -> Schedule {
         Schedule {
             first: Seed(10),
+            last: Seed(u64::MAX),
             count: Some(count),
             duration: None,
             shard: shard.map(|(index, count)| Shard { index, count }),
@@ -289,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_case_is_run_once_with_its_own_seed() {
-        let runs = |schedule: &Schedule| -> Vec<(usize, u32)> {
+        let runs = |schedule: &Schedule| -> Vec<(usize, u64)> {
             let runs: Vec<_> = schedule.iter().map(|(file, seed)| (file, seed.0)).collect();
             assert_eq!(schedule.runs(), Some(runs.len() as u64));
             runs
@@ -304,7 +309,7 @@ mod tests {
 
     #[test]
     fn every_file_is_run_with_every_seed() {
-        let runs: Vec<(usize, u32)> = schedule(2, None, 2)
+        let runs: Vec<(usize, u64)> = schedule(2, None, 2)
             .iter()
             .map(|(file, seed)| (file, seed.0))
             .collect();
@@ -313,14 +318,14 @@ mod tests {
 
     #[test]
     fn shards_divide_the_seeds_without_overlap() {
-        let mut all: Vec<u32> = Vec::new();
+        let mut all: Vec<u64> = Vec::new();
         for index in 1..=3 {
             let part = schedule(10, Some((index, 3)), 1);
-            let seeds: Vec<u32> = part.iter().map(|(_, seed)| seed.0).collect();
+            let seeds: Vec<u64> = part.iter().map(|(_, seed)| seed.0).collect();
             assert_eq!(part.runs(), Some(seeds.len() as u64), "shard {index}");
             all.extend(seeds);
         }
         all.sort_unstable();
-        assert_eq!(all, (10..20).collect::<Vec<u32>>());
+        assert_eq!(all, (10..20).collect::<Vec<u64>>());
     }
 }

@@ -26,10 +26,19 @@ const CLIENT_STATUS: &str = concat!(
     r#""NumConnectionsFailed":0}"#
 );
 
-/// The status report of the client.
-pub(crate) fn client_status(database: &FDBDatabase) -> Arc<FDBFuture> {
-    let status = Bytes::from_static(CLIENT_STATUS.as_bytes());
-    answer(database, Ok(Value::Key(status)))
+/// The status report of the client. Of a database that cannot work it is nothing but the reason.
+pub(crate) fn client_status(database: &Arc<FDBDatabase>) -> Arc<FDBFuture> {
+    let future = FDBFuture::pending(database.universe.clone());
+    let (promise, handle) = (future.clone(), database.clone());
+    database.universe.post(move |_| {
+        let error = handle.object().and_then(|database| database.error());
+        let status = match error {
+            Some(error) => Bytes::from(format!(r#"{{"InitializationError":{}}}"#, error.0)),
+            None => Bytes::from_static(CLIENT_STATUS.as_bytes()),
+        };
+        finish(&promise, Ok(Value::Key(status)));
+    });
+    future
 }
 
 /// The protocol of the cluster. It never changes, so waiting for another one never ends.

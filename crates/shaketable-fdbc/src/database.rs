@@ -166,7 +166,7 @@ impl FDBDatabase {
         });
     }
 
-    fn object(&self) -> Option<Database> {
+    pub(crate) fn object(&self) -> Option<Database> {
         self.universe
             .objects(|objects| objects.databases.get(self.slot.get()).cloned())
             .flatten()

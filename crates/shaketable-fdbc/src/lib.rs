@@ -18,6 +18,7 @@
 mod abi;
 mod admin;
 mod c_api;
+mod cluster_file;
 mod coverage;
 mod database;
 mod exports;

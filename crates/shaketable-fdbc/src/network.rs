@@ -7,7 +7,7 @@
 //! process, made when it is first opened. The name of the cluster file selects which one
 //! ([`ClusterName`]): the same name is the same cluster for all databases of the process. The file
 //! is read only to see whether `shaketable serve` has written it; then the database is the
-//! server's.
+//! server's. A program can ask for more (`cluster_file`).
 //!
 //! This is the only global state of the library. Handles know their universe and never look here.
 
@@ -153,6 +153,7 @@ pub(crate) fn setup() -> Result<(), Error> {
     }
     options::load_environment()?;
     options::choose_faults()?;
+    options::choose_strictness()?;
     fork::watch();
     let inbox = Inbox::new();
     network.shared = Some(Arc::new(Shared {

@@ -67,6 +67,29 @@ pub(crate) fn choose_faults() -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether a cluster file must be one, as the environment says when the network is set up.
+pub(crate) fn are_cluster_files_strict() -> bool {
+    CLUSTER_FILES_STRICT.load(Ordering::Acquire)
+}
+
+static CLUSTER_FILES_STRICT: AtomicBool = AtomicBool::new(false);
+
+/// Reads whether cluster files must be such.
+pub(crate) fn choose_strictness() -> Result<(), Error> {
+    const NAME: &str = "SHAKETABLE_STRICT_CLUSTER_FILES";
+    let value = std::env::var_os(NAME).unwrap_or_default();
+    let is_strict = match value.to_str() {
+        Some("" | "off" | "0") => false,
+        Some("on" | "1") => true,
+        _ => {
+            eprintln!("shaketable: {NAME}={}: expected off or on", value.display());
+            return Err(Error::ENVIRONMENT_VARIABLE_NETWORK_OPTION_FAILED);
+        }
+    };
+    CLUSTER_FILES_STRICT.store(is_strict, Ordering::Release);
+    Ok(())
+}
+
 /// A seed for a program that has not chosen one.
 #[expect(
     clippy::disallowed_methods,

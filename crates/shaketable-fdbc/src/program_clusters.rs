@@ -6,6 +6,7 @@
 //! gate to it. All databases that name the same cluster share it, as they would share a real one;
 //! it keeps its data while databases come and go.
 
+use crate::cluster_file;
 use crate::network::ClusterName;
 use crate::options;
 use crate::universe::Universe;
@@ -58,7 +59,7 @@ pub(crate) fn open_database(
         ClusterName::ConnectionString(string) => (text(string), String::new()),
         ClusterName::Served { place, file } => (place.connection_string(), text(file)),
     };
-    Database::open(
+    let database = Database::open(
         Process::new(kernel, cluster.client()),
         Connection {
             api_version: opening.api_version,
@@ -71,7 +72,13 @@ pub(crate) fn open_database(
             cluster_file_path,
             cluster_id: CLUSTER_ID,
         },
-    )
+    );
+    if options::are_cluster_files_strict()
+        && let Err(error) = cluster_file::check(&name)
+    {
+        database.poison(error);
+    }
+    database
 }
 
 const CLUSTER_ID: u128 = 0x5ea5_4a6e;

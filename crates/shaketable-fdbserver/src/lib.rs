@@ -27,4 +27,4 @@ pub mod verdict;
 
 pub use folder::memory_for;
 pub use run::{Keep, Request, RunError};
-pub use server::{Find, Server, ServerError, Version};
+pub use server::{Find, SeedTooWide, Server, ServerError, Version};

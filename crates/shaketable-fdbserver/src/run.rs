@@ -1,7 +1,7 @@
 //! One run: a folder, a process, and a verdict.
 
 use crate::folder::Folder;
-use crate::server::Server;
+use crate::server::{SeedTooWide, Server};
 use crate::test_file::Prepared;
 use crate::trace::{self, Tail};
 use crate::verdict::{Ended, NOT_LOADED, Reading};
@@ -35,7 +35,7 @@ pub struct Request<'a> {
     /// What is the same for every seed.
     pub settings: &'a Settings,
     /// The seed.
-    pub seed: u32,
+    pub seed: u64,
     /// After how much real time the server is killed.
     pub limit: Duration,
     /// Which traces are kept.
@@ -58,6 +58,9 @@ pub enum Keep {
 /// Why a seed could not be run at all.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// Its seed.
+    #[error(transparent)]
+    Seed(#[from] SeedTooWide),
     /// Its folder.
     #[error("cannot make a folder for the run")]
     Folder(#[source] io::Error),
@@ -74,10 +77,10 @@ pub enum RunError {
 
 /// Whether a seed runs with buggify when neither the user nor the file says so: four of five do, as
 /// FoundationDB's own harness has it.
-fn draws_buggify(seed: u32) -> bool {
+fn draws_buggify(seed: u64) -> bool {
     // Consecutive seeds differ in their low bits only.
-    let mixed = (u64::from(seed) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) % 5 != 0
+    let mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    !(mixed >> 32).is_multiple_of(5)
 }
 
 impl Server {
@@ -88,6 +91,7 @@ impl Server {
         request: &Request<'_>,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<(Outcome, String), RunError> {
+        self.takes(request.seed)?;
         let folder = Folder::make(self, request.prepared).map_err(RunError::Folder)?;
         let settings = request.settings;
         // The server reads the file's own setting, and that beats the command line.

@@ -59,6 +59,26 @@ const FIRST_WITH_C: Version = Version {
     patch: 0,
 };
 
+/// The first version whose seeds have 64 bits.
+const FIRST_WITH_WIDE_SEEDS: Version = Version {
+    major: 8,
+    minor: 0,
+    patch: 0,
+};
+
+/// A seed that a server would cut, and so run another one in its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "seed {seed} has more than 32 bits, and fdbserver {version} takes no more: choose one up to {}, or run it in the embedded host or under fdbserver 8.0",
+    u32::MAX
+)]
+pub struct SeedTooWide {
+    /// The seed.
+    pub seed: u64,
+    /// The version of the server.
+    pub version: Version,
+}
+
 /// Where to look; what is `None` is looked for.
 #[derive(Debug, Clone, Default)]
 pub struct Find {
@@ -168,6 +188,25 @@ impl Server {
             source,
             has_rocksdb,
         })
+    }
+
+    /// The last seed that it takes: before 8.0 it cuts off what is above 32 bits, and says nothing.
+    pub fn last_seed(&self) -> u64 {
+        match self.version < FIRST_WITH_WIDE_SEEDS {
+            true => u32::MAX.into(),
+            false => u64::MAX,
+        }
+    }
+
+    /// Refuses a seed that it would run as another.
+    pub fn takes(&self, seed: u64) -> Result<(), SeedTooWide> {
+        match seed <= self.last_seed() {
+            true => Ok(()),
+            false => Err(SeedTooWide {
+                seed,
+                version: self.version,
+            }),
+        }
     }
 }
 
@@ -384,6 +423,18 @@ mod tests {
         let server = find(program, None).unwrap();
         assert_eq!(server.client_library, folder.path().join(CLIENT_LIBRARY));
         assert!(!server.has_rocksdb);
+    }
+
+    #[test]
+    fn a_seed_of_64_bits_needs_a_server_of_8_0() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = "built from abcdef12";
+        let narrow = find(pretend(folder.path(), "7.4.7", library), None).unwrap();
+        assert_eq!(narrow.takes(4_294_967_295), Ok(()));
+        let refused = narrow.takes(4_294_967_296).unwrap_err().to_string();
+        insta::assert_snapshot!(refused, @"seed 4294967296 has more than 32 bits, and fdbserver 7.4.7 takes no more: choose one up to 4294967295, or run it in the embedded host or under fdbserver 8.0");
+        let wide = find(pretend(folder.path(), "8.0.0", library), None).unwrap();
+        assert_eq!(wide.takes(u64::MAX), Ok(()));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub struct Reading {
 
 impl Reading {
     /// Nothing yet.
-    pub fn new(seed: u32, buggify: bool, workload: &str) -> Reading {
+    pub fn new(seed: u64, buggify: bool, workload: &str) -> Reading {
         Reading {
             outcome: Outcome {
                 seed,

@@ -55,7 +55,8 @@ pub struct Case {
     /// The name of its simulation, if that is another.
     pub simulation: Option<String>,
     /// The seed.
-    pub seed: u32,
+    #[serde(with = "shaketable_record::seed::plain")]
+    pub seed: u64,
     /// What it shows, for people.
     pub note: Option<String>,
     /// The signature of its failure, for a memory of bugs: without numbers, so that it is the same
@@ -103,6 +104,7 @@ pub struct ReseedStreams {
     /// The beginning of the streams' names; all streams if it is empty.
     pub streams: String,
     /// The seed.
+    #[serde(with = "shaketable_record::seed::plain")]
     pub seed: u64,
     /// From which moment on, in simulated seconds.
     pub from: f64,

@@ -33,7 +33,7 @@ pub const WHEN: &str = "when.json";
 pub const REPORT: &str = "report.txt";
 
 /// The name of the folder of a seed.
-pub fn name(of: &str, seed: u32) -> String {
+pub fn name(of: &str, seed: u64) -> String {
     let plain = |c: char| match c {
         c if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') => c,
         _ => '-',

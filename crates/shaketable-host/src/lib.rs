@@ -41,6 +41,7 @@ pub mod testfile;
 pub mod trace;
 pub mod verdict;
 
+pub use shaketable_record::{Seed, SeedError};
 pub use tester::simulate;
 
 /// The name of a transaction option, by its code.

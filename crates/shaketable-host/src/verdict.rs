@@ -34,7 +34,8 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// The seed.
-    pub seed: u32,
+    #[serde(with = "shaketable_record::seed::plain")]
+    pub seed: u64,
     /// What went wrong; empty when the run passed.
     pub failures: Vec<Failure>,
     /// Tests of the file that passed.
@@ -185,7 +186,7 @@ impl Outcome {
     }
 
     /// The outcome of a seed that the simulator itself could not simulate.
-    pub fn simulator_fault(seed: u32, message: impl Into<String>) -> Outcome {
+    pub fn simulator_fault(seed: u64, message: impl Into<String>) -> Outcome {
         Outcome {
             seed,
             failures: vec![Failure {

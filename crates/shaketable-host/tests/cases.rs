@@ -49,7 +49,7 @@ testDuration = 5.0
 meanDelay = 1.0
 ";
 
-fn run(seed: u32, case: Option<Case>, recording: &Recording) -> Outcome {
+fn run(seed: u64, case: Option<Case>, recording: &Recording) -> Outcome {
     let file = TestFile::parse(Path::new("ring.toml"), EVERYTHING);
     let mut file = file.unwrap_or_else(|error| panic!("{error}"));
     if let Some(case) = case {
@@ -65,7 +65,7 @@ fn run(seed: u32, case: Option<Case>, recording: &Recording) -> Outcome {
     simulate(&plan, &settings, seed, recording)
 }
 
-fn listed(seed: u32, case: Option<Case>) -> Vec<TakenDecision> {
+fn listed(seed: u64, case: Option<Case>) -> Vec<TakenDecision> {
     run(seed, case, &Recording::Decisions).decisions
 }
 

@@ -7,7 +7,7 @@ use shaketable_host::verdict::{FailureKind, Outcome, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-fn run(source: &str, seed: u32, settings: &Settings) -> Outcome {
+fn run(source: &str, seed: u64, settings: &Settings) -> Outcome {
     let file = TestFile::parse(Path::new("cycle.toml"), source).unwrap_or_else(|e| panic!("{e}"));
     let plan = Plan::load(file, &BTreeMap::new()).unwrap();
     simulate(&plan, settings, seed, &Recording::Nothing)

@@ -30,7 +30,7 @@ fn ring(configuration: &str, seconds: f64) -> Plan {
     Plan::load(file, &BTreeMap::new()).unwrap()
 }
 
-fn run(plan: &Plan, liveness: Option<Liveness>, seed: u32) -> Outcome {
+fn run(plan: &Plan, liveness: Option<Liveness>, seed: u64) -> Outcome {
     let settings = Settings {
         liveness,
         ..Settings::default()
@@ -90,4 +90,4 @@ fn without_it_a_run_is_what_it_was() {
     }
 }
 
-const SEEDS: u32 = 60;
+const SEEDS: u64 = 60;

@@ -34,7 +34,7 @@ fn plan(source: &str) -> Plan {
     Plan::load(file, &BTreeMap::new()).unwrap()
 }
 
-fn run(source: &str, settings: &Settings, seed: u32) -> Outcome {
+fn run(source: &str, settings: &Settings, seed: u64) -> Outcome {
     simulate(&plan(source), settings, seed, &Recording::Nothing)
 }
 

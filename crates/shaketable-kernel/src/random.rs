@@ -316,6 +316,14 @@ mod tests {
     }
 
     #[test]
+    fn every_bit_of_a_seed_counts() {
+        let first = |seed| Stream::new(seed, "network").next_u64();
+        for bit in 0..64 {
+            assert_ne!(first(42), first(42 ^ (1 << bit)), "bit {bit}");
+        }
+    }
+
+    #[test]
     fn handles_of_one_name_share_their_state_and_other_names_do_not() {
         let mut streams = Streams::new(7);
         let (a, b, other) = (streams.get("a"), streams.get("a"), streams.get("other"));

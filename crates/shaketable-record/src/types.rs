@@ -77,6 +77,7 @@ pub struct Header {
     /// The test file, as it was named; or the name of a test function.
     pub file: String,
     /// The seed.
+    #[serde(with = "crate::seed::plain")]
     pub seed: u64,
     /// Whether buggify was on.
     pub buggify: bool,

@@ -10,7 +10,9 @@
 //! name, each with a detail `Part`.
 //!
 //! Details keep the habits of the published crate: the first letter of a key is capitalised, and a
-//! detail with an empty key or an empty value is left out.
+//! detail with an empty key or an empty value is left out. Every event ends with `RustWorkload=1`,
+//! and every error with `RustFailure=1`, so that one word finds them among all that a server
+//! writes.
 
 use std::ffi::CString;
 
@@ -48,9 +50,15 @@ const FIELDS_OF_THE_SERVER: [&[u8]; 10] = [
 /// The name of an event that has none.
 const UNNAMED: &str = "UnnamedWorkloadEvent";
 
+/// What tells the events of a workload in Rust from those of the server, and its failures from
+/// everything else.
+const WORKLOAD_TAG: &[u8] = b"RustWorkload";
+const FAILURE_TAG: &[u8] = b"RustFailure";
+
 /// Brings an event into a form the host can write: one event, or several parts of one.
 pub(crate) fn compose<'a>(
     name: &[u8],
+    is_error: bool,
     details: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Vec<TraceEvent> {
     let name = match name {
@@ -91,12 +99,23 @@ pub(crate) fn compose<'a>(
             if count > 1 {
                 details.push(mark(index + 1, &details));
             }
+            tag(&mut details, is_error);
             TraceEvent {
                 name: name.clone(),
                 details,
             }
         })
         .collect()
+}
+
+/// Adds the tags, unless the author has said something else under their names.
+fn tag(details: &mut Vec<(CString, CString)>, is_error: bool) {
+    let failure = is_error.then_some(FAILURE_TAG);
+    for tag in [Some(WORKLOAD_TAG), failure].into_iter().flatten() {
+        if !details.iter().any(|(key, _)| key.as_bytes() == tag) {
+            details.push((c_string(tag), c_string(b"1")));
+        }
+    }
 }
 
 /// A key that neither the server nor one of these details has, with the first number that makes it
@@ -166,9 +185,11 @@ mod tests {
     use super::*;
 
     fn one(name: &str, details: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
-        let mut events = compose(name.as_bytes(), details.iter().copied());
+        let mut events = compose(name.as_bytes(), false, details.iter().copied());
         assert_eq!(events.len(), 1, "{events:?}");
-        let event = events.remove(0);
+        let mut event = events.remove(0);
+        let tag = event.details.pop().map(|(key, _)| key);
+        assert_eq!(tag.as_deref(), Some(c"RustWorkload"));
         let text = |text: CString| text.into_string().expect("text");
         let details = event.details.into_iter();
         (
@@ -199,6 +220,30 @@ mod tests {
     fn details_without_key_or_value_are_left_out() {
         let (_, details) = one("E", &[("", "x"), ("Key", ""), ("Kept", "1")]);
         assert_eq!(details, pairs(&[("Kept", "1")]));
+    }
+
+    #[test]
+    fn every_event_is_tagged_and_every_error_twice() {
+        let keys = |is_error, details: &[(&'static str, &'static str)]| -> Vec<String> {
+            let events = compose(b"E", is_error, details.iter().copied());
+            let details = events.iter().flat_map(|event| &event.details);
+            details
+                .map(|(key, value)| format!("{key:?}={value:?}"))
+                .collect()
+        };
+        assert_eq!(keys(false, &[]), [r#""RustWorkload"="1""#]);
+        assert_eq!(
+            keys(true, &[("Key", "x")]),
+            [
+                r#""Key"="x""#,
+                r#""RustWorkload"="1""#,
+                r#""RustFailure"="1""#
+            ]
+        );
+        assert_eq!(
+            keys(true, &[("rustFailure", "mine")]),
+            [r#""RustFailure"="mine""#, r#""RustWorkload"="1""#]
+        );
     }
 
     #[test]
@@ -235,7 +280,7 @@ mod tests {
     #[test]
     fn every_part_of_an_event_has_each_key_once() {
         let value = "x".repeat(400);
-        let events = compose(b"Big", (0..20).map(|_| ("part", value.as_str())));
+        let events = compose(b"Big", true, (0..20).map(|_| ("part", value.as_str())));
         assert!(events.len() > 1);
         for event in events {
             let mut keys: Vec<_> = event.details.iter().map(|(key, _)| key).collect();
@@ -278,11 +323,15 @@ mod tests {
     fn an_event_over_the_servers_limit_is_split_and_every_detail_arrives_once() {
         let value = "\u{1}".repeat(300);
         let keys: Vec<String> = (0..40).map(|i| format!("Key{i}")).collect();
-        let events = compose(b"Big", keys.iter().map(|k| (k.as_str(), value.as_str())));
+        let events = compose(
+            b"Big",
+            false,
+            keys.iter().map(|k| (k.as_str(), value.as_str())),
+        );
         assert!(events.len() > 1);
         let mut seen = Vec::new();
         for (index, event) in events.iter().enumerate() {
-            let (own, part) = event.details.split_at(event.details.len() - 1);
+            let (own, part) = event.details.split_at(event.details.len() - 2);
             let expected = format!("{} of {}", index + 1, events.len());
             assert_eq!(part[0].1.to_str(), Ok(expected.as_str()));
             let written: usize = event

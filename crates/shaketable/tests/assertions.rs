@@ -155,7 +155,7 @@ async fn mischief(_db: SimDatabase, _context: WorkloadContext) -> PhaseResult {
     Err(format!("{fired:?}").into())
 }
 
-fn fired(seed: u32, faults: Faults) -> Vec<u32> {
+fn fired(seed: u64, faults: Faults) -> Vec<u32> {
     let failed = simulation().seeds(seed).faults(faults).try_test(mischief);
     let text = failed.expect_err("it says what fired").to_string();
     let list = text.split(['[', ']']).nth(1).expect("a list");

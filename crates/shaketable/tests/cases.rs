@@ -64,7 +64,7 @@ fn a_case_that_no_longer_applies_says_so() {
 }
 
 /// How often a place in the code under test fires in a dozen evaluations.
-fn fired(seed: u32, lines: &str) -> u64 {
+fn fired(seed: u64, lines: &str) -> u64 {
     let path = write("buggify", &format!("seed = {seed}\n{lines}"));
     let simulation = Simulation::new().without_regressions().seeds(0..0);
     let passed = simulation.case(&path).test(async |_db, _context| {
@@ -81,7 +81,7 @@ fn fired(seed: u32, lines: &str) -> u64 {
 #[test]
 fn buggify_in_the_code_under_test_is_a_decision_that_can_be_dropped_and_forced() {
     // In each run a quarter of the places is active.
-    let is_active = |seed: &u32| fired(*seed, "buggify = true") > 0;
+    let is_active = |seed: &u64| fired(*seed, "buggify = true") > 0;
     let seed = (0..100).find(is_active).expect("one in four is active");
     let by_chance = fired(seed, "buggify = true");
     assert_eq!(fired(seed, "buggify = false"), 0);

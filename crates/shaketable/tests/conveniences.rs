@@ -13,7 +13,7 @@ fn simulation() -> Simulation {
 }
 
 /// What a closure returns for one seed.
-fn ask<T: ToString + 'static>(seed: u32, question: fn(WorkloadContext) -> T) -> String {
+fn ask<T: ToString + 'static>(seed: u64, question: fn(WorkloadContext) -> T) -> String {
     let failed = simulation()
         .seeds(seed)
         .try_test(async move |_db, context| -> PhaseResult {
@@ -63,7 +63,7 @@ async fn the_clock_shows_simulated_time(_db: SimDatabase, context: WorkloadConte
     }
 }
 
-fn picked(seed: u32) -> String {
+fn picked(seed: u64) -> String {
     ask(seed, |context| {
         context.swarm(["push", "pop", "peek", "clear"]).join(" ")
     })

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-const SEED: u32 = 7;
+const SEED: u64 = 7;
 
 /// Commits a few times, and then does something fatal.
 fn dies(how: fn()) {

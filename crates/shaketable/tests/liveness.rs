@@ -8,7 +8,7 @@ use shaketable::{
 };
 use std::time::Duration;
 
-const SEEDS: u32 = 12;
+const SEEDS: u64 = 12;
 const ROUNDS: u32 = 120;
 
 /// Works with one of the storage servers, as long as the cluster counts on it.
@@ -54,7 +54,7 @@ async fn servers(db: &SimDatabase) -> Result<Vec<Vec<u8>>, FdbBindingError> {
     .await
 }
 
-fn simulation(seed: u32, is_faithful: bool) -> Simulation {
+fn simulation(seed: u64, is_faithful: bool) -> Simulation {
     Simulation::new()
         .seeds(seed)
         .clients(2)

@@ -86,7 +86,7 @@ async fn attempt(db: &SimDatabase, number: u32, counter: &str, mark: &str) -> Re
     Ok(())
 }
 
-fn record_of(test: &str, seed: u32) -> Record {
+fn record_of(test: &str, seed: u64) -> Record {
     let failed = Simulation::new()
         .named(test)
         .clients(4)

@@ -301,7 +301,7 @@ fn a_task_that_waits_for_the_database_is_found_by_its_line() {
 }
 
 /// At which branches `select!` looks first in a run of this seed.
-fn branches(seed: u32) -> String {
+fn branches(seed: u64) -> String {
     let order = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let seen = order.clone();
     let simulation = quiet().seeds([seed]);

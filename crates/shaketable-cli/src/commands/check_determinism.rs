@@ -9,7 +9,7 @@ use crate::protocol::{Request, Response};
 use crate::report::{Summary, human, json};
 use crate::seed::Seed;
 use crate::session::{Session, SessionError};
-use crate::sweep::{Schedule, run_one};
+use crate::sweep::run_one;
 use shaketable_fdbserver::trace::comparable;
 use shaketable_host::plan::Recording;
 use shaketable_host::trace::Format;
@@ -30,7 +30,7 @@ pub fn check_determinism(args: &CheckArgs) -> Result<u8, SessionError> {
         true,
     )?;
     let session = session.on(&args.host, &args.simulation, true)?;
-    let schedule = Schedule::new(&args.sweep, SEEDS_DEFAULT, 1);
+    let schedule = session.schedule(&args.sweep, SEEDS_DEFAULT)?;
     let schedule = schedule.with_cases(&session.case_seeds);
     let mut pools = [
         session.pool(1, Addresses::Fixed)?,
@@ -61,7 +61,7 @@ pub fn check_determinism(args: &CheckArgs) -> Result<u8, SessionError> {
             if is_json {
                 let difference = json::Message::Difference {
                     file: &args.file,
-                    seed: seed.0,
+                    seed,
                     message: &message,
                 };
                 println!("{}", difference.line());

@@ -30,7 +30,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, SessionError> {
     let mut session = session.on(&host, &simulation, false)?;
     session.job.settings.measure = true;
     session.job.settings.coverage = true;
-    let real_schedule = Schedule::new(&args.sweep, SEEDS, 1);
+    let real_schedule = session.schedule(&args.sweep, SEEDS)?;
     let mut schedule = real_schedule.clone();
     let runs = real_schedule.count.unwrap_or(SEEDS);
     let embedded_runs = args

@@ -5,6 +5,7 @@ use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Request;
 use crate::report::human;
+use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
 use serde::Serialize;
@@ -79,14 +80,14 @@ fn json(outcome: &Outcome) -> String {
     struct Line<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
-        seed: u32,
+        seed: Seed,
         #[serde(flatten)]
         decision: &'a TakenDecision,
     }
     let lines = outcome.decisions.iter().map(|decision| {
         let line = Line {
             kind: "decision",
-            seed: outcome.seed,
+            seed: Seed(outcome.seed),
             decision,
         };
         serde_json::to_string(&line).expect("a decision can be written") + "\n"

@@ -10,6 +10,7 @@ use crate::minimise::relative;
 use crate::pool::Addresses;
 use crate::progress::spinner;
 use crate::report::human::{Rows, columns, plural};
+use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -258,7 +259,7 @@ impl Report<'_> {
             #[serde(rename = "type")]
             kind: &'static str,
             file: &'a Path,
-            seed: u32,
+            seed: Seed,
             clients: u32,
             operations: usize,
             possible: usize,
@@ -303,7 +304,7 @@ impl Report<'_> {
         let line = Line {
             kind: "explored",
             file: self.file,
-            seed: self.found.base.seed,
+            seed: Seed(self.found.base.seed),
             clients: self.found.base.drawn.clients,
             operations: self.found.operations.len(),
             possible: self.found.possible,

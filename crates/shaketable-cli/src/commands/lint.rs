@@ -10,7 +10,7 @@ use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Response;
 use crate::session::{Session, SessionError, workers};
-use crate::sweep::{Ended, Flow, Observer, Schedule, sweep};
+use crate::sweep::{Ended, Flow, Observer, sweep};
 use serde::Serialize;
 use shaketable_explain::lint::{Hazard, HotKey};
 use shaketable_explain::text;
@@ -27,7 +27,7 @@ const CONFLICTS_MIN: u64 = 2;
 /// `lint`.
 pub fn lint(args: &LintArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
-    let schedule = Schedule::new(&args.sweep, SEEDS, session.files.len());
+    let schedule = session.schedule(&args.sweep, SEEDS)?;
     if schedule.runs() == Some(0) {
         return Ok(exit_codes::NOTHING_RUN);
     }

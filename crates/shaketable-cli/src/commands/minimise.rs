@@ -8,6 +8,7 @@ use crate::minimise::{CannotMinimise, Failing, Minimised, minimise as make_small
 use crate::pool::Addresses;
 use crate::progress;
 use crate::report::human::plural;
+use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -98,7 +99,7 @@ fn in_cargo_test(args: &MinimiseArgs, case: &Case) -> Result<u8, SessionError> {
                     anstream::print!("{file} is now\n\n{source}\nreproduce  {line}\n");
                 }
                 (MessageFormat::Json, Some(told)) => {
-                    println!("{}", told_json(&args.search.file, case.seed, &told));
+                    println!("{}", told_json(&args.search.file, Seed(case.seed), &told));
                 }
                 (MessageFormat::Json, None) => eprintln!("{file}: nothing smaller was found"),
             }
@@ -108,13 +109,13 @@ fn in_cargo_test(args: &MinimiseArgs, case: &Case) -> Result<u8, SessionError> {
 }
 
 /// The line of a case of `cargo test`, which is made small in its own file.
-fn told_json(file: &Path, seed: u32, told: &Told) -> String {
+fn told_json(file: &Path, seed: Seed, told: &Told) -> String {
     #[derive(Serialize)]
     struct Line<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         file: &'a Path,
-        seed: u32,
+        seed: Seed,
         #[serde(flatten)]
         told: &'a Told,
         case: &'a Path,
@@ -185,7 +186,7 @@ fn json(minimised: &Minimised, file: &Path) -> String {
         #[serde(rename = "type")]
         kind: &'static str,
         file: &'a Path,
-        seed: u32,
+        seed: Seed,
         decisions_before: usize,
         clients_before: u32,
         simulated_seconds_before: f64,
@@ -200,7 +201,7 @@ fn json(minimised: &Minimised, file: &Path) -> String {
     let line = Line {
         kind: KIND,
         file,
-        seed: minimised.start.seed,
+        seed: Seed(minimised.start.seed),
         decisions_before: minimised.happened(),
         clients_before: minimised.start.drawn.clients,
         simulated_seconds_before: minimised.start.simulated_seconds,

@@ -1,7 +1,7 @@
 //! `serve`: one embedded database for several processes.
 
 use crate::args::ServeArgs;
-use crate::seed::Seed;
+use crate::seed;
 use crate::{exit_codes, with_causes};
 use shaketable_serve::{Faults, Place, ServeError, Settings, Stop};
 use std::path::Path;
@@ -40,7 +40,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, ServeError> {
         place,
         cluster_file,
         durable: args.durable.as_deref().map(absolute).transpose()?,
-        faults: Faults::read(variable, || u64::from(Seed::random().0))?,
+        faults: Faults::read(variable, || seed::random().0)?,
     })
 }
 

@@ -9,7 +9,7 @@ use crate::session::SessionError;
 use shaketable_explain::seen::{Doubts, ErrorEvent, record};
 use shaketable_fdbserver::trace::{is_error, parse, type_of};
 use shaketable_host::library::{Lines, LinesError};
-use shaketable_host::trace::Event;
+use shaketable_host::trace::{Event, is_tag};
 use shaketable_host::transaction_option_name;
 use shaketable_record::seen::{EVENT, Line, NUMBER, PART, Stack, TEXT, WORKLOAD, from_text};
 use shaketable_record::{Call, Header, Place, Record};
@@ -128,7 +128,8 @@ impl Found {
         Ok(())
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, mut event: Event) {
+        event.details.retain(|(key, _)| !is_tag(key));
         match &*event.kind {
             EVENT => {
                 self.part(&event);

@@ -9,6 +9,7 @@ use crate::minimise::{Failing, Start};
 use crate::pool::Addresses;
 use crate::progress;
 use crate::report::human::plural;
+use crate::seed::Seed;
 use crate::session::{Session, SessionError, workers};
 use crate::when::{Moment, When, run_futures, when as search};
 use indicatif::ProgressBar;
@@ -82,7 +83,7 @@ pub fn when(args: &WhenArgs) -> Result<u8, SessionError> {
     let decisive = decisive.filter(|one| found.happenings.contains(&one.time));
     let report = Report {
         file: &args.search.file,
-        seed: seed.0,
+        seed,
         failure,
         found: &found,
         decisive: decisive.take(HAPPENINGS_SHOWN).collect(),
@@ -177,7 +178,7 @@ fn happenings(record: &Record, decisions: &[&TakenDecision]) -> Vec<Happening> {
 
 struct Report<'a> {
     file: &'a Path,
-    seed: u32,
+    seed: Seed,
     failure: &'a Failure,
     found: &'a When,
     decisive: Vec<&'a Happening>,
@@ -249,7 +250,7 @@ impl Report<'_> {
             #[serde(rename = "type")]
             kind: &'static str,
             file: &'a Path,
-            seed: u32,
+            seed: Seed,
             failure: &'a Failure,
             moments: Vec<Point>,
             jump_from: f64,

@@ -32,7 +32,7 @@ use std::io;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Path {
     /// The seed.
-    pub seed: u32,
+    pub seed: u64,
     /// In the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
@@ -67,7 +67,7 @@ pub struct Choice {
 
 impl Path {
     /// The run of a seed.
-    pub fn of(seed: u32) -> Path {
+    pub fn of(seed: u64) -> Path {
         Path {
             seed,
             turns: Vec::new(),
@@ -571,9 +571,9 @@ mod tests {
     #[test]
     fn a_front_has_its_ends_and_no_more_moments_than_it_may() {
         let mut front = Front(Vec::new());
-        for step in 0..1_000 {
+        for step in 0..1_000_u32 {
             let place = Place {
-                path: Path::of(step),
+                path: Path::of(step.into()),
                 from: f64::from(step),
             };
             assert!(front.meet(1_000.0 - f64::from(step), place));
@@ -602,7 +602,7 @@ mod tests {
     fn a_maze_is_walked_from_room_to_room() {
         let walk = |path: &Path| -> Vec<Moment> {
             let mut draws = path.turns.iter().map(|turn| (turn.from, turn.seed));
-            let mut state = (u64::from(path.seed), draws.next());
+            let mut state = (path.seed, draws.next());
             let mut moments = Vec::new();
             for room in 0..100_u32 {
                 let seconds = f64::from(room);
@@ -619,7 +619,7 @@ mod tests {
             moments
         };
         let mut corpus = Corpus::default();
-        let mut runs = 0_u32;
+        let mut runs = 0;
         while corpus.len() < 100 && runs < 10_000 {
             runs += 8;
             match corpus.choose(8) {
@@ -631,7 +631,7 @@ mod tests {
                 }
                 Some(choice) => {
                     for seed in runs..runs + 8 {
-                        let path = choice.place.future(u64::from(seed));
+                        let path = choice.place.future(seed);
                         corpus.learn(&path, &walk(&path), Some(choice.feature));
                     }
                 }
@@ -648,7 +648,7 @@ mod tests {
     fn what_grows_little_by_little_is_returned_to_where_it_grew_early() {
         let walk = |path: &Path| -> Vec<Moment> {
             let mut draws = path.turns.iter().map(|turn| (turn.from, turn.seed));
-            let mut state = (u64::from(path.seed), draws.next());
+            let mut state = (path.seed, draws.next());
             let (mut rows, mut most) = ([0_i32; 4], 0);
             let mut moments = Vec::new();
             for step in 0..80_u32 {
@@ -681,7 +681,7 @@ mod tests {
             let choice = (runs >= 128).then(|| corpus.choose(8).unwrap());
             for seed in runs..runs + 8 {
                 let path = match &choice {
-                    Some(choice) => choice.place.future(u64::from(seed)),
+                    Some(choice) => choice.place.future(seed),
                     None => Path::of(seed),
                 };
                 let moments = walk(&path);

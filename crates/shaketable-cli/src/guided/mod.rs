@@ -22,7 +22,7 @@ pub mod corpus;
 use crate::minimise::start_of;
 use crate::pool::{Answer, Pool};
 use crate::protocol::{Request, Response};
-use crate::seed::Seed;
+use crate::seed::{self, Seed};
 use crate::session::{Session, SessionError};
 use crate::sweep::{Ended, Flow, Observer, lost};
 use corpus::{Corpus, Path};
@@ -171,7 +171,7 @@ impl Search {
         // Where there is no moment yet, there are always more seeds.
         for _ in 0..seeds + futures {
             tasks.push(Task::Seed(self.next_seed));
-            self.next_seed = self.next_seed.plus(1);
+            self.next_seed = seed::later(self.next_seed, 1, Seed(u64::MAX));
         }
         tasks.extend(groups);
         tasks

@@ -6,6 +6,7 @@ use crate::commands::doctor::Check;
 use crate::compare::{Row, Seen};
 use crate::protocol::Response;
 use crate::report::repro::Repro;
+use crate::seed::Seed;
 use serde::Serialize;
 use shaketable_host::case::ReseedStreams;
 use shaketable_host::coverage::Covered;
@@ -22,7 +23,7 @@ pub enum Message<'a> {
         /// The test files.
         files: Vec<&'a Path>,
         /// The first seed.
-        first_seed: u32,
+        first_seed: Seed,
         /// The number of runs, if it is known.
         runs: Option<u64>,
         /// The number of worker processes.
@@ -41,7 +42,7 @@ pub enum Message<'a> {
         /// The test file.
         file: &'a Path,
         /// The seed.
-        seed: u32,
+        seed: Seed,
         /// Whether nothing went wrong.
         passed: bool,
         /// Simulated seconds.
@@ -59,7 +60,7 @@ pub enum Message<'a> {
         /// The test file.
         file: &'a Path,
         /// The seed.
-        seed: u32,
+        seed: Seed,
         /// Simulated seconds.
         simulated_seconds: f64,
         /// Real seconds.
@@ -74,7 +75,7 @@ pub enum Message<'a> {
         /// How many runs failed this way.
         count: u64,
         /// Their seeds, not more than eight.
-        seeds: &'a [u32],
+        seeds: Vec<Seed>,
         /// The line that runs the first of them again.
         reproduce: String,
         /// What the workload printed.
@@ -96,7 +97,7 @@ pub enum Message<'a> {
         /// The test file.
         file: &'a Path,
         /// The seed.
-        seed: u32,
+        seed: Seed,
         /// The first difference, in words.
         message: &'a str,
     },
@@ -166,7 +167,7 @@ impl Message<'_> {
 pub fn run<'a>(response: &Response, file: &'a Path) -> Message<'a> {
     Message::Run {
         file,
-        seed: response.outcome.seed,
+        seed: Seed(response.outcome.seed),
         passed: response.outcome.passed(),
         simulated_seconds: response.outcome.simulated_seconds,
         real_seconds: response.real_seconds,
@@ -182,7 +183,7 @@ pub fn run<'a>(response: &Response, file: &'a Path) -> Message<'a> {
 pub fn interrupted<'a>(response: &'a Response, file: &'a Path) -> Message<'a> {
     Message::Interrupted {
         file,
-        seed: response.outcome.seed,
+        seed: Seed(response.outcome.seed),
         simulated_seconds: response.outcome.simulated_seconds,
         real_seconds: response.real_seconds,
         waits: &response.outcome.waits,
@@ -194,7 +195,7 @@ pub fn failure<'a>(group: &'a Group, file: &'a Path, repro: &Repro) -> Message<'
     Message::Failure {
         file,
         count: group.count,
-        seeds: &group.seeds,
+        seeds: group.seeds.iter().copied().map(Seed).collect(),
         reproduce: group.reproduce(repro, file),
         printed: &group.printed,
         small: group.small.as_ref(),
@@ -319,7 +320,7 @@ mod tests {
         let messages = [
             Message::Start {
                 files: vec![file],
-                first_seed: 42,
+                first_seed: Seed(42),
                 runs: Some(43),
                 jobs: 2,
                 host: None,

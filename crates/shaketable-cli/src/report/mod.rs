@@ -72,7 +72,7 @@ pub struct Group {
     /// What they have in common.
     pub signature: String,
     /// The lowest seeds, in order; not all of them if there are many.
-    pub seeds: Vec<u32>,
+    pub seeds: Vec<u64>,
     /// How many there are.
     pub count: u64,
     /// The run of the lowest, or what its second run showed.
@@ -297,7 +297,7 @@ pub(crate) mod samples {
     use shaketable_host::verdict::{Drawn, Failure, FailureKind, Phase};
 
     /// A failing run.
-    pub(crate) fn failing(seed: u32, message: &str) -> Response {
+    pub(crate) fn failing(seed: u64, message: &str) -> Response {
         let outcome = Outcome {
             seed,
             failures: vec![Failure {
@@ -359,7 +359,7 @@ pub(crate) mod samples {
     }
 
     /// A passing run.
-    pub(crate) fn passing(seed: u32) -> Response {
+    pub(crate) fn passing(seed: u64) -> Response {
         Response {
             file: 0,
             real_seconds: 0.004,
@@ -396,7 +396,7 @@ mod tests {
     fn failures_of_one_cause_are_one_group() {
         let summary = samples::summary();
         assert_eq!(summary.runs(), 43);
-        let groups: Vec<(u64, &[u32])> = summary
+        let groups: Vec<(u64, &[u64])> = summary
             .groups
             .iter()
             .map(|group| (group.count, group.seeds.as_slice()))

@@ -11,6 +11,7 @@ mod guided;
 mod hermetic;
 mod libraries;
 mod records;
+mod seeds;
 mod servers;
 mod sweeps;
 mod under_server;

@@ -92,6 +92,38 @@ fn a_seed_is_replayed_by_a_server() {
 }
 
 #[test]
+fn a_seed_of_64_bits_is_refused_for_a_server_that_would_cut_it() {
+    let bench = bench("wide-seeds");
+    let wide = 9_007_199_254_740_993_u64;
+    for command in ["run", "replay", "stats", "check-determinism"] {
+        let line = format!("{command} bench.toml --seed {wide} --no-build --fdbserver ./fdbserver");
+        let (code, stdout, stderr) = run(&bench, &line);
+        assert_eq!(code, Some(96), "{command}: {stdout}{stderr}");
+        let sentence = "seed 9007199254740993 has more than 32 bits, and fdbserver 7.4.7 takes no more: choose one up to 4294967295";
+        assert!(stderr.contains(sentence), "{command}: {stderr}");
+    }
+    // A sweep that begins before the end goes on at 0, as the server would.
+    let narrow = "run bench.toml --seed 4294967295 --seeds 2 --no-build --fdbserver ./fdbserver --message-format json";
+    let (_, stdout, stderr) = run(&bench, narrow);
+    for seed in [4_294_967_295_u64, 0] {
+        let own = format!("\"seed\":{seed},");
+        assert!(stdout.contains(&own), "{stdout}{stderr}");
+    }
+    let program = bench.folder.join("fdbserver");
+    let script = fs::read_to_string(&program).unwrap();
+    let script = script.replace("7.4 (v7.4.7)", "8.0 (v8.0.0)");
+    install(&script.replace("seed * 10", "seed % 100000"), &program);
+    let line = format!(
+        "run bench.toml --seed {wide} --no-build --fdbserver ./fdbserver --message-format json"
+    );
+    let (code, stdout, stderr) = run(&bench, &line);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("\"seed\":\"9007199254740993\""), "{stdout}");
+    // What the server was told.
+    assert!(stdout.contains("\"unseed\":40993"), "{stdout}");
+}
+
+#[test]
 fn a_server_that_hangs_is_killed() {
     let bench = bench("a-server-hangs");
     let (code, stdout, stderr) = run(

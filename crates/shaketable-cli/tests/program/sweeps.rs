@@ -258,7 +258,7 @@ fn what_cannot_run_has_its_exit_status() {
     let status = |arguments: &[&str]| bench.run(arguments).status.code();
     assert_eq!(status(&["run", "absent.toml"]), Some(96));
     assert_eq!(
-        status(&["run", "bench.toml", "--seed", "99999999999"]),
+        status(&["run", "bench.toml", "--seed", "99999999999999999999"]),
         Some(2)
     );
     assert_eq!(

@@ -178,6 +178,16 @@ impl Database {
         }
     }
 
+    /// Lets every later operation of every transaction of this handle fail with this error.
+    pub fn poison(&self, error: Error) {
+        self.0.deferred_error.set(Some(error));
+    }
+
+    /// The error with which all operations of this handle fail, if they do.
+    pub fn error(&self) -> Option<Error> {
+        self.0.deferred_error.get()
+    }
+
     /// Creates a transaction with this handle's defaults.
     pub fn create_transaction(&self) -> Transaction {
         Transaction::new(self.0.clone(), false)

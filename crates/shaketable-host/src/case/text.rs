@@ -4,6 +4,7 @@ use super::{Case, ReseedStreams};
 use crate::options::text_of;
 use crate::plan::Liveness;
 use crate::testfile::{Finding, TestFile, TestFileError, configuration_keys};
+use shaketable_record::Seed;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, Item, Key, Table, Value, value};
@@ -96,6 +97,9 @@ const KEYS: &[&str] = &[
     "reseed",
 ];
 
+/// What a seed is.
+const SEED: &str = "a whole number that is not negative, in quotes if it has more than 53 bits,";
+
 /// What most lists name.
 const DECISIONS: &str = "decisions";
 
@@ -127,7 +131,7 @@ impl Reader {
                 "package" => case.package = self.text(key, item),
                 "cargoTest" => case.cargo_test = self.text(key, item),
                 "simulation" => case.simulation = self.text(key, item),
-                "seed" => case.seed = self.whole(key, item).unwrap_or_default(),
+                "seed" => case.seed = self.seed(key, item),
                 "note" => case.note = self.text(key, item),
                 "fails" => case.fails = self.text(key, item),
                 "finding" => case.finding = self.text(key, item),
@@ -181,6 +185,19 @@ impl Reader {
             self.expected(key, "a whole number that is not negative");
         }
         number
+    }
+
+    /// A number, or the text of one that TOML has no number for.
+    fn seed(&mut self, key: &Key, item: &Item) -> u64 {
+        let number = item.as_integer().and_then(|number| number.try_into().ok());
+        let text = item.as_str().and_then(|text| text.parse().ok());
+        match number.map(Seed).or(text) {
+            Some(seed) => seed.0,
+            None => {
+                self.expected(key, SEED);
+                0
+            }
+        }
     }
 
     fn switch(&mut self, key: &Key, item: &Item) -> Option<bool> {
@@ -246,7 +263,7 @@ impl Reader {
             for (key, item) in entries(table) {
                 match key.get() {
                     "streams" => one.streams = self.text(key, item).unwrap_or_default(),
-                    "seed" => one.seed = self.whole(key, item).unwrap_or_default(),
+                    "seed" => one.seed = self.seed(key, item),
                     "from" => {
                         let whole = item.as_integer().map(|number| number as f64);
                         match item.as_float().or(whole) {
@@ -292,7 +309,7 @@ impl Case {
                 case.insert(key, value(text));
             }
         }
-        case.insert("seed", value(i64::from(self.seed)));
+        case.insert("seed", seed_value(self.seed));
         for (key, text) in [
             ("note", &self.note),
             ("fails", &self.fails),
@@ -353,7 +370,7 @@ impl Case {
             for reseed in &self.reseed {
                 let mut table = Table::new();
                 table.insert("streams", value(&reseed.streams));
-                table.insert("seed", value(reseed.seed as i64));
+                table.insert("seed", seed_value(reseed.seed));
                 table.insert("from", value(reseed.from));
                 tables.push(table);
             }
@@ -362,6 +379,14 @@ impl Case {
         let mut document = DocumentMut::new();
         document.insert("case", Item::Table(case));
         document.to_string()
+    }
+}
+
+/// A seed as everywhere: a number that every reader keeps, or a text.
+fn seed_value(seed: u64) -> Item {
+    match i64::try_from(seed) {
+        Ok(number) if !Seed(seed).is_text() => value(number),
+        _ => value(seed.to_string()),
     }
 }
 
@@ -469,11 +494,53 @@ mod tests {
                 liveness: Some(Liveness::Seconds(60)),
                 ..Case::default()
             },
+            Case {
+                seed: u64::MAX,
+                reseed: vec![ReseedStreams {
+                    streams: String::new(),
+                    seed: 1 << 63,
+                    from: 1.0,
+                }],
+                ..Case::default()
+            },
         ] {
             let source = case.to_toml();
             assert!(is_case(&source));
             assert_eq!(read_all(&source), (case, vec![]), "{source}");
         }
+    }
+
+    #[test]
+    fn a_seed_is_a_number_or_the_text_of_one() {
+        let read = |text: &str| read_all(&format!("[case]\nseed = {text}\n"));
+        for (text, seed) in [
+            ("42", 42),
+            ("0x1_0000_0000", 1 << 32),
+            ("9223372036854775807", i64::MAX as u64),
+            ("\"18446744073709551615\"", u64::MAX),
+            ("\"0xff\"", 255),
+        ] {
+            let (case, findings) = read(text);
+            assert_eq!((case.seed, findings), (seed, vec![]), "{text}");
+        }
+        for text in ["-1", "1.5", "\"seven\"", "\"18446744073709551616\"", "true"] {
+            assert_eq!(read(text).1.len(), 1, "{text}");
+        }
+        let written = |seed| {
+            Case {
+                seed,
+                ..Case::default()
+            }
+            .to_toml()
+        };
+        assert_eq!(
+            written(9_007_199_254_740_991),
+            "[case]\nseed = 9007199254740991\n"
+        );
+        assert_eq!(
+            written(9_007_199_254_740_992),
+            "[case]\nseed = \"9007199254740992\"\n"
+        );
     }
 
     #[test]
@@ -497,7 +564,7 @@ mod tests {
             .collect();
         let expected = [
             "expected a text for `test`",
-            "expected a whole number that is not negative for `seed`",
+            "expected a whole number that is not negative, in quotes if it has more than 53 bits, for `seed`",
             "unknown key `client` in `[case]`",
             "expected a list of names of decisions for `only`",
             "unknown key `machinecount` in `[case.configuration]`",

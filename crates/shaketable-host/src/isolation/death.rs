@@ -34,7 +34,7 @@ pub(super) fn outcome(
     death: &Death,
     beacon: &Beacon,
     plan: &Plan,
-    seed: u32,
+    seed: u64,
     recording: &Recording,
     time_limit: Duration,
 ) -> Outcome {

@@ -27,7 +27,7 @@ impl Isolation {
         &self,
         plan: &Plan,
         settings: &Settings,
-        seed: u32,
+        seed: u64,
         fates: &Fates,
     ) -> Outcome {
         let fates = Trunk::run(self, plan, seed, fates.tries.len(), |trunk| {

@@ -25,7 +25,7 @@ impl Isolation {
         &self,
         plan: &Plan,
         settings: &Settings,
-        seed: u32,
+        seed: u64,
         futures: &Futures,
     ) -> Outcome {
         let count = futures.moments.len() * futures.seeds.len();

@@ -35,7 +35,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Simulates a seed on the thread that calls it.
-pub type Work = Arc<dyn Fn(u32, &Recording) -> Outcome + Send + Sync>;
+pub type Work = Arc<dyn Fn(u64, &Recording) -> Outcome + Send + Sync>;
 
 /// A process in which seeds run on threads.
 pub struct InProcess {
@@ -48,7 +48,7 @@ pub struct InProcess {
 #[derive(Debug, Clone, Copy)]
 pub struct Seed<'a> {
     /// The seed.
-    pub seed: u32,
+    pub seed: u64,
     /// The name of the simulation.
     pub name: &'a str,
     /// The name by which the test program runs the test alone, if it has one.
@@ -195,7 +195,7 @@ impl InProcess {
         &self,
         name: &str,
         replay: &str,
-        seed: u32,
+        seed: u64,
         recording: &Recording,
     ) -> Option<Outcome> {
         let watched = Watched::take();
@@ -249,7 +249,7 @@ impl InProcess {
         &self,
         death: &Death,
         watched: &Watched,
-        seed: u32,
+        seed: u64,
         recording: &Recording,
     ) -> Outcome {
         let beacon = &watched.beacon;
@@ -263,7 +263,7 @@ impl InProcess {
     fn run_once(
         &self,
         watched: &'static Watched,
-        (name, seed, printed): (&str, u32, Printed),
+        (name, seed, printed): (&str, u64, Printed),
         recording: &Recording,
         limit: Duration,
     ) -> End {
@@ -400,7 +400,7 @@ impl DeathToRecord {
     }
 
     /// The seed.
-    pub fn seed(&self) -> u32 {
+    pub fn seed(&self) -> u64 {
         self.0.seed.load(Ordering::Relaxed)
     }
 

@@ -86,7 +86,7 @@ impl Isolation {
         &self,
         plan: &Plan,
         settings: &Settings,
-        seed: u32,
+        seed: u64,
         recording: &Recording,
     ) -> Outcome {
         if let Recording::Futures(futures) = recording {
@@ -119,7 +119,7 @@ impl Isolation {
         &self,
         plan: &Plan,
         settings: &Settings,
-        seed: u32,
+        seed: u64,
         recording: &Recording,
     ) -> Outcome {
         let child = Child::fork(|| {
@@ -140,7 +140,7 @@ impl Isolation {
 /// Makes an outcome of the end of a process.
 struct Judge<'a> {
     plan: &'a Plan,
-    seed: u32,
+    seed: u64,
     recording: &'a Recording,
     time_limit: Duration,
 }

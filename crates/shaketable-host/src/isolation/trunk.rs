@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The run that is copied, and in a copy what it is a copy of.
 pub(super) struct Trunk {
     plan: Plan,
-    seed: u32,
+    seed: u64,
     time_limit: Duration,
     /// Where this process reports: a copy has its own.
     report: RefCell<Option<Report>>,
@@ -46,7 +46,7 @@ impl Trunk {
     pub(super) fn run<T: DeserializeOwned + Default>(
         isolation: &Isolation,
         plan: &Plan,
-        seed: u32,
+        seed: u64,
         copies: usize,
         work: impl FnOnce(Rc<Trunk>),
     ) -> T {

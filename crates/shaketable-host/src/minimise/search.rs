@@ -160,7 +160,7 @@ pub fn search(oracle: &mut dyn Candidates, start: &Case, outcome: &Outcome) -> O
 /// away. More clients than a few make a run longer, and do not meet more often.
 fn siblings(case: &Case) -> impl Iterator<Item = Case> {
     (1..=SIBLINGS).map(|further| Case {
-        seed: case.seed.wrapping_add(further),
+        seed: case.seed.wrapping_add(further.into()),
         clients: case.clients.map(|clients| clients.min(CLIENTS_OF_SIBLINGS)),
         buggify: Some(false),
         stress: Some(false),

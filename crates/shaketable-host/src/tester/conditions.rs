@@ -10,7 +10,7 @@ use shaketable_kernel::Kernel;
 
 /// The conditions of one run.
 pub(super) struct Conditions {
-    pub(super) seed: u32,
+    pub(super) seed: u64,
     pub(super) file: TestFile,
     /// For each test, for each workload: its library, if it is an External one.
     pub(super) libraries: Vec<Vec<Option<Library>>>,
@@ -40,7 +40,7 @@ const LIMIT_NORMAL_SECONDS: f64 = 5_400.0;
 const LIMIT_BUGGIFY_SECONDS: f64 = 36_000.0;
 
 impl Conditions {
-    pub(super) fn new(plan: &Plan, settings: &Settings, seed: u32, kernel: &Kernel) -> Conditions {
+    pub(super) fn new(plan: &Plan, settings: &Settings, seed: u64, kernel: &Kernel) -> Conditions {
         let configuration = &plan.file.configuration;
         let unchanged = Case::default();
         let case = plan.file.case.as_deref().unwrap_or(&unchanged);

@@ -49,7 +49,7 @@ use shaketable_kernel::{Kernel, Priority, Time};
 use std::rc::Rc;
 
 /// Simulates one seed.
-pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recording) -> Outcome {
+pub fn simulate(plan: &Plan, settings: &Settings, seed: u64, recording: &Recording) -> Outcome {
     play(plan, settings, seed, recording, |_| {})
 }
 
@@ -57,12 +57,12 @@ pub fn simulate(plan: &Plan, settings: &Settings, seed: u32, recording: &Recordi
 pub(crate) fn play(
     plan: &Plan,
     settings: &Settings,
-    seed: u32,
+    seed: u64,
     recording: &Recording,
     begin: impl FnOnce(&Kernel),
 ) -> Outcome {
-    let hermetic = hermetic::Guard::enter(u64::from(seed));
-    let kernel = Kernel::simulation(u64::from(seed));
+    let hermetic = hermetic::Guard::enter(seed);
+    let kernel = Kernel::simulation(seed);
     if let Some(case) = &plan.file.case {
         kernel.set_overrides(&case.overrides());
     }

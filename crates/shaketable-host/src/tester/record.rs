@@ -13,7 +13,7 @@ use crate::failure_folder;
 use crate::plan::{KnownDeath, RecordTo, Recording, Values};
 use crate::story::Story;
 use crate::trace::event::NOWHERE;
-use crate::trace::{Event as TraceEvent, Severity};
+use crate::trace::{Event as TraceEvent, Severity, is_tag};
 use crate::verdict::{Cause, Drawn, Failure, Hazards, Outcome, Phase as PhaseOfRun, Swarm};
 use shaketable_cluster::checker::{Bounds, History};
 use shaketable_cluster::cluster::Cluster;
@@ -142,12 +142,13 @@ impl Notes {
             self.roles_changed.set(true);
         }
         let machine = event.machine.as_str();
+        let details = event.details.iter().filter(|(key, _)| !is_tag(key));
         self.push(Event {
             time: event.time,
             name: event.kind.clone(),
             machine: if machine == NOWHERE { "" } else { machine }.to_owned(),
             fault,
-            details: event.details.clone(),
+            details: details.cloned().collect(),
         });
     }
 
@@ -232,7 +233,7 @@ impl Notes {
                 program: concat!("shaketable ", env!("CARGO_PKG_VERSION")).to_owned(),
                 host: "embedded".to_owned(),
                 file,
-                seed: u64::from(outcome.seed),
+                seed: outcome.seed,
                 buggify: outcome.drawn.buggify,
                 drawn: drawn(&outcome.drawn),
                 reproduce: self.to.as_ref().and_then(|to| to.reproduce.clone()),

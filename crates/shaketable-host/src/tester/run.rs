@@ -68,7 +68,7 @@ impl Run {
     pub(super) fn new(
         plan: &Plan,
         settings: &Settings,
-        seed: u32,
+        seed: u64,
         kernel: &Kernel,
         recording: &Recording,
     ) -> Rc<Run> {

@@ -45,7 +45,7 @@ const FULL_STRENGTH: f64 = 0.5;
 
 /// What a seed draws about the way it is run.
 pub(super) struct Draw {
-    seed: u32,
+    seed: u64,
     pub(super) swarm: Swarm,
     pub(super) buggify: bool,
     /// Whether what is rare is frequent, if there is buggify and the file allows faults.
@@ -58,7 +58,7 @@ pub(super) struct Draw {
 
 impl Draw {
     /// What the seed draws, or what holds without a swarm.
-    pub(super) fn new(is_on: bool, seed: u32) -> Draw {
+    pub(super) fn new(is_on: bool, seed: u64) -> Draw {
         if !is_on {
             return Draw {
                 seed,
@@ -69,7 +69,7 @@ impl Draw {
                 connections_break: true,
             };
         }
-        let random = Stream::new(u64::from(seed), "swarm");
+        let random = Stream::new(seed, "swarm");
         let buggify = random.chance(BUGGIFY);
         let (quiet, as_file_says) = (random.chance(QUIET), random.chance(AS_THE_FILE_SAYS));
         let (stress, lasting) = (random.chance(STRESS), random.chance(LASTING_CONNECTIONS));
@@ -100,7 +100,7 @@ impl Draw {
             Swarm::Off | Swarm::AsTheFileSays => Some(1.0),
             Swarm::Quiet => None,
             Swarm::Varied => {
-                let random = Stream::new(u64::from(self.seed), &format!("swarm {name}"));
+                let random = Stream::new(self.seed, &format!("swarm {name}"));
                 let (left_out, is_full) = (random.chance(LEFT_OUT), random.chance(FULL_STRENGTH));
                 let tenths = if is_full { 10 } else { random.range(1_u32, 10) };
                 (!left_out).then_some(f64::from(tenths) / 10.0)
@@ -123,11 +123,11 @@ pub(super) fn allows_faults(file: &TestFile) -> bool {
 mod tests {
     use super::*;
 
-    const SEEDS: u32 = 20_000;
+    const SEEDS: u64 = 20_000;
 
     fn share(has: impl Fn(&Draw) -> bool) -> f64 {
         let draws = (0..SEEDS).filter(|seed| has(&Draw::new(true, *seed)));
-        draws.count() as f64 / f64::from(SEEDS)
+        draws.count() as f64 / SEEDS as f64
     }
 
     #[test]

@@ -67,6 +67,12 @@ const EVENT_BYTES_MAX: usize = 4000;
 /// How much of a dropped event its replacement shows.
 const FIRST_BYTES: usize = 300;
 
+/// Whether a detail only says that the event is that of a workload in Rust, or an error of one:
+/// a word to search a trace for, and nothing to read.
+pub fn is_tag(key: &str) -> bool {
+    matches!(key, "RustWorkload" | "RustFailure")
+}
+
 impl Event {
     /// An event of the tester itself.
     pub fn new(severity: Severity, time: f64, kind: impl Into<String>) -> Self {

@@ -12,6 +12,6 @@ pub mod event;
 pub mod format;
 mod log;
 
-pub use event::{Event, NOWHERE, Severity};
+pub use event::{Event, NOWHERE, Severity, is_tag};
 pub use format::Format;
 pub use log::Log;

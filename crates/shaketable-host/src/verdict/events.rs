@@ -5,7 +5,7 @@
 //! failure has the same kind and the same words under either.
 
 use super::{FailureKind, Phase};
-use crate::trace::Event;
+use crate::trace::{Event, is_tag};
 
 /// What an error event of the crate `shaketable` means; any other is an error that the workload
 /// traced.
@@ -61,11 +61,7 @@ pub fn message_of(event: &Event) -> String {
 
 /// Details that the failure already shows, or that belong in the trace.
 fn is_noise(key: &str) -> bool {
-    key.starts_with("Frame")
-        || matches!(
-            key,
-            "Phase" | "Client" | "RustWorkload" | "RustFailure" | "Backtrace"
-        )
+    key.starts_with("Frame") || is_tag(key) || matches!(key, "Phase" | "Client" | "Backtrace")
 }
 
 fn first_line(value: &str) -> &str {

@@ -150,6 +150,10 @@ impl WorkloadContext {
     /// without key or value is left out; NUL bytes are written as `\x00`; values are cut at 495
     /// bytes, as the server would; an event that is too large for the log is split into parts.
     ///
+    /// Each event has a detail `RustWorkload=1`, and one of [`Severity::Error`] also
+    /// `RustFailure=1`: words to search a server's traces for. A detail of the same name replaces
+    /// it.
+    ///
     /// ```no_run
     /// # use shaketable::{Severity, WorkloadContext, details};
     /// # fn example(context: WorkloadContext) {
@@ -168,7 +172,8 @@ impl WorkloadContext {
         let details = details
             .iter()
             .map(|(key, value)| (key.as_ref(), value.as_ref()));
-        for event in compose(&name.into(), details) {
+        let is_error = matches!(severity, Severity::Error);
+        for event in compose(&name.into(), is_error, details) {
             host.trace(severity as abi::FDBSeverity, &event.name, &event.details);
         }
     }

@@ -42,7 +42,7 @@ use std::time::Duration;
 ///
 /// | | |
 /// |---|---|
-/// | `SHAKETABLE_SEED=17` | only this seed: the way to run a failure again |
+/// | `SHAKETABLE_SEED=17` | only this seed, of 64 bits: the way to run a failure again |
 /// | `SHAKETABLE_CASE=file` | only this case |
 /// | `SHAKETABLE_MINIMISE=1m` | how long to make a new failure small, or the case that is asked for; `off` for not at all |
 /// | `SHAKETABLE_SEEDS=5000` | this number of seeds instead of the test's own: for a nightly run |

@@ -253,7 +253,7 @@ impl Simulation {
     fn keep(
         &self,
         regressions: &Regressions,
-        seed: u32,
+        seed: u64,
         outcome: &Outcome,
         run: impl Fn(&Case, &Recording) -> Option<Outcome>,
     ) -> Option<Kept> {
@@ -390,7 +390,7 @@ impl Simulation {
         death.end(&failed.to_string())
     }
 
-    fn recording(&self, seed: u32) -> Recording {
+    fn recording(&self, seed: u64) -> Recording {
         let Some(path) = self.trace_asked_for(seed) else {
             return Recording::Faults;
         };
@@ -402,7 +402,7 @@ impl Simulation {
     }
 
     /// The file for the trace of a run, if traces are asked for.
-    fn trace_asked_for(&self, seed: u32) -> Option<PathBuf> {
+    fn trace_asked_for(&self, seed: u64) -> Option<PathBuf> {
         let folder = std::env::var_os("SHAKETABLE_TRACE")?;
         // If it cannot be made, the trace cannot be written, and that is reported.
         let _ = std::fs::create_dir_all(&folder);
@@ -412,7 +412,7 @@ impl Simulation {
     }
 
     /// Everything about a seed that fails, in a folder of its own.
-    fn recording_of_failure(&self, seed: u32, folder: &Path, replay: &str) -> Recording {
+    fn recording_of_failure(&self, seed: u64, folder: &Path, replay: &str) -> Recording {
         let _ = std::fs::create_dir_all(folder);
         let asked_for = self.trace_asked_for(seed);
         let record = folder.join(failure_folder::RECORD);
@@ -450,7 +450,7 @@ impl Names {
     fn seed<'a>(
         &'a self,
         of: &'a Simulation,
-        seed: u32,
+        seed: u64,
         simulation: u32,
         passed: u32,
         output: Output,
@@ -505,7 +505,7 @@ impl Trials {
 /// Something to be tried: a seed, or a case.
 #[derive(Clone)]
 struct Trial {
-    seed: u32,
+    seed: u64,
     /// The case, and its file.
     case: Option<(PathBuf, Case)>,
     /// Whether it is a seed that failed once.
@@ -513,7 +513,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn of(seed: u32) -> Trial {
+    fn of(seed: u64) -> Trial {
         Trial {
             seed,
             case: None,

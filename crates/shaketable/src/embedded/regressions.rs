@@ -71,7 +71,7 @@ impl Regressions {
     }
 
     /// The seeds of the file of the old form, oldest first, each once.
-    pub(super) fn seeds(&self) -> Vec<u32> {
+    pub(super) fn seeds(&self) -> Vec<u64> {
         let mut seeds = Vec::new();
         let Some(old) = &self.old else {
             return seeds;
@@ -117,7 +117,7 @@ impl Regressions {
     }
 
     /// A case of this simulation, with nothing but its seed.
-    pub(super) fn plain(&self, seed: u32) -> Case {
+    pub(super) fn plain(&self, seed: u64) -> Case {
         Case {
             seed,
             ..self.owner.clone()
@@ -125,7 +125,7 @@ impl Regressions {
     }
 
     /// The file for a seed that ends the process, and what is written to it.
-    pub(super) fn of_death(&self, seed: u32) -> (PathBuf, String) {
+    pub(super) fn of_death(&self, seed: u64) -> (PathBuf, String) {
         let name = self.owner.of_simulation().unwrap_or_default();
         let words = format!("{name}: the process died");
         let (path, _) = bugs::place_of(&self.folder, &words, &format!("{words}|{seed}"));

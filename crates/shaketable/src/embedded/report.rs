@@ -215,7 +215,7 @@ impl fmt::Display for Passed {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failed {
-    seed: u32,
+    seed: u64,
     reason: String,
     text: String,
 }
@@ -253,7 +253,7 @@ impl Failed {
     }
 
     /// The same seed gave two different runs.
-    pub(super) fn differs(name: &str, seed: u32, difference: &str, replay: &str) -> Self {
+    pub(super) fn differs(name: &str, seed: u64, difference: &str, replay: &str) -> Self {
         let reason = format!("`{name}`: seed {seed} gave two different runs");
         let text = format!(
             "{reason}\n  {difference}\nto run it again:\n  {replay}\n\
@@ -314,7 +314,7 @@ impl Failed {
     /// # let failed = result.unwrap_err();
     /// assert_eq!(failed.seed(), 7);
     /// ```
-    pub fn seed(&self) -> u32 {
+    pub fn seed(&self) -> u64 {
         self.seed
     }
 
@@ -489,7 +489,7 @@ fn text(
 }
 
 /// The line to paste, for the test runner in use.
-pub(super) fn replay_line(test: Option<&str>, seed: u32) -> String {
+pub(super) fn replay_line(test: Option<&str>, seed: u64) -> String {
     format!("SHAKETABLE_SEED={seed} {}", test_line(test))
 }
 

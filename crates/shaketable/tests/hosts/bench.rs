@@ -157,11 +157,21 @@ impl Host {
             .output()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         Run {
-            stdout: text(&output.stdout),
+            stdout: without_tags(&text(&output.stdout)),
             stderr: text(&output.stderr),
             code: output.status.code(),
         }
     }
+}
+
+/// What a host printed, without the tags that end every event of a workload.
+fn without_tags(stdout: &str) -> String {
+    const EVERY_EVENT: &str = " | RustWorkload=1";
+    const EVERY_ERROR: &str = " | RustFailure=1";
+    let count = |text: &str| stdout.matches(text).count();
+    assert_eq!(count(" trace "), count(EVERY_EVENT), "{stdout}");
+    assert_eq!(count(" trace error "), count(EVERY_ERROR), "{stdout}");
+    stdout.replace(EVERY_ERROR, "").replace(EVERY_EVENT, "")
 }
 
 /// Builds `tests/workloads/probe` with these features, and returns the path of the library.

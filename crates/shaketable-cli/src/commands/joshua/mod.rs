@@ -22,7 +22,7 @@ use crate::exit_codes;
 use crate::pool::Addresses;
 use crate::protocol::Request;
 use crate::report::repro::quoted;
-use crate::seed::Seed;
+use crate::seed::{self, Seed};
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
 use flate2::Compression;
@@ -67,7 +67,7 @@ pub fn joshua_test(args: &JoshuaTestArgs) -> Result<u8, SessionError> {
     let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGTERM);
     let variable = |name| std::env::var(name).unwrap_or_default();
     let joshua_seed = variable("JOSHUA_SEED");
-    let seed = seed_of(&joshua_seed);
+    let seed = seed_of(&joshua_seed, session.last_seed());
     let limit = &mut session.job.hang_limit_seconds;
     *limit = seconds_for_a_file(&variable("JOSHUA_TIMEOUT"), session.files.len(), *limit);
     let mut pool = session.pool(1, Addresses::Fixed)?;
@@ -96,13 +96,14 @@ pub fn joshua_test(args: &JoshuaTestArgs) -> Result<u8, SessionError> {
     Ok(code)
 }
 
-/// An agent's seeds have 63 bits, ours 32; consecutive numbers give different seeds. Without one
-/// the seed is random.
-fn seed_of(joshua_seed: &str) -> Seed {
-    let number: Option<u64> = joshua_seed.parse().ok();
-    number.map_or_else(Seed::random, |number| {
-        Seed((number ^ (number >> 32)) as u32)
-    })
+/// An agent's seeds have 63 bits. A host that takes fewer gets both halves as one, so that
+/// consecutive numbers give different seeds. Without one the seed is random.
+fn seed_of(joshua_seed: &str, last: Seed) -> Seed {
+    match joshua_seed.parse() {
+        Ok(number) if number <= last.0 => Seed(number),
+        Ok(number) => Seed((number ^ (number >> 32)) & last.0),
+        Err(_) => seed::random(),
+    }
 }
 
 /// How long a seed of one file may take: what the program allows, but no more than its share of
@@ -176,7 +177,7 @@ impl Package {
         let line = format!("./shaketable __joshua-test {files} --no-build{options}");
         let script = format!("#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nexec {line}\n");
         self.text("joshua_test", &script, 0o755)?;
-        self.text("joshua_timeout", TIMEOUT, 0o755)
+        self.text("joshua_timeout", &timeout(session.last_seed()), 0o755)
     }
 
     fn program(&mut self, from: &Path, name: &str) -> io::Result<()> {
@@ -202,9 +203,15 @@ impl Package {
 }
 
 /// What an agent calls when a run has taken too long all the same. The seed is that of `seed_of`.
-const TIMEOUT: &str = r#"#!/bin/sh
-seed=$(((JOSHUA_SEED ^ (JOSHUA_SEED >> 32)) & 4294967295))
-echo "<Test TestFile=\"UNKNOWN\" RandomSeed=\"$seed\" JoshuaSeed=\"$JOSHUA_SEED\" Ok=\"0\"><ShaketableFailure Severity=\"40\" Kind=\"hung\" Message=\"the run took longer than the ensemble allows\"/></Test>"
+fn timeout(last: Seed) -> String {
+    let seed = match last {
+        Seed(u64::MAX) => "JOSHUA_SEED".to_owned(),
+        last => format!("(JOSHUA_SEED ^ (JOSHUA_SEED >> 32)) & {last}"),
+    };
+    format!("#!/bin/sh\nseed=$(({seed}))\n{TOO_LONG}")
+}
+
+const TOO_LONG: &str = r#"echo "<Test TestFile=\"UNKNOWN\" RandomSeed=\"$seed\" JoshuaSeed=\"$JOSHUA_SEED\" Ok=\"0\"><ShaketableFailure Severity=\"40\" Kind=\"hung\" Message=\"the run took longer than the ensemble allows\"/></Test>"
 "#;
 
 /// A test file that finds its libraries in the package.
@@ -236,10 +243,15 @@ mod tests {
 
     #[test]
     fn every_seed_of_an_agent_is_one_of_ours() {
-        assert_eq!(seed_of("7"), Seed(7));
-        assert_eq!(seed_of("8"), Seed(8));
-        assert_eq!(seed_of("4294967296"), Seed(1));
-        assert_eq!(seed_of("9223372036854775807"), Seed(0x8000_0000));
+        let (narrow, wide) = (Seed(u32::MAX.into()), Seed(u64::MAX));
+        for last in [narrow, wide] {
+            assert_eq!(seed_of("7", last), Seed(7));
+            assert_eq!(seed_of("8", last), Seed(8));
+        }
+        assert_eq!(seed_of("4294967296", wide), Seed(1 << 32));
+        assert_eq!(seed_of("4294967296", narrow), Seed(1));
+        assert_eq!(seed_of("9223372036854775807", wide), Seed((1 << 63) - 1));
+        assert_eq!(seed_of("9223372036854775807", narrow), Seed(0x8000_0000));
     }
 
     #[test]

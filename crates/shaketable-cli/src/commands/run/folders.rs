@@ -57,7 +57,7 @@ impl Campaign<'_> {
     pub(super) fn folder_of(&self, file: usize, seed: Seed, case: Option<&Case>) -> PathBuf {
         let name = &self.trace_names[file];
         match case.and_then(|case| case.reseed.last()) {
-            Some(turn) => folder_of(&format!("{name}-{seed}-future"), Seed(turn.seed as u32)),
+            Some(turn) => folder_of(&format!("{name}-{seed}-future"), Seed(turn.seed)),
             None => folder_of(name, seed),
         }
     }

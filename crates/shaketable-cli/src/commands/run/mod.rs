@@ -49,7 +49,7 @@ pub fn run(args: &RunArgs) -> Result<u8, SessionError> {
     }
     session.job.settings.coverage = true;
     session.job.settings.moments = args.guided;
-    let schedule = Schedule::new(&args.sweep, default_count, session.files.len());
+    let schedule = session.schedule(&args.sweep, default_count)?;
     let schedule = schedule.with_cases(&session.case_seeds);
     if schedule.runs() == Some(0) {
         return Ok(nothing(&args.sweep, args.output.message_format));
@@ -115,6 +115,7 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
     let session = session.on(&args.host, &args.simulation, true)?;
     let schedule = Schedule {
         first: session.only_seed(args.seed)?,
+        last: session.last_seed(),
         count: Some(1),
         duration: None,
         shard: None,
@@ -130,7 +131,7 @@ pub fn replay(args: &ReplayArgs) -> Result<u8, SessionError> {
 pub fn stats(args: &StatsArgs) -> Result<u8, SessionError> {
     let session = Session::prepare(&args.files, &args.simulation, &args.build, true)?;
     let session = session.on(&args.host, &args.simulation, false)?;
-    let schedule = Schedule::new(&args.sweep, 100, session.files.len());
+    let schedule = session.schedule(&args.sweep, 100)?;
     let schedule = schedule.with_cases(&session.case_seeds);
     Campaign::new(
         &session,
@@ -385,7 +386,7 @@ impl<'a> Campaign<'a> {
         if self.is_json() {
             let start = json::Message::Start {
                 files: self.session.files.iter().map(PathBuf::as_path).collect(),
-                first_seed: self.schedule.first.0,
+                first_seed: self.schedule.first,
                 runs: self.schedule.runs(),
                 jobs: self.jobs,
                 host: self

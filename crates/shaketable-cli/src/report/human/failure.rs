@@ -7,7 +7,7 @@ use super::{
 };
 use crate::report::Group;
 use crate::report::repro::Repro;
-use shaketable_host::trace::{Event, Severity};
+use shaketable_host::trace::{Event, Severity, is_tag};
 use shaketable_host::verdict::Outcome;
 use std::path::Path;
 
@@ -210,9 +210,8 @@ fn events(rows: &mut Rows, title: &str, events: &[&Event]) {
         } else {
             FAINT
         };
-        let shown = event.details.iter().filter(|(key, _)| {
-            !key.starts_with("Frame") && key != "RustWorkload" && key != "RustFailure"
-        });
+        let details = event.details.iter();
+        let shown = details.filter(|(key, _)| !key.starts_with("Frame") && !is_tag(key));
         let details: Vec<String> = shown
             .map(|(key, value)| format!("{key}={}", shortened(value)))
             .collect();

@@ -35,7 +35,7 @@ impl Watched {
         match self.signal.load(Ordering::Relaxed) {
             0 => {
                 say(b"the code under test: exit(");
-                say_number(self.status.load(Ordering::Relaxed).unsigned_abs());
+                say_number(self.status.load(Ordering::Relaxed).unsigned_abs().into());
                 say(b")");
             }
             signal => say(signal_name(signal)),

@@ -55,7 +55,7 @@ pub(super) struct Watched {
     stack_end: AtomicUsize,
     /// Where handlers have theirs.
     handler_stack: AtomicPtr<c_void>,
-    pub(super) seed: AtomicU32,
+    pub(super) seed: AtomicU64,
     pub(super) passed: AtomicU32,
     pub(super) simulation: AtomicU32,
     /// The signal that ends the process; 0 for a call of `exit`.
@@ -136,7 +136,7 @@ impl Watched {
             thread: AtomicI32::new(0),
             stack_end: AtomicUsize::new(0),
             handler_stack: AtomicPtr::new(ptr::null_mut()),
-            seed: AtomicU32::new(0),
+            seed: AtomicU64::new(0),
             passed: AtomicU32::new(0),
             simulation: AtomicU32::new(0),
             signal: AtomicI32::new(0),
@@ -175,7 +175,7 @@ impl Watched {
     }
 
     /// Prepares what would be said.
-    pub(super) fn prepare(&self, texts: &Texts<'_>, seed: u32, passed: u32, simulation: u32) {
+    pub(super) fn prepare(&self, texts: &Texts<'_>, seed: u64, passed: u32, simulation: u32) {
         let set = |text: &SharedText<TEXT_BYTES>, bytes: &[u8]| {
             text.clear();
             text.append(bytes);

@@ -40,8 +40,8 @@ pub(super) fn say_path(path: &SharedText<PATH_BYTES>) {
     unsafe { write(path.as_ptr(), path.len().saturating_sub(1)) };
 }
 
-pub(super) fn say_number(mut number: u32) {
-    let mut digits = [0_u8; 10];
+pub(super) fn say_number(mut number: u64) {
+    let mut digits = [0_u8; 20];
     let mut start = digits.len();
     loop {
         start -= 1;
