@@ -18,6 +18,7 @@ mod connection;
 mod link;
 
 pub use config::NetworkConfig;
+pub(crate) use connection::Reliable;
 pub(crate) use link::{Delivery, Link, LinkId, Parcel};
 
 use self::config::Ways;
