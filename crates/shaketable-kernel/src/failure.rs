@@ -29,7 +29,7 @@ pub(crate) struct Watch {
     /// How often it has failed.
     failures: u64,
     changed: Notify,
-    /// Whether a timer waits for the silence to become a failure, or a failure to end.
+    /// Whether a timer waits for the silence to become a failure.
     timing: bool,
 }
 
@@ -155,18 +155,12 @@ impl Kernel {
     }
 
     /// Sends the news that a process has come back to the processes that watch it. Nobody times
-    /// the silence of its earlier life any longer.
+    /// the silence of its earlier life any longer, and it has forgotten whom it watched.
     pub(crate) fn announce_return(&self, process: ProcessId) {
         let concerned = {
             let mut network = self.0.network.borrow_mut();
-            let concerned = network.links_to(process, |link| link.watch.is_some());
-            for id in &concerned {
-                network.link(id.first()).monitored = false;
-                if let Some(watch) = &mut network.link(*id).watch {
-                    watch.timing = false;
-                }
-            }
-            concerned
+            network.forget_silences(process);
+            network.links_to(process, |link| link.watch.is_some())
         };
         let incarnation = self.incarnation(process);
         for id in concerned {
@@ -353,6 +347,25 @@ impl Kernel {
         for id in failed {
             if self.is_alive(id.to) {
                 self.set_failed(id, false);
+            }
+        }
+    }
+}
+
+impl Network {
+    /// Forgets that silences of the connections of a process are being timed, and what it knew
+    /// itself.
+    fn forget_silences(&mut self, process: ProcessId) {
+        for link in &mut self.links[process.index()] {
+            link.monitored = false;
+            link.watch = None;
+        }
+        for row in &mut self.links {
+            if let Some(link) = row.get_mut(process.index()) {
+                link.monitored = false;
+                if let Some(watch) = &mut link.watch {
+                    watch.timing = false;
+                }
             }
         }
     }

@@ -45,7 +45,7 @@ pub(crate) struct Network {
     /// Decides which connections break and what they lose.
     failures: Stream,
     /// By sender, then by receiver; grown when first used.
-    links: Vec<Vec<Link>>,
+    pub(crate) links: Vec<Vec<Link>>,
     pub(crate) blockades: Blockades,
     pair_latencies: BTreeMap<(u32, u32), f64>,
 }

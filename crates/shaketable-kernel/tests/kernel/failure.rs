@@ -307,6 +307,20 @@ fn one_who_dies_again_before_its_silence_was_noticed_is_timed_anew() {
 }
 
 #[test]
+fn one_who_died_while_it_timed_a_silence_times_it_anew_in_its_next_life() {
+    let (kernel, observer, process) = two(1);
+    let (endpoint, _requests) = kernel.listen::<Echo>(process);
+    kernel.kill(process, KillKind::KillInstantly);
+    let given_up = endpoint.request_reliably(observer, Echo(1));
+    kernel.reboot(observer, KillKind::Reboot, 0.1);
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    drop(given_up);
+    let result = kernel.block_on(endpoint.request_reliably(observer, Echo(2)));
+    assert_eq!(result, Ok(Err(Disconnected::MaybeDelivered)));
+    assert!(kernel.now() < Time::from_secs(6.3));
+}
+
+#[test]
 fn a_process_silent_for_as_long_as_a_connection_and_four_seconds_has_failed_until_it_is_not() {
     for back in [false, true] {
         let (kernel, observer, process) = two(1);
