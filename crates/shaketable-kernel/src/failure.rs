@@ -2,19 +2,22 @@
 //! single ping.
 //!
 //! A real cluster pings. Here the kernel knows what a ping would find: nothing new while a link is
-//! open and its ends are alive. So it sets a timer only when a link in use is blocked, and reports
-//! a death by a message to the processes that wait for the dead one. Idle time costs nothing.
+//! open and its ends are alive. So it sets a timer only when a link in use is blocked or one of its
+//! ends is dead. Idle time costs nothing.
+//!
+//! As in FoundationDB's simulator, the dead fall silent: no connection breaks when a process dies.
 //!
 //! * A connection over which nothing arrives for about two seconds is closed: pending requests end
-//!   with `MaybeDelivered`.
-//! * A process from which nothing arrives for four seconds counts as failed for the process that
-//!   watches it, until it is reachable again.
-//! * A process that dies counts as failed once the news has travelled, until news of its next
-//!   incarnation has.
+//!   with `MaybeDelivered`, except reliable ones.
+//! * A process that stays silent for four seconds more counts as failed for the process that
+//!   watches it, until it is reachable again. If it is dead, reliable requests to it end then, too,
+//!   and later ones are refused.
+//! * A process that comes back tells those who watch it or wait for it: what they asked of its
+//!   earlier life ends, and they have seen it fail, however short that was.
 
 use crate::clog::Reach;
 use crate::kernel::Kernel;
-use crate::network::{Delivery, LinkId, Network, Parcel};
+use crate::network::{Delivery, LinkId, Network, NetworkConfig, Parcel, Reliable};
 use crate::process::ProcessId;
 use crate::sync::Notify;
 use crate::time::Time;
@@ -26,7 +29,7 @@ pub(crate) struct Watch {
     /// How often it has failed.
     failures: u64,
     changed: Notify,
-    /// Whether a timer waits for the silence to become a failure, or a failure to end.
+    /// Whether a timer waits for the silence to become a failure.
     timing: bool,
 }
 
@@ -98,7 +101,7 @@ impl Kernel {
         };
         let mut network = self.0.network.borrow_mut();
         if network.link(id).watch.is_none() {
-            let failed = !self.is_alive(process);
+            let failed = self.is_known_dead(process, &network.config);
             network.link(id).watch = Some(Box::new(Watch {
                 failed,
                 ..Watch::default()
@@ -125,44 +128,45 @@ impl Kernel {
         }
     }
 
-    /// Sends the news that a process has died to the processes that wait for it.
-    pub(crate) fn announce_death(&self, process: ProcessId) {
-        let incarnation = self.incarnation(process);
+    /// Whether a process has been dead for so long that everybody knows.
+    fn is_known_dead(&self, process: ProcessId, config: &NetworkConfig) -> bool {
+        let longest = config.connection_timeout_max_seconds + config.failure_detection_seconds;
+        let dead_since = self.dead_since(process);
+        dead_since.is_some_and(|died| self.now().since(died) > longest)
+    }
+
+    /// Whether the receiver of a link is dead and its sender does not know.
+    pub(crate) fn is_silent(&self, id: LinkId) -> bool {
+        let mut network = self.0.network.borrow_mut();
+        let watch = network.link(id).watch.as_ref();
+        !self.is_alive(id.to) && !watch.is_some_and(|watch| watch.failed)
+    }
+
+    /// Times the silence of a process that has just died, for all who watch it or wait for it.
+    pub(crate) fn fall_silent(&self, process: ProcessId) {
         let concerned = self
             .0
             .network
             .borrow()
             .links_to(process, |link| link.awaits() || link.watch.is_some());
         for id in concerned {
-            let news = News {
-                id,
-                incarnation,
-                alive: false,
-            };
-            self.ship(process, id.from, "connection closed", Box::new(news));
+            self.monitor(id);
         }
     }
 
-    /// Sends the news that a process has come back to the processes that watch it.
-    pub(crate) fn announce_boot(&self, process: ProcessId) {
-        let concerned = self
-            .0
-            .network
-            .borrow()
-            .links_to(process, |link| link.watch.is_some());
-        for id in concerned {
-            self.announce_boot_to(id);
-        }
-    }
-
-    fn announce_boot_to(&self, id: LinkId) {
-        let incarnation = self.incarnation(id.to);
-        let news = News {
-            id,
-            incarnation,
-            alive: true,
+    /// Sends the news that a process has come back to the processes that watch it. Nobody times
+    /// the silence of its earlier life any longer, and it has forgotten whom it watched.
+    pub(crate) fn announce_return(&self, process: ProcessId) {
+        let concerned = {
+            let mut network = self.0.network.borrow_mut();
+            network.forget_silences(process);
+            network.links_to(process, |link| link.watch.is_some())
         };
-        self.ship(id.to, id.from, "available again", Box::new(news));
+        let incarnation = self.incarnation(process);
+        for id in concerned {
+            let news = Return { id, incarnation };
+            self.ship(process, id.from, "available again", Box::new(news));
+        }
     }
 
     /// Monitors every link that a new blockade may affect.
@@ -179,16 +183,22 @@ impl Kernel {
 
     /// Whether a silence from now until then is long enough for a process to act on it.
     pub(crate) fn is_noticeable(&self, until: Time) -> bool {
-        let config = &self.0.network.borrow().config;
-        let shortest = config
-            .connection_timeout_min_seconds
-            .min(config.failure_detection_seconds);
+        let shortest = self
+            .0
+            .network
+            .borrow()
+            .config
+            .connection_timeout_min_seconds;
         until.since(self.now()) > shortest
     }
 
     /// Times the silence between two processes, if it will last long enough to be noticed.
     #[inline]
     pub(crate) fn monitor(&self, id: LinkId) {
+        if let Some(died) = self.dead_since(id.to) {
+            self.time_death(id, died);
+            return;
+        }
         let now = self.now();
         let until = blocked(&self.0.network.borrow(), id, now);
         if until > now {
@@ -196,74 +206,115 @@ impl Kernel {
         }
     }
 
-    /// Times a silence that lasts until then.
-    fn time_silence(&self, id: LinkId, now: Time, until: Time) {
+    /// Times the silence of a dead process. From now on its requester watches it, too.
+    #[cold]
+    fn time_death(&self, id: LinkId, died: Time) {
+        let watched = self.0.network.borrow_mut().link(id).watch.is_some();
+        if watched {
+            self.time_silence(id, died, Time::NEVER);
+        } else {
+            self.watch(id.from, id.to, |_| ()); // which comes back here
+        }
+    }
+
+    /// Times a silence from a moment on, which may be past, until then.
+    fn time_silence(&self, id: LinkId, since: Time, until: Time) {
+        let now = self.now();
+        let silence = Silence {
+            relieved: self.0.network.borrow().blockades.relieved,
+            incarnations: [id.from, id.to].map(|end| self.incarnation(end)),
+        };
         let mut network = self.0.network.borrow_mut();
-        let silence = until.since(now);
-        let relieved = network.blockades.relieved;
-        let (endured, detected) = (
-            network.config.connection_timeout_min_seconds,
-            network.config.failure_detection_seconds,
-        );
+        let lasts = until.since(now);
+        let endured = network.config.connection_timeout_min_seconds;
         let longest = network.config.connection_timeout_max_seconds;
-        let close = silence > endured
+        let detected = network.config.failure_detection_seconds;
+        let close = lasts > endured
             && awaits(&mut network, id)
             && !std::mem::replace(&mut network.link(id.first()).monitored, true);
         let watch = network.link(id).watch.as_mut();
         let fail = watch.is_some_and(|watch| {
-            let fail = silence > detected && !watch.failed && !watch.timing;
+            let fail = lasts > endured + detected && !watch.failed && !watch.timing;
             watch.timing |= fail;
             fail
         });
         drop(network);
+        if !close && !fail {
+            return;
+        }
+        let patience = self.stream("connection monitor").range(endured, longest);
+        let closes = since.after(patience);
         if close {
-            let patience = self.stream("connection monitor").range(endured, longest);
-            self.call_at(now.after(patience), move |kernel| {
-                kernel.silent_connection(id, relieved)
-            });
+            // One that was closed before is tried again, for as long.
+            let closes = if closes > now {
+                closes
+            } else {
+                now.after(patience)
+            };
+            self.call_at(closes, move |kernel| kernel.silent_connection(id, silence));
         }
         if fail {
-            self.call_at(now.after(detected), move |kernel| {
-                kernel.silent_process(id, relieved)
+            self.call_at(closes.after(detected).max(now), move |kernel| {
+                kernel.silent_process(id, silence)
             });
         }
     }
 
+    /// Whether both ends of a link are in the lives that they were in when this silence began.
+    fn concerns(&self, silence: Silence, id: LinkId) -> bool {
+        silence.incarnations == [id.from, id.to].map(|end| self.incarnation(end))
+    }
+
     /// Closes a connection that has been silent for as long as is tolerated, unless the blockade
     /// was lifted in the meantime.
-    fn silent_connection(&self, id: LinkId, relieved: u32) {
+    fn silent_connection(&self, id: LinkId, silence: Silence) {
+        if !self.concerns(silence, id) {
+            return;
+        }
         let now = self.now();
+        let dead = !self.is_alive(id.to);
         let close = {
             let mut network = self.0.network.borrow_mut();
             network.link(id.first()).monitored = false;
-            blocked(&network, id, now) > now
-                && network.blockades.relieved == relieved
-                && awaits(&mut network, id)
+            let blocked =
+                blocked(&network, id, now) > now && network.blockades.relieved == silence.relieved;
+            (dead || blocked) && awaits(&mut network, id)
         };
-        if close {
-            self.close_connection(id.from, id.to);
-        } else {
+        if !close {
+            // Its two links share this timer.
             self.monitor(id);
+            self.monitor(id.back());
+        } else if dead {
+            self.disconnect(id, silence.incarnations[1], Reliable::Stay);
+        } else {
+            self.close_connection(id.from, id.to);
         }
     }
 
     /// Declares a watched process failed after it has been silent for long enough, unless the
     /// blockade was lifted in the meantime.
-    fn silent_process(&self, id: LinkId, relieved: u32) {
+    fn silent_process(&self, id: LinkId, silence: Silence) {
+        if !self.concerns(silence, id) {
+            return;
+        }
         let now = self.now();
+        let dead = !self.is_alive(id.to);
         let until = {
             let mut network = self.0.network.borrow_mut();
             if let Some(watch) = &mut network.link(id).watch {
                 watch.timing = false;
             }
-            let silent = network.blockades.relieved == relieved;
+            let silent = network.blockades.relieved == silence.relieved;
             if silent {
                 blocked(&network, id, now)
             } else {
                 Time::ZERO
             }
         };
-        if until > now {
+        if dead {
+            self.set_failed(id, true);
+            self.disconnect(id, silence.incarnations[1], Reliable::End);
+        } else if until > now {
             self.set_failed(id, true);
             self.restore_at(id, until);
         } else {
@@ -301,6 +352,25 @@ impl Kernel {
     }
 }
 
+impl Network {
+    /// Forgets that silences of the connections of a process are being timed, and what it knew
+    /// itself.
+    fn forget_silences(&mut self, process: ProcessId) {
+        for link in &mut self.links[process.index()] {
+            link.monitored = false;
+            link.watch = None;
+        }
+        for row in &mut self.links {
+            if let Some(link) = row.get_mut(process.index()) {
+                link.monitored = false;
+                if let Some(watch) = &mut link.watch {
+                    watch.timing = false;
+                }
+            }
+        }
+    }
+}
+
 /// The time until which no ping comes back: a ping needs both directions.
 #[inline]
 fn blocked(network: &Network, id: LinkId, now: Time) -> Time {
@@ -318,32 +388,31 @@ fn awaits(network: &mut Network, id: LinkId) -> bool {
     network.link(id).awaits() || network.link(id.back()).awaits()
 }
 
-/// News of the death or the return of a process, on its way to a process that watches or awaits it.
-struct News {
+/// What a timer remembers of the silence that it times, to know whether it still lasts.
+#[derive(Clone, Copy)]
+struct Silence {
+    /// How often blockades had been lifted early.
+    relieved: u32,
+    /// The lives of the two ends.
+    incarnations: [u32; 2],
+}
+
+/// News of the return of a process, on its way to a process that watches it.
+struct Return {
     /// The link from the receiver of the news to the process.
     id: LinkId,
     incarnation: u32,
-    alive: bool,
 }
 
-impl Parcel for News {
+impl Parcel for Return {
     fn arrive(self: Box<Self>, kernel: &Kernel, _: bool) {
-        let News {
-            id,
-            incarnation,
-            alive,
-        } = *self;
-        kernel.set_failed(id, !alive);
-        if alive {
-            // It is alive, but may be silent for another reason.
-            kernel.monitor(id);
-            return;
-        }
-        kernel.disconnect(id, incarnation);
-        // A watch that began while this was on its way has not heard of the return.
-        if kernel.is_alive(id.to) && kernel.incarnation(id.to) > incarnation {
-            kernel.announce_boot_to(id);
-        }
+        let Return { id, incarnation } = *self;
+        // Whoever has not noticed the death learns of it now.
+        kernel.set_failed(id, true);
+        kernel.disconnect(id, incarnation - 1, Reliable::End);
+        kernel.set_failed(id, false);
+        // It may be silent again, or still, for another reason.
+        kernel.monitor(id);
     }
 
     fn delivery(&self) -> Delivery {

@@ -18,6 +18,7 @@ mod connection;
 mod link;
 
 pub use config::NetworkConfig;
+pub(crate) use connection::Reliable;
 pub(crate) use link::{Delivery, Link, LinkId, Parcel};
 
 use self::config::Ways;
@@ -44,7 +45,7 @@ pub(crate) struct Network {
     /// Decides which connections break and what they lose.
     failures: Stream,
     /// By sender, then by receiver; grown when first used.
-    links: Vec<Vec<Link>>,
+    pub(crate) links: Vec<Vec<Link>>,
     pub(crate) blockades: Blockades,
     pair_latencies: BTreeMap<(u32, u32), f64>,
 }

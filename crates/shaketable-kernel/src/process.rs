@@ -9,6 +9,7 @@ use crate::disk::Disk;
 use crate::kernel::Kernel;
 use crate::record::Event;
 use crate::request::CloseStream;
+use crate::time::Time;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -117,6 +118,8 @@ pub(crate) struct Process {
     alive: bool,
     booted: bool,
     killed_for_good: bool,
+    /// When it died last.
+    died: Time,
     pub(crate) incarnation: u32,
     boot: Option<Boot>,
     disk: Disk,
@@ -136,6 +139,7 @@ impl Kernel {
             alive: true,
             booted: false,
             killed_for_good: false,
+            died: Time::ZERO,
             incarnation: 0,
             boot: None,
             disk,
@@ -161,6 +165,13 @@ impl Kernel {
     #[inline]
     pub fn is_alive(&self, process: ProcessId) -> bool {
         self.0.processes.borrow()[process.index()].alive
+    }
+
+    /// When a process died that does not run.
+    #[inline]
+    pub(crate) fn dead_since(&self, process: ProcessId) -> Option<Time> {
+        let state = &self.0.processes.borrow()[process.index()];
+        (!state.alive).then_some(state.died)
     }
 
     /// How often the process has come back.
@@ -205,7 +216,7 @@ impl Kernel {
             incarnation,
         });
         if returns {
-            self.announce_boot(process);
+            self.announce_return(process);
         }
         if let Some(boot) = boot {
             boot(self, process);
@@ -229,7 +240,7 @@ impl Kernel {
         if kind.deletes() {
             disk.wipe();
         }
-        self.announce_death(process);
+        self.fall_silent(process);
         self.0.network.borrow_mut().disconnect_all(process);
         true
     }
@@ -254,6 +265,7 @@ impl Kernel {
         let streams = {
             let state = &mut self.0.processes.borrow_mut()[process.index()];
             state.alive = false;
+            state.died = self.now();
             state.booted = false;
             std::mem::take(&mut state.streams)
         };

@@ -26,7 +26,7 @@ impl Layer for Lease {
             let term = take(client, db).await?;
             sleep(Duration::from_millis(u64::from(client.below(200)))).await;
             db.run(|trx, _| async move {
-                if held(&trx).await?.is_some_and(|(holder, _)| holder == term) {
+                if held(&trx).await?.is_some_and(|held| held.term == term) {
                     trx.clear(&lease());
                 }
                 Ok(())
@@ -44,9 +44,11 @@ impl Layer for Lease {
 /// Waits for the lease; returns its term.
 async fn take(client: &Client, db: &SimDatabase) -> Result<i64, Box<dyn Error + Send + Sync>> {
     let mut waits_for: Option<(i64, f64)> = None;
+    // By this it recognises a lease that it took in an attempt of which it has not heard.
+    let taker = i64::from(client.context.rnd());
     loop {
         let taken = db
-            .run(|trx, _| async move { try_take(&trx, client).await })
+            .run(|trx, _| async move { try_take(&trx, client, taker).await })
             .await?;
         let holder = match taken {
             Ok(term) => return Ok(term),
@@ -69,28 +71,38 @@ async fn take(client: &Client, db: &SimDatabase) -> Result<i64, Box<dyn Error + 
 async fn try_take(
     trx: &RetryableTransaction,
     client: &Client,
+    taker: i64,
 ) -> Result<Result<i64, i64>, FdbBindingError> {
     let now = client.context.now();
-    if let Some((holder, end)) = held(trx).await?
-        && !(client.fixed && now >= end)
+    if let Some(held) = held(trx).await?
+        && !(client.fixed && now >= held.end)
     {
-        return Ok(Err(holder));
+        let mine = held.taker == taker;
+        return Ok(if mine { Ok(held.term) } else { Err(held.term) });
     }
     let term = number(trx, &terms()).await? + 1;
     trx.set(&terms(), &term.to_le_bytes());
     trx.set(
         &lease(),
-        &Subspace::all().pack(&(term, now + LEASE_SECONDS)),
+        &Subspace::all().pack(&(term, taker, now + LEASE_SECONDS)),
     );
     Ok(Ok(term))
 }
 
-/// The term of the lease, and when it ends.
-async fn held(trx: &RetryableTransaction) -> Result<Option<(i64, f64)>, FdbBindingError> {
-    let value = trx.get(&lease(), false).await?;
-    let unpack = |value: &[u8]| Subspace::all().unpack(value);
-    let held = value.map(|value| unpack(&value)).transpose();
-    held.map_err(FdbBindingError::PackError)
+/// The lease while somebody holds it.
+struct Held {
+    term: i64,
+    taker: i64,
+    end: f64,
+}
+
+async fn held(trx: &RetryableTransaction) -> Result<Option<Held>, FdbBindingError> {
+    let Some(value) = trx.get(&lease(), false).await? else {
+        return Ok(None);
+    };
+    let unpacked = Subspace::all().unpack(&value);
+    let (term, taker, end) = unpacked.map_err(FdbBindingError::PackError)?;
+    Ok(Some(Held { term, taker, end }))
 }
 
 fn lease() -> Vec<u8> {

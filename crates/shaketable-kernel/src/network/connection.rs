@@ -10,6 +10,15 @@ use crate::record::Event;
 use crate::time::Time;
 use std::fmt;
 
+/// What becomes of reliable requests when others end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reliable {
+    /// They wait for the next connection.
+    Stay,
+    /// They end too: their receiver is gone.
+    End,
+}
+
 /// How a connection breaks by chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Break {
@@ -234,10 +243,11 @@ impl Kernel {
 
     /// Ends the requests over a link that were sent to that incarnation of its receiver or an
     /// earlier one.
-    pub(crate) fn disconnect(&self, id: LinkId, incarnation: u32) {
+    pub(crate) fn disconnect(&self, id: LinkId, incarnation: u32, reliable: Reliable) {
         let pending = self.0.network.borrow_mut().link(id).pending();
         for request in pending {
-            if request.incarnation() <= incarnation {
+            let stays = request.is_reliable() && reliable == Reliable::Stay;
+            if request.incarnation() <= incarnation && !stays {
                 request.disconnect();
             }
         }

@@ -200,6 +200,8 @@ impl<Q: Request> Parcel for RequestParcel<Q> {
         };
         match core.filter(|core| core.is_open()) {
             Some(core) => core.receive(kernel, request, reply, alone),
+            // Nobody answers for the dead, but one who knows that they are dead need not wait.
+            None if kernel.is_silent(reply.link()) => {}
             None => {
                 drop(request);
                 reply.refuse();

@@ -54,14 +54,20 @@ impl<R: 'static> Reply<R> {
         }
     }
 
-    /// Sends the answer.
+    /// Sends the answer, unless the process that took the request has died since.
     pub fn send(mut self, value: R) {
-        self.answer(Ok(value));
+        if self.receiver_lives() {
+            self.answer(Ok(value));
+        }
     }
 
     /// The process that asks.
     pub fn from(&self) -> ProcessId {
         self.pending.link.from
+    }
+
+    pub(super) fn link(&self) -> LinkId {
+        self.pending.link
     }
 
     /// Whether the answer is no longer wanted.
