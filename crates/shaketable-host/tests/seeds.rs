@@ -37,8 +37,8 @@ fn run(seed: u64, recording: &Recording) -> Outcome {
     simulate(&plan, &Settings::default(), seed, recording)
 }
 
-/// The numbers are those of the last program whose seeds had 32 bits. A change of what is drawn in
-/// a run, made on purpose, gives new ones.
+/// Pinned when seeds grew to 64 bits, to the numbers of the program before. A change of what is
+/// drawn in a run, made on purpose, gives new ones; so did the silence of the dead.
 #[test]
 fn a_seed_of_32_bits_keeps_its_run() {
     let runs = [0, 1, 7, 1 << 31, u64::from(u32::MAX)].map(|seed| {
@@ -46,10 +46,10 @@ fn a_seed_of_32_bits_keeps_its_run() {
         (outcome.seed, outcome.unseed, outcome.simulated_seconds)
     });
     let known = [
-        (0, 9029, 17.698_631_883),
+        (0, 28_874, 16.371_072_278),
         (1, 64_974, 16.253_786_387),
-        (7, 34_578, 19.720_594_819),
-        (2_147_483_648, 75_745, 20.996_448_907),
+        (7, 26_827, 19.720_594_819),
+        (2_147_483_648, 59_565, 21.303_522_902),
         (4_294_967_295, 60_182, 15.804_094_236),
     ];
     assert_eq!(runs, known);
