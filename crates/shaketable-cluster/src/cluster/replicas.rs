@@ -10,7 +10,7 @@
 //! stay.
 
 use super::Cluster;
-use crate::proto::{KeyRange, Version};
+use crate::proto::Version;
 use crate::server::storage::{self, StorageDisk};
 use shaketable_kernel::ProcessId;
 use std::cell::RefCell;
@@ -94,16 +94,12 @@ fn compare(one: &StorageDisk, two: &StorageDisk, rows: &mut u64) -> Option<(Vec<
     if version < one.rows.oldest().max(two.rows.oldest()) {
         return None;
     }
-    for (range, since) in one.served() {
-        for (other, other_since) in two.served() {
-            let overlap = KeyRange {
-                begin: range.begin.clone().max(other.begin.clone()),
-                end: range.end.clone().min(other.end.clone()),
-            };
-            if overlap.begin >= overlap.end || version < since.max(other_since) {
-                continue;
-            }
-            let KeyRange { begin, end } = &overlap;
+    // Both lists are in order: of two shards, the one that ends first meets nothing more.
+    let (mut shards, mut others) = (one.served().peekable(), two.served().peekable());
+    while let (Some((range, since)), Some((other, other_since))) = (shards.peek(), others.peek()) {
+        let begin = (&range.begin).max(&other.begin);
+        let end = (&range.end).min(&other.end);
+        if begin < end && version >= *since.max(other_since) {
             let mut ours = one.rows.range(begin, end, version);
             let mut theirs = two.rows.range(begin, end, version);
             loop {
@@ -117,6 +113,11 @@ fn compare(one: &StorageDisk, two: &StorageDisk, rows: &mut u64) -> Option<(Vec<
                     }
                 }
             }
+        }
+        if range.end <= other.end {
+            shards.next();
+        } else {
+            others.next();
         }
     }
     None
