@@ -189,8 +189,11 @@ shaketable = {{ path = "{repository}/crates/shaketable", features = ["embedded",
 [patch.crates-io]
 foundationdb-sys = {{ path = "{repository}/sys" }}
 
-[profile.dev.package."*"]
-opt-level = 2
+[profile.dev.package]
+shaketable-cluster.opt-level = 2
+shaketable-fdbc.opt-level = 2
+shaketable-host.opt-level = 2
+shaketable-kernel.opt-level = 2
 "#
     );
     write("Cargo.toml", &manifest);

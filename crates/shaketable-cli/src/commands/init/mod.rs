@@ -2,7 +2,7 @@
 //!
 //! The layer's own crate is not touched. Beside it a crate is written that depends on it, with a
 //! workload, a `cargo test` and a test file for both simulators; the workspace gets that crate as a
-//! member, the stand-in for `foundationdb-sys`, and optimised dependencies; and the repository gets
+//! member, the stand-in for `foundationdb-sys`, and an optimised simulator; and the repository gets
 //! a job for GitHub Actions. What is there already stays as it is, comments and all. The manifest
 //! of the workspace is written last, so that an error on the way leaves it as it was.
 
