@@ -40,12 +40,13 @@ def program_name(target):
     return {"lib": "lib", "test": target["name"], "example": f"example/{target['name']}"}[kind]
 
 
-def run(name, program, directory, timeout, **more):
-    """Runs one test program or example; yields (test, outcome, what it printed)."""
+def run(name, program, directory, timeout, arguments=(), **more):
+    """Runs one test program, with a filter for instance, or one example; yields (test, outcome,
+    what it printed)."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(
-                [program],
+                [program, *arguments],
                 cwd=folder,
                 env=environment(directory, **more),
                 stdout=subprocess.PIPE,

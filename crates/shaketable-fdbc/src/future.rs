@@ -21,6 +21,7 @@ use crate::universe::{Slot, Universe};
 use crate::value::Value;
 use parking_lot::{Condvar, Mutex};
 use shaketable_cluster::error::Error;
+use shaketable_kernel::look_for;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +56,6 @@ struct Callback {
 unsafe impl Send for Callback {}
 
 const SPINS: u32 = 1000;
-const SPINS_BETWEEN_YIELDS: u32 = 25;
 
 impl FDBFuture {
     /// A future that the kernel of `universe` will complete.
@@ -171,13 +171,12 @@ impl FDBFuture {
 
     /// Looks for about ten microseconds whether the future becomes ready: waking a thread that
     /// sleeps takes longer. An answer of a server needs three threads, for which there may be too
-    /// few processors, so that this one is offered to the others meanwhile.
+    /// few processors.
     fn becomes_ready_soon(&self) -> bool {
-        let is_served = self.universe.as_ref().is_some_and(|u| u.is_served());
-        (0..SPINS).any(|spin| {
-            if is_served && spin % SPINS_BETWEEN_YIELDS == 0 {
-                std::thread::yield_now();
-            }
+        if self.universe.as_ref().is_some_and(|u| u.is_served()) {
+            return look_for(|| self.is_ready());
+        }
+        (0..SPINS).any(|_| {
             std::hint::spin_loop();
             self.is_ready()
         })

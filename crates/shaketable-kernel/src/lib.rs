@@ -65,6 +65,7 @@
 #![forbid(unsafe_code)]
 
 mod clog;
+mod crowd;
 mod decision;
 mod disk;
 mod failure;
@@ -87,6 +88,7 @@ mod wakeup;
 mod wheel;
 
 pub use clog::ClogMode;
+pub use crowd::look_for;
 pub use decision::{Decision, DecisionName, Forced, Overrides, Reseed};
 pub use disk::Disk;
 pub use inbox::Inbox;

@@ -9,6 +9,7 @@
 //! priority of FoundationDB's `DefaultOnMainThread`, so that their order among tasks is the real
 //! client's.
 
+use crate::crowd::Offers;
 use crate::inbox::{Call, Inbox, NOWHERE, Posted, SPIN_WORTHWHILE, Shared, TaskWaker, spin_until};
 use crate::outside::Outside;
 use crate::priority::Priority;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One thing to run.
 pub(crate) enum Item {
@@ -137,21 +138,14 @@ impl Ready {
     /// Like [`Ready::wait`], for a kernel that also hears from the outside.
     pub(crate) fn wait_outside(&self, outside: &dyn Outside, timeout: Option<Duration>) {
         let long = timeout.is_none_or(|timeout| timeout > SPIN_WORTHWHILE);
-        let looks = if long { outside.patience() } else { 1 };
-        let began = machine_time();
-        for _ in 0..looks {
+        let mut offers = if long { Offers::begin() } else { None };
+        for _ in 0..outside.patience() {
             let news = outside.look();
             if news || !self.is_empty() {
                 return;
             }
-            // The answer may have to come from a thread that waits for this processor. Where others
-            // take it, offering it again means to wait for them again and again, and everything is
-            // late. A thread that sleeps is woken sooner.
-            if looks > 1 {
-                std::thread::yield_now();
-                if machine_time().duration_since(began) > LOOKING_MAX {
-                    break;
-                }
+            if !offers.as_mut().is_some_and(Offers::offer) {
+                break;
             }
         }
         self.shared.wait_outside(|| outside.wait(timeout));
@@ -170,17 +164,6 @@ impl Ready {
         let waiting = self.queues.levels.take();
         drop((waiting, posted)); // destructors of closures may post
     }
-}
-
-/// How long it is worth looking for news from outside before sleeping: some hundred looks.
-const LOOKING_MAX: Duration = Duration::from_micros(300);
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "only a kernel on the machine's clock hears from the outside"
-)]
-fn machine_time() -> Instant {
-    Instant::now()
 }
 
 /// The queues of one kernel, for its own thread.

@@ -2,9 +2,10 @@
 
 use rand::RngExt;
 use shaketable::{Clock, Faults, PhaseResult, SimDatabase, Simulation, WorkloadContext};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 fn simulation() -> Simulation {
     Simulation::new()
@@ -42,6 +43,24 @@ fn the_generator_gives_the_numbers_of_the_seed() {
 fn the_generator_draws_from_the_stream_of_rnd() {
     let by_generator = |context: WorkloadContext| context.rng().random::<u32>();
     assert_eq!(ask(3, by_generator), ask(3, |context| context.rnd()));
+}
+
+/// foundationdb-rs after 0.11 has `foundationdb::env::Environment`, whose default is made of these
+/// three. So a layer that takes one needs nothing from here to be simulated.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "these are the questions to the machine that the simulation answers"
+)]
+fn clocks_and_chance_of_the_machine_are_those_of_the_seed() {
+    let look = |context: WorkloadContext| {
+        let drawn = RandomState::new().build_hasher().finish();
+        let by_clock = context.clock().wall();
+        assert_eq!(SystemTime::now(), by_clock);
+        format!("{drawn} {:?} {by_clock:?}", Instant::now())
+    };
+    assert_eq!(ask(3, look), ask(3, look));
+    assert_ne!(ask(3, look), ask(4, look));
 }
 
 #[shaketable::sim_test(seeds = 2, faults = Faults::none())]
