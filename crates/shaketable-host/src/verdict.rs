@@ -46,7 +46,9 @@ pub struct Outcome {
     pub simulated_seconds: f64,
     /// A fingerprint of every random draw: equal for equal runs.
     pub unseed: u32,
-    /// A fingerprint of every event and every call of a workload.
+    /// A fingerprint of every event and every call of a workload. It has 64 bits, more than a
+    /// number of JSON has for every reader, so it is written as a text.
+    #[serde(with = "hexadecimal")]
     pub fingerprint: u64,
     /// How many events of severity error were logged.
     #[serde(default)]
@@ -127,6 +129,20 @@ pub struct Outcome {
     /// The sizes of frames that it has found, for the next one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames_found: Vec<Found>,
+}
+
+/// A fingerprint as a text of sixteen digits.
+mod hexadecimal {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{number:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(from)?;
+        u64::from_str_radix(&text, 16).map_err(de::Error::custom)
+    }
 }
 
 /// Something that a run met for the first time: a moment that a search may return to.
