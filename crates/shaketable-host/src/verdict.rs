@@ -25,7 +25,7 @@ use crate::coverage::{Counts, Covered, Found};
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use shaketable_explain::lint::{Hazard, HotKey};
-use shaketable_record::Place;
+use shaketable_record::{Place, Stream};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -75,6 +75,9 @@ pub struct Outcome {
     /// those that happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<TakenDecision>,
+    /// The streams that were drawn from, of runs that list their decisions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<Stream>,
     /// Which lines called the database and what became of it, if that was counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coverage: Vec<Covered>,
