@@ -12,11 +12,18 @@ Over all of them: at most 3 decisions in the median of those that need any, and 
 on two cores in the median. Seconds are processor time divided by two, so that a busy machine does
 not count.
 
+With --when, `shaketable when` is asked about the same failures instead:
+
+  * at most 20 seconds on two cores for each;
+  * the largest step is narrowed down to one moment at which something happened;
+  * the answer is the same if it is asked again.
+
 The seeds are fixed, so the answer is the same on every machine. Exit code 1 on any surprise.
 
     conformance/minimise.py                            two seeds of each bug, 3 replays
     conformance/minimise.py --seeds-per-bug 3 --replays 100
     conformance/minimise.py --only cleared_receipt
+    conformance/minimise.py --when --seeds-per-bug 1
 """
 
 import argparse
@@ -52,6 +59,7 @@ CLIENTS = {
 }
 
 DECISIONS_MEDIAN, DECISIONS_MAX, SECONDS_MEDIAN = 3, 8, 10
+WHEN_SECONDS_MAX = 20
 
 
 def processor_seconds():
@@ -99,6 +107,57 @@ def surprises_of(bug, small, replays, times):
         yield f"{times - len(same)} of {times} replays fail in another way, or not at all"
 
 
+def ask_when(path, seed):
+    """When a failure became inevitable, and the seconds that it took to find out."""
+    before = processor_seconds()
+    messages = shaketable("when", path, "--no-build", "--seed", str(seed), "--budget", "1h")
+    seconds = (processor_seconds() - before) / 2
+    return next((one for one in messages if one["type"] == "when"), None), seconds
+
+
+def surprises_of_when(found, again, seconds):
+    """What is wrong with an answer of `when`."""
+    if seconds > WHEN_SECONDS_MAX:
+        yield f"{seconds:.1f} s, {WHEN_SECONDS_MAX} are enough"
+    times = {one["time"] for one in found["decisive"]}
+    if len(times) != 1:
+        yield f"the largest step is narrowed down to {len(times)} moments"
+    for answer in (found, again):
+        answer.pop("seconds", None)
+    if found != again:
+        yield "another answer to the same question"
+
+
+def check_when(files, options, surprise):
+    """Asks `when` about the first failing seeds of each file."""
+    print("bug                seed  moments  largest step   seconds")
+    all_seconds, counts = [], []
+    for file in files:
+        bug, path = file.stem, os.path.relpath(file, ROOT)
+        for seed in failing_seeds(path, options):
+            found, seconds = ask_when(path, seed)
+            again, _ = ask_when(path, seed)
+            if not found or not again:
+                surprise(f"{bug} seed {seed}: no answer")
+                continue
+            moments = {one["time"]: one["probability"] for one in found["moments"]}
+            step = [round(100 * moments[found[end]]) for end in ("jump_from", "jump_to")]
+            all_seconds.append(seconds)
+            counts.append(len(moments))
+            print(
+                f"{bug:18} {seed:4}  {len(moments):7}  {step[0]:3} to {step[1]:3} %  {seconds:8.1f}",
+                flush=True,
+            )
+            for wrong in surprises_of_when(found, again, seconds):
+                surprise(f"{bug} seed {seed}: {wrong}")
+    if all_seconds:
+        print(
+            f"\n{len(all_seconds)} failures, {min(counts)} to {max(counts)} moments\n"
+            f"seconds    {min(all_seconds):.1f} to {max(all_seconds):.1f},"
+            f" median {statistics.median(all_seconds):.1f}"
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
@@ -108,6 +167,7 @@ def main():
     parser.add_argument("--seeds-per-bug", type=int, default=2)
     parser.add_argument("--replays", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="the bugs whose name contains one of these")
+    parser.add_argument("--when", action="store_true", help="ask `when` instead")
     parser.add_argument("--no-build", action="store_true")
     options = parser.parse_args()
     if not options.no_build:
@@ -128,8 +188,13 @@ def main():
         surprises.append(text)
         print(f"SURPRISE {text}", flush=True)
 
+    if options.when:
+        check_when(files, options, surprise)
+        files = []
+
     folder = tempfile.TemporaryDirectory(prefix="shaketable-minimise-")
-    print("bug                seed  decisions     clients  simulated s  runs  seconds")
+    if files:
+        print("bug                seed  decisions     clients  simulated s  runs  seconds")
     for file in files:
         bug, path = file.stem, os.path.relpath(file, ROOT)
         seeds = failing_seeds(path, options)

@@ -5,17 +5,19 @@
 //! per second of CPU time, best of several runs, unless the line says `wall`; instructions are
 //! counted by callgrind, where valgrind is installed.
 
+use shaketable_bench::copies::Copies;
 use shaketable_bench::gauge::Target::{AtLeast, AtMost, None as NoTarget};
 use shaketable_bench::gauge::{self, best_cpu_seconds, line};
 use shaketable_bench::transactions::{Place, World};
 use shaketable_bench::{executor, kernel, programs, scale, storage};
+use shaketable_host::isolation::CopyCost;
 use std::process::{Command, ExitCode};
 
 /// The allocator that the program has.
 #[global_allocator]
 static HEAP: shaketable_host::heap::Heap = shaketable_host::heap::Heap;
 
-const PARTS: [(&str, &str, fn()); 9] = [
+const PARTS: [(&str, &str, fn()); 10] = [
     (
         "executor",
         "against the published executor, in instructions",
@@ -46,6 +48,11 @@ const PARTS: [(&str, &str, fn()); 9] = [
         "scale",
         "an event with many machines, clients, keys and seconds; a minute",
         scale_part,
+    ),
+    (
+        "fork",
+        "copies of a running simulation, as `when` and `explore` make them",
+        fork_part,
     ),
     ("program", "libfdb_c.so in a Python program", program_part),
     (
@@ -419,6 +426,56 @@ fn scale_part() {
             nanos / small,
             "times",
             AtMost(1.3),
+        );
+    }
+}
+
+fn fork_part() {
+    let millis = |costs: &[CopyCost], of: fn(&CopyCost) -> f64, quantile: f64| {
+        let mut all: Vec<f64> = costs.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        1000.0 * all[((all.len() - 1) as f64 * quantile) as usize]
+    };
+    let copies = Copies::prepare();
+    for (what, moment) in [("after 20 s", 20.0), ("after 60 s", 60.0)] {
+        let costs = copies.measure(moment, 500);
+        assert!(!costs.is_empty(), "the simulation cannot be copied");
+        let median = |of| millis(&costs, of, 0.5);
+        line(
+            format!("a copy {what}, CPU of the process that is copied"),
+            median(|cost| cost.copying),
+            "ms",
+            NoTarget,
+        );
+        line(
+            format!("a copy {what}, CPU of the copy until its first event"),
+            median(|cost| cost.starting),
+            "ms",
+            NoTarget,
+        );
+        line(
+            format!("a copy {what}, CPU of both"),
+            median(|cost| cost.copying + cost.starting),
+            "ms",
+            AtMost(0.5),
+        );
+        line(
+            format!("a copy {what}, until its first event (wall), median"),
+            median(|cost| cost.started_after),
+            "ms",
+            AtMost(1.0),
+        );
+        line(
+            format!("a copy {what}, until its first event (wall), the fastest"),
+            millis(&costs, |cost| cost.started_after, 0.0),
+            "ms",
+            NoTarget,
+        );
+        line(
+            format!("a copy {what}, until its first event (wall), 99 of 100"),
+            millis(&costs, |cost| cost.started_after, 0.99),
+            "ms",
+            NoTarget,
         );
     }
 }

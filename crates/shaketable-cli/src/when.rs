@@ -110,12 +110,12 @@ fn largest_jump(moments: &[Moment]) -> (Moment, Moment) {
         .expect("there are at least two moments")
 }
 
-/// The distinct times after one moment and up to another.
-fn inside(happenings: &[f64], after: f64, until: f64) -> Vec<f64> {
+/// The distinct times from one moment on and before another. A future is drawn anew before anything
+/// else happens at its moment: what happens at the very beginning, when the cluster is drawn, lies
+/// after the first moment.
+fn inside(happenings: &[f64], from: f64, before: f64) -> Vec<f64> {
     let times = happenings.iter().copied();
-    let mut times: Vec<f64> = times
-        .filter(|time| *time > after && *time <= until)
-        .collect();
+    let mut times: Vec<f64> = times.filter(|time| (from..before).contains(time)).collect();
     times.sort_by(f64::total_cmp);
     times.dedup();
     times
@@ -183,6 +183,15 @@ mod tests {
         assert!(found.jump.0.probability() < 0.2 && found.jump.1.probability() > 0.8);
         assert!(found.moments.is_sorted_by_key(|moment| moment.time));
         assert!(asked < 30, "{asked} moments");
+    }
+
+    #[test]
+    fn what_is_drawn_at_the_very_beginning_can_be_decisive() {
+        let found = when(8.0, &[0.0, 3.0, 8.0], 10, |times, futures| {
+            let failed = |time: &f64| if *time > 0.0 { futures } else { 0 };
+            Some(times.iter().map(failed).collect())
+        });
+        assert_eq!(found.unwrap().happenings, [0.0]);
     }
 
     #[test]

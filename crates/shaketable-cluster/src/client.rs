@@ -45,6 +45,7 @@ mod watches;
 mod write_map;
 
 pub use database::{Buggify, Connection, Database};
+pub use fate::is_an_outcome;
 pub use limits::RangeLimits;
 pub use load_balance::Question;
 pub use pending::{Pending, Subscription};

@@ -318,12 +318,14 @@ fn decided(kernel: &Kernel, drawn: Knobs) -> Knobs {
         return drawn;
     }
     let mut knobs = Knobs::default();
-    for changed in drawn.changed() {
+    let changed = drawn.changed().into_iter();
+    let changed = changed.map(|changed| {
         let (name, value) = changed.split_once('=').expect("a name and a value");
-        if let Some(value) = kernel.decide_value("knob", name, value.to_owned()) {
-            // A value that cannot be read leaves the knob as it is by default.
-            let _ = knobs.set(name, &value);
-        }
+        (name.to_owned(), value.to_owned())
+    });
+    for (name, value) in kernel.decide_values("knob", changed.collect()) {
+        // A value that cannot be read leaves the knob as it is by default.
+        let _ = knobs.set(&name, &value);
     }
     knobs
 }
@@ -342,8 +344,8 @@ impl ClusterConfig {
         let mut knobs = Knobs::default();
         if buggify {
             knobs.buggify(&kernel.stream("knobs"));
-            knobs = decided(kernel, knobs);
         }
+        let knobs = decided(kernel, knobs);
         Ok(ClusterConfig {
             layout,
             knobs,

@@ -838,6 +838,81 @@ fn a_retry_that_finds_its_receipt_and_ends_is_no_finding() {
     assert_eq!(names(&explanation), [] as [&str; 0]);
 }
 
+/// A lease that is taken and given back; then it is taken by a commit in doubt, whose retry finds
+/// it taken; then this happens, and the client looks at the lease four times.
+fn lease_found_taken(looks_at_its_own: bool, then: impl FnOnce(&mut Run)) -> Explanation {
+    let mut run = Run::new();
+    let take = |run: &mut Run, term: &str, answer| {
+        let take = run.begin(0);
+        run.get(take, 1, "lease", false, None);
+        run.set(take, 2, "lease", term);
+        run.commit(take, answer, true);
+        take
+    };
+    let look = |run: &mut Run, term: &str| {
+        let look = run.begin(0);
+        run.get(look, 1, "lease", false, Some(term));
+    };
+    take(&mut run, "term 1", Ok(()));
+    if looks_at_its_own {
+        look(&mut run, "term 1");
+    }
+    // It is given back by a transaction that looks with the same function.
+    let back = run.begin(0);
+    run.get(back, 1, "lease", false, Some("term 1"));
+    run.clears(back, 3, "lease");
+    run.commit(back, Ok(()), true);
+    let first = take(&mut run, "term 2", Err(1021));
+    let retry = run.retry(first, 1021);
+    run.get(retry, 1, "lease", false, Some("term 2"));
+    then(&mut run);
+    for _ in 0..4 {
+        look(&mut run, "term 2");
+    }
+    run.fails("the lease never ends", &[("lease", Some("term 2"))])
+}
+
+#[test]
+fn a_client_that_waits_for_its_own_lease_is_found() {
+    let explanation = lease_found_taken(false, |_| {});
+    assert_eq!(names(&explanation), ["own-entry-not-recognised"]);
+    let sentence = &explanation.findings[0].sentence;
+    assert!(
+        sentence.ends_with("it looked 4 times more, and found its own entry each time."),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_client_that_dies_while_it_waits_for_its_own_lease_has_waited_for_itself() {
+    let explanation = lease_found_taken(false, |run| {
+        for _ in 0..2 {
+            let look = run.begin(0);
+            run.get(look, 1, "lease", false, Some("term 2"));
+        }
+        run.dies(0);
+    });
+    assert_eq!(names(&explanation)[0], "own-entry-not-recognised");
+    let sentence = &explanation.findings[0].sentence;
+    assert!(sentence.contains("it looked 2 times more"), "{sentence}");
+}
+
+#[test]
+fn a_client_that_does_not_wait_for_itself_is_no_finding() {
+    // It has done something in between, so it knew that the lease was its own.
+    let worked = lease_found_taken(false, |run| run.writes(0, 4, "work"));
+    assert_eq!(names(&worked), [] as [&str; 0]);
+    // It has died in between, and nothing could tell it what the life before had taken.
+    let died = lease_found_taken(false, |run| run.dies(0));
+    assert!(!names(&died).contains(&"own-entry-not-recognised"));
+    // Another client has taken it in between.
+    let taken = lease_found_taken(false, |run| run.writes(1, 2, "lease"));
+    assert_eq!(names(&taken), [] as [&str; 0]);
+    // It looks at what it has written even where it was told that it has.
+    let looks = lease_found_taken(true, |_| {});
+    assert_eq!(names(&looks), [] as [&str; 0]);
+}
+
 /// A payment whose commit was answered 1021 and had landed, and the next one with this receipt.
 fn paid(receipt: &str) -> Explanation {
     let mut run = Run::new();

@@ -25,7 +25,7 @@ use crate::coverage::{Counts, Covered, Found};
 use crate::trace::Event;
 use serde::{Deserialize, Deserializer, Serialize};
 use shaketable_explain::lint::{Hazard, HotKey};
-use shaketable_record::Place;
+use shaketable_record::{Place, Stream};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -46,7 +46,9 @@ pub struct Outcome {
     pub simulated_seconds: f64,
     /// A fingerprint of every random draw: equal for equal runs.
     pub unseed: u32,
-    /// A fingerprint of every event and every call of a workload.
+    /// A fingerprint of every event and every call of a workload. It has 64 bits, more than a
+    /// number of JSON has for every reader, so it is written as a text.
+    #[serde(with = "hexadecimal")]
     pub fingerprint: u64,
     /// How many events of severity error were logged.
     #[serde(default)]
@@ -73,6 +75,9 @@ pub struct Outcome {
     /// those that happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<TakenDecision>,
+    /// The streams that were drawn from, of runs that list their decisions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<Stream>,
     /// Which lines called the database and what became of it, if that was counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coverage: Vec<Covered>,
@@ -127,6 +132,20 @@ pub struct Outcome {
     /// The sizes of frames that it has found, for the next one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames_found: Vec<Found>,
+}
+
+/// A fingerprint as a text of sixteen digits.
+mod hexadecimal {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{number:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(from)?;
+        u64::from_str_radix(&text, 16).map_err(de::Error::custom)
+    }
 }
 
 /// Something that a run met for the first time: a moment that a search may return to.

@@ -1,7 +1,8 @@
 //! Decisions and cases, on a cluster in which everything that chance may do does happen.
 
-use shaketable_host::case::{Case, TakenDecision};
-use shaketable_host::plan::{Plan, Recording, Settings};
+use shaketable_cluster::faults::FaultWorkload;
+use shaketable_host::case::{Case, ReseedStreams, TakenDecision};
+use shaketable_host::plan::{Liveness, Plan, Recording, Settings};
 use shaketable_host::simulate;
 use shaketable_host::testfile::TestFile;
 use shaketable_host::verdict::{FailureKind, Outcome};
@@ -9,8 +10,10 @@ use shaketable_kernel::Stream;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Every fault workload that acts by itself, for a short while.
+/// Every fault workload, for a short while.
 const EVERYTHING: &str = "
+[[knobs]]
+enable_read_lock_on_range = true
 [[test]]
 testTitle = 'Ring'
 [[test.workload]]
@@ -47,16 +50,49 @@ stallPeriod = 1.0
 testName = 'RandomMoveKeys'
 testDuration = 5.0
 meanDelay = 1.0
+[[test.workload]]
+testName = 'RandomRangeLock'
+maxStartDelay = 5.0
+maxLockDuration = 2.0
+[[test.workload]]
+testName = 'ChangeConfig'
+minDelayBeforeChange = 1.0
+maxDelayBeforeChange = 8.0
+configMode = 'commit_proxies=2'
+coordinators = 'auto'
+[[test.workload]]
+testName = 'ClogSingleConnection'
+maxDelay = 8.0
+clogDuration = 2.0
+[[test.workload]]
+testName = 'ClogTlog'
+testDuration = 10.0
+[[test.workload]]
+testName = 'TargetedKill'
+machineToKill = 'commitproxy'
+killAt = 4.0
+reboot = true
+[[test.workload]]
+testName = 'TriggerRecoveryLoop'
+startTime = 7.0
+numRecoveries = 2
+delayBetweenRecoveries = 1.0
 ";
 
 /// The fault workloads among them, as their decisions are called.
 const FAULTS: &[&str] = &[
     "Attrition",
+    "ChangeConfig",
+    "ClogSingleConnection",
+    "ClogTlog",
     "DiskFailureInjection",
     "RandomClogging",
     "RandomClogging #2",
     "RandomMoveKeys",
+    "RandomRangeLock",
     "Rollback",
+    "TargetedKill",
+    "TriggerRecoveryLoop",
 ];
 
 fn run(seed: u64, case: Option<Case>, recording: &Recording) -> Outcome {
@@ -70,6 +106,7 @@ fn run(seed: u64, case: Option<Case>, recording: &Recording) -> Outcome {
         swarm: Some(false),
         buggify: Some(true),
         stress: Some(seed % 2 == 1),
+        liveness: (seed % 3 == 2).then_some(Liveness::Seconds(600)),
         ..Settings::default()
     };
     simulate(&plan, &settings, seed, recording)
@@ -98,13 +135,11 @@ fn decisions_of_every_kind_are_listed_and_listing_changes_nothing() {
                 .map(|decision| group(decision).to_owned()),
         );
     }
-    for expected in [
-        "Attrition",
-        "DiskFailureInjection",
-        "RandomClogging",
-        "RandomClogging #2",
-        "RandomMoveKeys",
-        "Rollback",
+    for workload in FaultWorkload::NAMES {
+        assert!(FAULTS.contains(workload), "{workload} is missing here");
+    }
+    let others = [
+        "Liveness",
         "a commit is lost",
         "a reply is lost",
         "buggify storage server limits the bytes of a range read",
@@ -114,42 +149,42 @@ fn decisions_of_every_kind_are_listed_and_listing_changes_nothing() {
         "lost message",
         "read version is rejected",
         "stress storage server lags",
-    ] {
-        assert!(groups.contains(expected), "no {expected:?} in {groups:?}");
+    ];
+    for expected in FAULTS.iter().chain(&others) {
+        assert!(groups.contains(*expected), "no {expected:?} in {groups:?}");
     }
 }
 
 #[test]
 fn what_happened_can_be_forced_and_gives_the_same_run() {
-    let mut to_the_last_draw = 0;
-    for seed in 0..6 {
+    for seed in 0..12 {
         let outcome = run(seed, None, &Recording::Decisions);
-        let texts = outcome.decisions.iter().map(TakenDecision::text).collect();
+        let texts = outcome.decisions.iter().map(TakenDecision::text);
+        // A fault workload that came to nothing would be left out, with all that it asks the
+        // database.
+        let groups: BTreeSet<_> = outcome.decisions.iter().map(group).collect();
+        let idle = FAULTS.iter().filter(|fault| !groups.contains(*fault));
         let case = Case {
-            only: Some(texts),
+            only: Some(texts.chain(idle.map(|fault| (*fault).to_owned())).collect()),
             ..Case::default()
         };
         let forced = run(seed, Some(case), &Recording::Decisions);
-        let seen = |outcome: &Outcome| {
+        let seen = |outcome: &Outcome| -> Vec<(String, f64)> {
             let decisions = outcome.decisions.iter();
-            let decisions: Vec<_> = decisions.map(|one| (one.text(), one.time)).collect();
-            (
-                outcome.failures.clone(),
-                outcome.simulated_seconds,
-                decisions,
-            )
+            decisions.map(|one| (one.text(), one.time)).collect()
         };
-        assert_eq!(seen(&forced), seen(&outcome), "seed {seed}");
+        let (old, new) = (seen(&outcome), seen(&forced));
+        // A list of thousands is no message.
+        let parted = old.iter().zip(&new).find(|(old, new)| old != new);
+        assert_eq!(parted, None, "seed {seed}");
+        assert_eq!(old.len(), new.len(), "seed {seed}");
+        let seconds = |outcome: &Outcome| outcome.simulated_seconds;
+        assert_eq!(seconds(&forced), seconds(&outcome), "seed {seed}");
+        assert_eq!(forced.failures, outcome.failures, "seed {seed}");
         assert_eq!(forced.errors, outcome.errors, "seed {seed}");
         assert_eq!(forced.faults, outcome.faults, "seed {seed}");
-        // A fault that came to nothing is left out, and its draws with it.
-        let groups: BTreeSet<_> = outcome.decisions.iter().map(group).collect();
-        if FAULTS.iter().all(|fault| groups.contains(fault)) {
-            assert_eq!(forced.fingerprint, outcome.fingerprint, "seed {seed}");
-            to_the_last_draw += 1;
-        }
+        assert_eq!(forced.fingerprint, outcome.fingerprint, "seed {seed}");
     }
-    assert!(to_the_last_draw > 0);
 }
 
 /// Fault workloads whose draws depend on nothing that happens in the run.
@@ -261,12 +296,12 @@ fn a_cluster_of_another_shape_leaves_what_was_drawn_for_its_other_parts() {
 
 #[test]
 fn a_case_says_which_fault_workloads_there_are() {
-    let all = run(2, None, &Recording::Decisions);
+    let all = run(4, None, &Recording::Decisions);
     let case = Case {
         faults: Some(vec!["RandomClogging #2".to_owned()]),
         ..Case::default()
     };
-    let one = run(2, Some(case), &Recording::Decisions);
+    let one = run(4, Some(case), &Recording::Decisions);
     assert_eq!(one.drawn.faults.len(), all.drawn.faults.len());
     let left_out = one.drawn.faults.iter();
     let left_out = left_out.filter(|fault| fault.ends_with(" (left out)"));
@@ -301,6 +336,80 @@ fn a_case_without_decisions_is_a_calm_run() {
             .filter(|(name, _)| name.contains("Kill"));
         assert_eq!(kills.count(), 0, "seed {seed}: {:?}", outcome.faults);
     }
+}
+
+/// What a case is told in which nothing happens and which lists something that never comes up.
+fn outdated(case: Case) -> String {
+    let case = Case {
+        only: Some(Vec::new()),
+        ..case
+    };
+    let outcome = run(2, Some(case), &Recording::Nothing);
+    let [failure] = &outcome.failures[..] else {
+        panic!("{:?}", outcome.failures);
+    };
+    assert_eq!(failure.kind, FailureKind::CaseOutdated);
+    failure.message.clone()
+}
+
+#[test]
+fn a_case_with_a_fault_workload_or_another_seed_that_never_comes_up_fails_too() {
+    let faults = Case {
+        faults: Some(vec!["Attrition".into(), "Attrition #7".into()]),
+        ..Case::default()
+    };
+    insta::assert_snapshot!(
+        outdated(faults),
+        @"the case no longer applies: `Attrition #7` never came up"
+    );
+    let reseed = |streams: &str, from| ReseedStreams {
+        streams: streams.into(),
+        seed: 5,
+        from,
+    };
+    let reseeded = Case {
+        reseed: vec![
+            reseed("network", 0.0),
+            reseed("nutwork", 0.0),
+            reseed("", 1e7),
+        ],
+        ..Case::default()
+    };
+    insta::assert_snapshot!(
+        outdated(reseeded),
+        @"the case no longer applies: `reseed from 10000000 s`, `reseed of nutwork` never came up"
+    );
+}
+
+#[test]
+fn a_knob_is_forced_where_chance_has_not_chosen_it() {
+    let forced = "knob/default_backoff: 0.42";
+    let case = Case {
+        only: Some(vec![forced.into()]),
+        buggify: Some(false),
+        ..Case::default()
+    };
+    let outcome = run(2, Some(case), &Recording::Decisions);
+    assert_eq!(outcome.failures, []);
+    let knob = ("default_backoff".to_owned(), "0.42".to_owned());
+    assert!(outcome.drawn.knobs.contains(&knob));
+    let mut taken = outcome.decisions.iter();
+    assert!(taken.any(|one| one.text() == forced && one.happened && !one.by_chance));
+}
+
+#[test]
+fn streams_are_listed_with_the_decisions() {
+    let outcome = run(2, None, &Recording::Decisions);
+    let names: Vec<&str> = outcome
+        .streams
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    for expected in ["network", "layout", "knobs", "fault 0 Attrition 0"] {
+        assert!(names.contains(&expected), "no {expected:?} in {names:?}");
+    }
+    assert!(outcome.streams.iter().all(|one| one.draws > 0));
+    assert_eq!(run(2, None, &Recording::Nothing).streams, []);
 }
 
 #[test]

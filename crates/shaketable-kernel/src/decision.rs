@@ -30,7 +30,8 @@
 //! * **A forced decision needs no luck.** Once its place has been visited often enough, it happens,
 //!   whatever the stream says there, and draws nothing from it. So the decisions that a run needs
 //!   can be listed, everything else can be switched off, and the list still means what it says.
-//! * **A listed decision that never comes up is reported** by [`Kernel::unmet_overrides`]: a list
+//! * **A listed decision that never comes up is reported** by [`Kernel::unmet_overrides`], and so
+//!   is another seed for streams that do not exist, or from a moment on that never comes: a list
 //!   that no longer fits the code must not look like a run in which all is well.
 //!
 //! The kernel neither knows what a group means nor how to make its outcome happen. The code that
@@ -178,6 +179,10 @@ pub(crate) struct Decisions {
     visits: BTreeMap<String, BTreeMap<String, u64>>,
     /// What of the overrides has come up.
     met: BTreeSet<DecisionName>,
+    /// Other seeds whose moment has not come.
+    reseeds_to_come: Vec<Reseed>,
+    /// The beginnings of the names of streams that were given another seed.
+    reseeded: BTreeSet<String>,
     /// Called where an operation can have its outcome forced.
     watcher: Option<Rc<Watcher>>,
 }
@@ -247,6 +252,15 @@ impl Compiled {
             return Verdict::Dropped;
         }
         Verdict::AsDrawn
+    }
+
+    /// The values that are forced in a group, by place.
+    fn values_of(&self, group: &str) -> Vec<(String, String)> {
+        let of_group = self.forced.iter().filter(|(name, _)| name.group == group);
+        let values = of_group.filter(|(name, _)| name.number.is_none());
+        values
+            .filter_map(|(name, value)| Some((name.place.clone()?, value.clone()?)))
+            .collect()
     }
 
     /// Whether they list no name.
@@ -365,15 +379,25 @@ impl Kernel {
         self.list_decisions();
         self.0.decisions.borrow_mut().overrides = Compiled::new(overrides);
         for reseed in &overrides.reseed {
-            let Reseed { streams, seed, .. } = reseed.clone();
             if reseed.from_seconds <= self.now().as_secs() {
-                self.reseed_streams(&streams, seed);
-            } else {
-                self.call_at(Time::from_secs(reseed.from_seconds), move |kernel| {
-                    kernel.reseed_streams(&streams, seed);
-                });
+                self.reseed_as_told(reseed);
+                continue;
             }
+            let reseed = reseed.clone();
+            let mut decisions = self.0.decisions.borrow_mut();
+            decisions.reseeds_to_come.push(reseed.clone());
+            drop(decisions);
+            self.call_at(Time::from_secs(reseed.from_seconds), move |kernel| {
+                kernel.reseed_as_told(&reseed);
+            });
         }
+    }
+
+    fn reseed_as_told(&self, reseed: &Reseed) {
+        self.reseed_streams(&reseed.streams, reseed.seed);
+        let mut decisions = self.0.decisions.borrow_mut();
+        decisions.reseeds_to_come.retain(|other| other != reseed);
+        decisions.reseeded.insert(reseed.streams.clone());
     }
 
     /// Whether decisions are listed or overridden in this run.
@@ -459,6 +483,39 @@ impl Kernel {
         }
     }
 
+    /// What becomes of values that chance has chosen, each by the name of its place: those that are
+    /// not dropped, and those that are forced where chance has chosen none.
+    pub fn decide_values(
+        &self,
+        group: &str,
+        drawn: Vec<(String, String)>,
+    ) -> Vec<(String, String)> {
+        if !self.is_deciding() {
+            return drawn;
+        }
+        let mut decisions = self.0.decisions.borrow_mut();
+        decisions.meet(|| group_name(group));
+        let mut forced = decisions.overrides.values_of(group);
+        drop(decisions);
+        let mut values = Vec::new();
+        for (place, value) in drawn {
+            forced.retain(|(other, _)| *other != place);
+            let value = self.decide_value(group, &place, value);
+            values.extend(value.map(|value| (place, value)));
+        }
+        for (place, value) in forced {
+            let name = DecisionName {
+                group: group.to_owned(),
+                place: Some(place.clone()),
+                number: None,
+            };
+            let mut decisions = self.0.decisions.borrow_mut();
+            decisions.judge(name, None, self.now());
+            values.push((place, value));
+        }
+        values
+    }
+
     /// Visits a place where chance takes no decision by name, and returns the outcome that an
     /// override wants there.
     pub fn forced(&self, name: impl FnOnce() -> (String, String)) -> Option<Forced> {
@@ -542,12 +599,21 @@ impl Kernel {
         self.0.decisions.borrow().taken.clone()
     }
 
-    /// The names in the overrides that have not come up.
+    /// What the overrides list and has not come up: names of decisions, and other seeds.
     pub fn unmet_overrides(&self) -> Vec<String> {
         let decisions = self.0.decisions.borrow();
         let listed = decisions.overrides.listed();
         let unmet = listed.filter(|name| !decisions.met.contains(name));
-        unmet.map(|name| name.to_string()).collect()
+        let unmet = unmet.map(|name| name.to_string());
+        let late = decisions.reseeds_to_come.iter();
+        let late = late.map(|reseed| format!("reseed from {} s", reseed.from_seconds));
+        let drawn = self.streams_drawn_from();
+        let of_none = decisions.reseeded.iter().filter(|streams| {
+            let mut names = drawn.iter().map(|(name, _)| name);
+            !names.any(|name| name.starts_with(&***streams))
+        });
+        let of_none = of_none.map(|streams| format!("reseed of {streams}"));
+        unmet.chain(late).chain(of_none).collect()
     }
 }
 
@@ -703,6 +769,54 @@ mod tests {
         assert_eq!(value(Some(&["knob/patience"])).as_deref(), Some("5"));
         assert_eq!(value(Some(&["knob/patience: 7"])).as_deref(), Some("7"));
         assert_eq!(value(Some(&["knob"])).as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn a_value_can_be_forced_where_chance_has_chosen_none() {
+        let values = |only: Option<&[&str]>| {
+            let kernel = Kernel::simulation(1);
+            kernel.set_overrides(&overrides(only, &[], &[]));
+            let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            let values = kernel.decide_values("knob", vec![pair("patience", "5")]);
+            let texts: Vec<String> = values.iter().map(|(n, v)| format!("{n}={v}")).collect();
+            (texts.join(" "), kernel.unmet_overrides())
+        };
+        let is = |only, text: &str, unmet: &[&str]| {
+            let (found, left) = values(only);
+            assert_eq!(
+                (found.as_str(), left),
+                (text, unmet.iter().map(|one| (*one).to_owned()).collect())
+            );
+        };
+        is(None, "patience=5", &[]);
+        is(Some(&[]), "", &[]);
+        is(Some(&["knob/haste: 3"]), "haste=3", &[]);
+        is(Some(&["knob/haste: 3", "knob"]), "patience=5 haste=3", &[]);
+        is(Some(&["knob/patience: 7"]), "patience=7", &[]);
+        // Without a value there is nothing to force.
+        is(Some(&["knob/haste"]), "", &["knob/haste"]);
+    }
+
+    #[test]
+    fn another_seed_that_changes_nothing_is_reported() {
+        let unmet = |streams: &str, from_seconds| {
+            let kernel = Kernel::simulation(1);
+            kernel.set_overrides(&Overrides {
+                reseed: vec![Reseed {
+                    streams: streams.to_owned(),
+                    seed: 5,
+                    from_seconds,
+                }],
+                ..Overrides::default()
+            });
+            kernel.stream("network").next_u64();
+            kernel.block_on(kernel.sleep(2.0)).expect("time passes");
+            kernel.unmet_overrides()
+        };
+        assert_eq!(unmet("", 0.0), [] as [&str; 0]);
+        assert_eq!(unmet("net", 1.0), [] as [&str; 0]);
+        assert_eq!(unmet("", 3.0), ["reseed from 3 s"]);
+        assert_eq!(unmet("disc", 1.0), ["reseed of disc"]);
     }
 
     #[test]

@@ -190,6 +190,11 @@ impl Kernel {
         self.0.streams.borrow_mut().reseed(prefix, seed);
     }
 
+    /// The streams that have been drawn from, in the order of their names, and how often.
+    pub fn streams_drawn_from(&self) -> Vec<(String, u64)> {
+        self.0.streams.borrow().drawn_from()
+    }
+
     /// The way in for other threads, and for calls that must not take effect at once.
     pub fn inbox(&self) -> Inbox {
         Inbox(self.0.ready.shared.clone())

@@ -229,6 +229,13 @@ impl Streams {
         self.reseeded.push((prefix.into(), seed));
     }
 
+    /// The streams that have been drawn from, by name, and how often.
+    pub(crate) fn drawn_from(&self) -> Vec<(String, u64)> {
+        let streams = self.by_name.iter();
+        let drawn = streams.map(|(name, stream)| (name.to_string(), stream.0.draws.get()));
+        drawn.filter(|(_, draws)| *draws > 0).collect()
+    }
+
     /// Digests the state of every stream that has been drawn from.
     pub(crate) fn fingerprint(&self, digest: &mut Digest) {
         for stream in self

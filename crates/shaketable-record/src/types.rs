@@ -98,6 +98,10 @@ pub struct Header {
     pub directories: Vec<(Bytes, Vec<String>)>,
     /// What was not kept, if the run did more than a record may hold.
     pub left_out: LeftOut,
+    /// The streams of random numbers that were drawn from, by name: the chances that are no
+    /// decisions. Empty if the host cannot tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<Stream>,
 }
 
 /// How a run ended.
@@ -482,6 +486,15 @@ pub struct Decision {
     pub happened: bool,
     /// Whether chance alone decided it, and no case.
     pub by_chance: bool,
+}
+
+/// A stream of random numbers, which a case can give another seed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Its name: `network`.
+    pub name: String,
+    /// How often it was drawn from.
+    pub draws: u64,
 }
 
 /// Something that happened outside of transactions.

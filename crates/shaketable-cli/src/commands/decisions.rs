@@ -12,6 +12,7 @@ use serde::Serialize;
 use shaketable_host::case::TakenDecision;
 use shaketable_host::plan::Recording;
 use shaketable_host::verdict::Outcome;
+use shaketable_record::Stream;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -53,13 +54,16 @@ fn text(outcome: &Outcome) -> String {
     if !groups.is_empty() {
         text.push('\n');
     }
-    let width = groups.keys().map(|group| group.chars().count()).max();
-    for (group, count) in groups {
-        let _ = writeln!(
-            text,
-            "{group:<width$}  {count:>6}",
-            width = width.unwrap_or(0)
-        );
+    text.push_str(&counts(
+        groups.iter().map(|(group, count)| (*group, *count)),
+    ));
+    if !outcome.streams.is_empty() {
+        text.push_str("\nstreams of everything else, and how often each was drawn from\n");
+    }
+    let streams = outcome.streams.iter();
+    text.push_str(&counts(streams.map(|one| (&*one.name, one.draws))));
+    if !outcome.streams.is_empty() {
+        text.push('\n');
     }
     let count = human::plural(outcome.decisions.len() as u64, "decision");
     let verdict = match outcome.failures.first() {
@@ -74,6 +78,15 @@ fn text(outcome: &Outcome) -> String {
     text
 }
 
+/// A line for each name.
+fn counts<'a>(names: impl Iterator<Item = (&'a str, u64)> + Clone) -> String {
+    let width = names.clone().map(|(name, _)| name.chars().count()).max();
+    let width = width.unwrap_or(0);
+    names
+        .map(|(name, count)| format!("{name:<width$}  {count:>6}\n"))
+        .collect()
+}
+
 /// One object per line.
 fn json(outcome: &Outcome) -> String {
     #[derive(Serialize)]
@@ -84,6 +97,14 @@ fn json(outcome: &Outcome) -> String {
         #[serde(flatten)]
         decision: &'a TakenDecision,
     }
+    #[derive(Serialize)]
+    struct StreamLine<'a> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        seed: Seed,
+        #[serde(flatten)]
+        stream: &'a Stream,
+    }
     let lines = outcome.decisions.iter().map(|decision| {
         let line = Line {
             kind: "decision",
@@ -92,7 +113,15 @@ fn json(outcome: &Outcome) -> String {
         };
         serde_json::to_string(&line).expect("a decision can be written") + "\n"
     });
-    lines.collect()
+    let streams = outcome.streams.iter().map(|stream| {
+        let line = StreamLine {
+            kind: "stream",
+            seed: Seed(outcome.seed),
+            stream,
+        };
+        serde_json::to_string(&line).expect("a stream can be written") + "\n"
+    });
+    lines.chain(streams).collect()
 }
 
 #[cfg(test)]
@@ -116,6 +145,12 @@ mod tests {
                 decision("Attrition/kill 1", None, 7.5, false, false),
                 decision("Attrition/kill 2", None, 12.0625, true, false),
             ],
+            streams: [("kills", 3), ("network", 12_345)]
+                .map(|(name, draws)| Stream {
+                    name: name.into(),
+                    draws,
+                })
+                .into(),
             ..Outcome::default()
         }
     }

@@ -228,6 +228,9 @@ impl Report<'_> {
         for happening in &self.decisive {
             let _ = writeln!(text, "  {:>12.6} s  {}", happening.time, happening.text);
         }
+        if self.decisive.is_empty() {
+            text.push_str("  nothing that has a name: only how long messages took, and the like\n");
+        }
         if before.interval().1 >= after.interval().0 {
             text.push_str("so small a step may be chance: give it more --futures\n");
         }

@@ -58,6 +58,12 @@ pub(crate) enum Fate {
     Watch(WatchFate),
 }
 
+/// Whether an operation can have this outcome. Not every kind of operation has every outcome; one
+/// that does not apply never comes up.
+pub fn is_an_outcome(outcome: &str) -> bool {
+    Fate::parse(outcome).is_some()
+}
+
 impl Fate {
     fn parse(outcome: &str) -> Option<Fate> {
         if let Some(rest) = outcome.strip_prefix("it is cut after ") {
@@ -65,7 +71,10 @@ impl Fate {
             return Some(Fate::Cut(count.parse().ok()?));
         }
         if let Some((what, seconds)) = outcome.split_once(" late by ") {
-            let seconds = seconds.strip_suffix(" s")?.parse().ok()?;
+            let seconds: f64 = seconds.strip_suffix(" s")?.parse().ok()?;
+            if !(seconds.is_finite() && seconds >= 0.0) {
+                return None;
+            }
             return Some(match what {
                 "its request is" => Fate::RequestLate(seconds),
                 "its reply is" => Fate::ReplyLate(seconds),

@@ -5,14 +5,17 @@
 //! for one that failed:
 //!
 //! * a name or a lock is found taken: by the attempt before;
+//! * a lease is found taken, and waited for: by the client that holds it without knowing;
 //! * a row of a queue is gone, taken by the attempt before, and the next one is taken instead;
 //! * the transaction is given up, and what it did stays.
 //!
 //! A receipt that a retry finds looks much the same in a record, and is the right thing to do. So a
-//! finding needs more: the same content once more under another key, a row that is missing, or that
-//! the failure itself speaks of what was left behind.
+//! finding needs more: the same content once more under another key, a row that is missing, that
+//! the failure itself speaks of what was left behind, or that the client looks for it to go away
+//! until the end.
 
 use super::Candidate;
+use super::died::deaths;
 use super::doubt::{TRANSACTIONS_AFTER, begun_anew, capital, doubt_words, doubtful_proof};
 use crate::Finding;
 use crate::focus::Focus;
@@ -21,6 +24,13 @@ use crate::words::{call, committed, number, value_text};
 use shaketable_record::{AttemptId, Bytes, CommittedId, End, OperationId, PlaceId};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+
+const OWN_ENTRY: &str = "own-entry-not-recognised";
+const OWN_ENTRY_ADVICE: &str = "Write into the entry who made it and for which request, and \
+                                compare: an entry that a retry finds may be its own.";
+
+/// How often a client must have looked for its own entry to go away.
+const LOOKS_MIN: usize = 2;
 
 pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
@@ -36,6 +46,7 @@ pub fn find(history: &History<'_>, focus: &Focus<'_>) -> Vec<Candidate> {
             retries: history.later_attempts(first).collect(),
         };
         found.extend(own.entry());
+        found.extend(own.waited_for());
         found.extend(own.taken());
         found.extend(own.given_up());
     }
@@ -175,7 +186,7 @@ impl<'a> Own<'_, 'a> {
             };
             return Some(Candidate {
                 finding: Finding {
-                    name: "own-entry-not-recognised",
+                    name: OWN_ENTRY,
                     sentence: format!(
                         "{} wrote {text}{}. The commit of attempt {} {} but had landed; attempt {} \
                          found the entry{}, the client took it for that of another one, and {meaning}.",
@@ -187,9 +198,7 @@ impl<'a> Own<'_, 'a> {
                         history.at_place(Some(read)),
                     ),
                     proof,
-                    advice: "Write into the entry who made it and for which request, and compare: \
-                             an entry that a retry finds may be its own."
-                        .to_owned(),
+                    advice: OWN_ENTRY_ADVICE.to_owned(),
                     times: 1,
                 },
                 weight,
@@ -198,6 +207,131 @@ impl<'a> Own<'_, 'a> {
             });
         }
         None
+    }
+
+    /// A row that the commit added was found by the retry, and looked at by the client again and
+    /// again, at the same line and without doing anything else, until the failure saw it too: it
+    /// waits for itself.
+    fn waited_for(&self) -> Option<Candidate> {
+        let history = self.history;
+        if !self.is_the_last() {
+            return None;
+        }
+        let mut keys = history.keys_of(self.landed).into_iter();
+        let (key, change, retry, found) = keys.find_map(|(key, change)| {
+            let is_new = change.how == How::Set && change.before.is_none();
+            let mut retries = self.retries.iter();
+            let (retry, found) = retries.find_map(|id| Some((*id, self.look(*id, key)?)))?;
+            is_new.then_some((key, change, retry, found))
+        })?;
+        let looks = self.looks_after(retry, key, history.operation(found).place?);
+        let last = *looks.last()?;
+        let client = history.attempt(self.first).client;
+        let never_stops =
+            history.attempts_of(client).last() == Some(&history.operation(last).attempt);
+        let is_seen = self.focus.saw(history, key, self.landed);
+        if looks.len() < LOOKS_MIN || !(is_seen || never_stops && self.focus.client.is_none()) {
+            return None;
+        }
+        // Where clients look at what they have written, and know it, looking proves nothing.
+        if self.others_look_too(key, history.operation(found).place?) {
+            return None;
+        }
+        let text = history.key_text(key);
+        let value = change.after.as_ref().map_or("empty".to_owned(), value_text);
+        let mut proof = doubtful_proof(history, self.first, self.landed, key);
+        proof.push(call(found, format!("finds {text}: {value}")));
+        proof.push(call(last, "finds it still".to_owned()));
+        Some(Candidate {
+            finding: Finding {
+                name: OWN_ENTRY,
+                sentence: format!(
+                    "{} wrote {text}{}. The commit of attempt {} {} but had landed; attempt {} \
+                     found the entry{}, the client took it for that of another one, and waits for \
+                     itself: it looked {} times more, and found its own entry each time.",
+                    capital(&history.who(self.first)),
+                    history.at_place(history.writer(self.first, key)),
+                    history.attempt(self.first).number,
+                    doubt_words(history, self.first),
+                    history.attempt(retry).number,
+                    history.at_place(Some(found)),
+                    looks.len(),
+                ),
+                proof,
+                advice: OWN_ENTRY_ADVICE.to_owned(),
+                times: 1,
+            },
+            weight: 91,
+            keys: vec![key.to_vec()],
+            commits: vec![self.landed],
+        })
+    }
+
+    /// The read of one key in an attempt.
+    fn look(&self, attempt: AttemptId, key: &[u8]) -> Option<OperationId> {
+        let mut reads = self.history.reads(attempt);
+        let read = reads.find(|read| read.point && read.covers(key))?;
+        Some(read.operation)
+    }
+
+    /// What the client did after the retry, as long as it lived, if that is nothing but looking at
+    /// the entry at this line, and finding it: the reads. After its death it knows nothing of the
+    /// entry.
+    fn looks_after(&self, retry: AttemptId, key: &[u8], line: PlaceId) -> Vec<OperationId> {
+        let history = self.history;
+        let own = history.attempt(retry);
+        let mut deaths = deaths(history, own.client);
+        let death = deaths.find(|death| *death > own.begun);
+        let is_alive = |time: f64| death.is_none_or(|death| time < death);
+        let all = history.attempts_of(own.client);
+        let after = &all[all.partition_point(|id| *id <= retry)..];
+        // A check looks at everything, whoever waits for it.
+        let is_waiting = |id: &&AttemptId| {
+            let other = history.attempt(**id);
+            other.phase == own.phase && is_alive(other.begun) && other.begun <= self.focus.time
+        };
+        let mut looks = Vec::new();
+        for id in after.iter().take_while(is_waiting) {
+            let look = self.look(*id, key);
+            let finds = look.is_some_and(|look| {
+                let version = history.attempt(*id).read_version;
+                let seen = version.and_then(|version| history.change_seen(key, version));
+                history.operation(look).place == Some(line)
+                    && seen.is_some_and(|seen| seen.committed == self.landed)
+            });
+            let is_idle = writes(history, *id).next().is_none();
+            match look {
+                Some(look) if finds && is_idle => looks.push(look),
+                // An attempt that failed before it was told anything.
+                None if is_idle && history.reads(*id).next().is_none() => {}
+                _ => return Vec::new(),
+            }
+        }
+        looks
+    }
+
+    /// Whether a client whose commit of such an entry was answered looked at it at this line all
+    /// the same, as the next thing that it did, and left it as it was.
+    fn others_look_too(&self, key: &[u8], line: PlaceId) -> bool {
+        let history = self.history;
+        let mut changes = history.changes(key).iter();
+        changes.any(|change| {
+            let writer = history.committed(change.committed).attempt;
+            let Some(writer) = writer.filter(|id| !history.is_doubtful(*id)) else {
+                return false;
+            };
+            let all = history.attempts_of(history.attempt(writer).client);
+            let next = all.get(all.partition_point(|id| *id <= writer));
+            let look = next.and_then(|next| Some((*next, self.look(*next, key)?)));
+            look.is_some_and(|(next, look)| {
+                let version = history.attempt(next).read_version;
+                let seen = version.and_then(|version| history.change_seen(key, version));
+                history.operation(look).place == Some(line)
+                    && writes(history, next).next().is_none()
+                    && change.after.is_some()
+                    && seen.is_some_and(|seen| seen.committed == change.committed)
+            })
+        })
     }
 
     /// A row that the commit cleared was not there any more for the retry, which took another one,

@@ -1,9 +1,13 @@
 //! The TOML form of a case.
 
-use super::{Case, ReseedStreams};
+use super::{Case, DecisionName, ReseedStreams};
 use crate::options::text_of;
 use crate::plan::Liveness;
-use crate::testfile::{Finding, TestFile, TestFileError, configuration_keys};
+use crate::testfile::{
+    Finding, TestFile, TestFileError, check_configuration, check_knob, check_knob_value, check_size,
+};
+use shaketable_cluster::client::is_an_outcome;
+use shaketable_cluster::faults::FaultWorkload;
 use shaketable_record::Seed;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +15,11 @@ use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, Item, Key, Table, V
 
 /// Whether a text is that of a case.
 pub fn is_case(source: &str) -> bool {
-    source.lines().any(|line| line.trim() == "[case]")
+    source.lines().any(|line| {
+        let inner = line.trim().strip_prefix('[');
+        let inner = inner.and_then(|rest| rest.split(']').next());
+        inner.is_some_and(|name| name.trim() == "case")
+    })
 }
 
 /// Reads a case; returns the test file that it names, changed as it says.
@@ -28,13 +36,18 @@ pub(crate) fn parse(path: &Path, source: &str) -> Result<TestFile, TestFileError
         return Err(refuse(vec![finding]));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut file = TestFile::read(&plain(&folder.join(&case.test)))?;
-    if file.case.is_some() {
-        let finding = Finding::at(None, "`test` names another case")
-            .help("name the test file that the other case names");
+    let test = plain(&folder.join(&case.test));
+    // Before it is read as a test file: a case might name itself.
+    if std::fs::read_to_string(&test).is_ok_and(|source| is_case(&source)) {
+        let finding = Finding::at(None, format!("`test` names a case, {}", test.display()))
+            .help("name a test file, as that case does");
         return Err(refuse(vec![finding]));
     }
+    let mut file = TestFile::read(&test)?;
     case.apply(&mut file);
+    if let Err(message) = check_size(&file.configuration) {
+        return Err(refuse(vec![Finding::at(None, message)]));
+    }
     Ok(file)
 }
 
@@ -100,8 +113,8 @@ const KEYS: &[&str] = &[
 /// What a seed is.
 const SEED: &str = "a whole number that is not negative, in quotes if it has more than 53 bits,";
 
-/// What most lists name.
-const DECISIONS: &str = "decisions";
+/// How many clients there can be, as for `--clients`.
+const CLIENTS_MAX: u32 = 250;
 
 #[derive(Default)]
 struct Reader {
@@ -125,6 +138,10 @@ impl Reader {
 
     fn case(&mut self, table: &Table) -> Case {
         let mut case = Case::default();
+        if !table.contains_key("seed") {
+            let finding = Finding::at(table.span(), "expected a `seed` in `[case]`");
+            self.findings.push(finding);
+        }
         for (key, item) in entries(table) {
             match key.get() {
                 "test" => case.test = self.text(key, item).unwrap_or_default().into(),
@@ -138,24 +155,27 @@ impl Reader {
                 "firstSeen" => case.first_seen = self.text(key, item),
                 "lastSeen" => case.last_seen = self.text(key, item),
                 "swarm" => case.swarm = self.switch(key, item),
-                "clients" => case.clients = self.whole(key, item),
+                "clients" => case.clients = self.clients(key, item),
                 "buggify" => case.buggify = self.switch(key, item),
                 "faultInjection" => case.fault_injection = self.switch(key, item),
                 "stress" => case.stress = self.switch(key, item),
-                "faults" => case.faults = Some(self.names(key, item, "fault workloads")),
-                "liveness" => {
-                    let seconds: Option<u32> = self.whole(key, item);
-                    case.liveness = seconds.map(|seconds| Liveness::of_seconds(seconds.into()));
+                "faults" => {
+                    let what = "names of fault workloads";
+                    case.faults = Some(self.names(key, item, what, check_fault));
                 }
-                "knobs" => case.knobs = self.texts_by_name(key, item, text_of),
+                "liveness" => case.liveness = self.liveness(key, item),
+                "knobs" => {
+                    case.knobs = self.texts_by_name(key, item, text_of);
+                    self.known_knobs(item);
+                }
                 "options" => case.options = self.texts_by_name(key, item, text_of),
                 "configuration" => {
                     case.configuration = self.texts_by_name(key, item, written);
                     self.known_configuration(item);
                 }
-                "only" => case.only = Some(self.names(key, item, DECISIONS)),
-                "drop" => case.drop = self.names(key, item, DECISIONS),
-                "force" => case.force = self.names(key, item, DECISIONS),
+                "only" => case.only = Some(self.decisions(key, item, check_decision)),
+                "drop" => case.drop = self.decisions(key, item, check_name),
+                "force" => case.force = self.decisions(key, item, check_decision),
                 "reseed" => case.reseed = self.reseed(key, item),
                 name => self.findings.push(
                     Finding::at(key.span(), format!("unknown key `{name}` in `[case]`"))
@@ -208,11 +228,48 @@ impl Reader {
         switch
     }
 
-    fn names(&mut self, key: &Key, item: &Item, what: &str) -> Vec<String> {
+    fn clients(&mut self, key: &Key, item: &Item) -> Option<u32> {
+        let clients = self.whole(key, item)?;
+        if (1..=CLIENTS_MAX).contains(&clients) {
+            return Some(clients);
+        }
+        let message = format!("expected `clients` between 1 and {CLIENTS_MAX}, found {clients}");
+        self.findings.push(Finding::at(item.span(), message));
+        None
+    }
+
+    /// As in the `[configuration]` of a test file.
+    fn liveness(&mut self, key: &Key, item: &Item) -> Option<Liveness> {
+        match check_configuration(key, item, "[case]") {
+            Ok(value) => {
+                let seconds = u64::try_from(value.as_integer()?).ok()?;
+                Some(Liveness::of_seconds(seconds))
+            }
+            Err(finding) => {
+                self.findings.push(finding);
+                None
+            }
+        }
+    }
+
+    fn decisions(&mut self, key: &Key, item: &Item, check: Check) -> Vec<String> {
+        self.names(key, item, "names of decisions", check)
+    }
+
+    fn names(&mut self, key: &Key, item: &Item, what: &str, check: Check) -> Vec<String> {
         let items = item.as_array().into_iter().flatten();
-        let names: Vec<String> = items.filter_map(Value::as_str).map(str::to_owned).collect();
+        let mut names = Vec::new();
+        for item in items {
+            let Some(name) = item.as_str() else {
+                continue;
+            };
+            if let Err(message) = check(name) {
+                self.findings.push(Finding::at(item.span(), message));
+            }
+            names.push(name.to_owned());
+        }
         if item.as_array().map(Array::len) != Some(names.len()) {
-            self.expected(key, &format!("a list of names of {what}"));
+            self.expected(key, &format!("a list of {what}"));
         }
         names
     }
@@ -235,15 +292,29 @@ impl Reader {
     }
 
     fn known_configuration(&mut self, item: &Item) {
-        let Some(table) = item.as_table_like() else {
-            return;
-        };
-        for (name, item) in table.iter() {
-            if !configuration_keys().any(|known| known == name) {
-                let message = format!("unknown key `{name}` in `[case.configuration]`");
-                let finding = Finding::at(item.span(), message);
+        let table = item.as_table_like();
+        let keys = table.into_iter().flat_map(|table| table.iter());
+        for (name, item) in keys {
+            let Some(key) = table.and_then(|table| table.key(name)) else {
+                continue;
+            };
+            let checked = check_configuration(key, item, "[case.configuration]");
+            self.findings.extend(checked.err());
+        }
+    }
+
+    fn known_knobs(&mut self, item: &Item) {
+        let keys = item.as_table_like();
+        let keys = keys.into_iter().flat_map(|table| table.iter());
+        for (name, item) in keys {
+            if let Err(nearest) = check_knob(name) {
+                let finding = Finding::at(item.span(), format!("unknown knob `{name}`"));
+                self.findings.push(finding.did_you_mean(name, nearest));
+            } else if let Some(value) = item.as_value()
+                && let Err(bad) = check_knob_value(&name.to_lowercase(), &text_of(value))
+            {
                 self.findings
-                    .push(finding.did_you_mean(name, configuration_keys()));
+                    .push(Finding::at(item.span(), bad.to_string()));
             }
         }
     }
@@ -255,6 +326,10 @@ impl Reader {
         };
         let mut all = Vec::new();
         for table in tables {
+            if !table.contains_key("seed") {
+                let message = "expected a `seed` in `[[case.reseed]]`";
+                self.findings.push(Finding::at(table.span(), message));
+            }
             let mut one = ReseedStreams {
                 streams: String::new(),
                 seed: 0,
@@ -266,9 +341,10 @@ impl Reader {
                     "seed" => one.seed = self.seed(key, item),
                     "from" => {
                         let whole = item.as_integer().map(|number| number as f64);
-                        match item.as_float().or(whole) {
+                        let seconds = item.as_float().or(whole);
+                        match seconds.filter(|seconds| is_time(*seconds)) {
                             Some(seconds) => one.from = seconds,
-                            None => self.expected(key, "simulated seconds"),
+                            None => self.expected(key, "simulated seconds, not below 0,"),
                         }
                     }
                     name => self.findings.push(
@@ -281,6 +357,90 @@ impl Reader {
         }
         all
     }
+}
+
+/// Says what is wrong with a name.
+type Check = fn(&str) -> Result<(), String>;
+
+fn is_time(seconds: f64) -> bool {
+    seconds.is_finite() && seconds >= 0.0
+}
+
+/// The name of a fault workload as its decisions have it: `Attrition #2`.
+fn check_fault(name: &str) -> Result<(), String> {
+    let kind = name.split(' ').next().unwrap_or_default();
+    match FaultWorkload::NAMES.contains(&kind) {
+        true => Ok(()),
+        false => Err(format!(
+            "unknown fault workload `{name}`: there are {}",
+            FaultWorkload::NAMES.join(", ")
+        )),
+    }
+}
+
+/// The name of a decision or a group, whatever its outcome.
+fn check_name(text: &str) -> Result<(), String> {
+    let (name, _) = DecisionName::parse(text);
+    let empty = name.group.is_empty() || name.place.is_some_and(|place| place.is_empty());
+    match empty {
+        true => Err(format!("`{text}` names no decision")),
+        false => Ok(()),
+    }
+}
+
+/// The name of a decision that is to happen, and its outcome. Which places there are is known to
+/// the run alone; what can happen there is known here, and an outcome that cannot must not be
+/// taken for the usual one.
+fn check_decision(text: &str) -> Result<(), String> {
+    check_name(text)?;
+    let (name, outcome) = DecisionName::parse(text);
+    let Some(place) = &name.place else {
+        return match outcome {
+            None => Ok(()),
+            Some(_) => Err(format!("`{text}`: a group has no outcome")),
+        };
+    };
+    let outcome = outcome.as_deref();
+    let lasts = |outcome: &str, before: &str| {
+        let seconds = outcome.strip_prefix(before)?.strip_suffix(" s")?;
+        seconds.parse().ok().filter(|seconds| is_time(*seconds))
+    };
+    let expected = match (name.group.as_str(), outcome) {
+        ("commit" | "read" | "range read" | "watch", None) => "an outcome from docs/explore.md",
+        ("commit" | "read" | "range read" | "watch", Some(outcome)) if !is_an_outcome(outcome) => {
+            "an outcome from docs/explore.md"
+        }
+        ("connection", Some(outcome))
+            if outcome != "closes" && lasts(outcome, "falls silent for ").is_none() =>
+        {
+            "`closes`, or `falls silent for … s`"
+        }
+        ("knob", _) => return check_forced_knob(place, outcome),
+        ("cluster", Some(outcome)) if outcome.parse::<usize>().is_err() => "a number",
+        ("commit" | "read" | "range read" | "watch" | "connection" | "cluster", _) => return Ok(()),
+        (_, Some(outcome)) if lasts(outcome, "for ").is_none() => {
+            "no outcome, or how long it lasts: `for … s`"
+        }
+        _ => return Ok(()),
+    };
+    match outcome {
+        Some(outcome) => Err(format!(
+            "expected {expected} for `{name}`, found `{outcome}`"
+        )),
+        None => Err(format!("expected {expected} for `{name}`: `{name}: …`")),
+    }
+}
+
+fn check_forced_knob(name: &str, value: Option<&str>) -> Result<(), String> {
+    if let Err(nearest) = check_knob(name) {
+        let nearest = nearest.map(|nearest| format!(": did you mean `{nearest}`?"));
+        return Err(format!(
+            "unknown knob `{name}`{}",
+            nearest.unwrap_or_default()
+        ));
+    }
+    let Some(value) = value else { return Ok(()) };
+    check_knob_value(name, value).map_err(|bad| bad.to_string())
 }
 
 /// A value as it is written in TOML.
@@ -570,5 +730,104 @@ mod tests {
             "unknown key `machinecount` in `[case.configuration]`",
         ];
         assert_eq!(messages, expected);
+    }
+
+    #[test]
+    fn what_cannot_happen_is_refused() {
+        for (line, expected) in [
+            (
+                "clients = 0",
+                "expected `clients` between 1 and 250, found 0",
+            ),
+            (
+                "clients = 251",
+                "expected `clients` between 1 and 250, found 251",
+            ),
+            ("only = ['']", "`` names no decision"),
+            ("drop = ['Attrition/']", "`Attrition/` names no decision"),
+            (
+                "force = ['Attrition: kill']",
+                "`Attrition: kill`: a group has no outcome",
+            ),
+            (
+                "only = ['commit/tester 0 1: it rains']",
+                "expected an outcome from docs/explore.md for `commit/tester 0 1`, found `it rains`",
+            ),
+            (
+                "force = ['read/tester 0 1']",
+                "expected an outcome from docs/explore.md for `read/tester 0 1`: `read/tester 0 1: …`",
+            ),
+            (
+                "only = ['connection/tester 0→server 0.0 4: explodes']",
+                "expected `closes`, or `falls silent for … s` for \
+                 `connection/tester 0→server 0.0 4`, found `explodes`",
+            ),
+            (
+                "only = ['cluster/machines: many']",
+                "expected a number for `cluster/machines`, found `many`",
+            ),
+            (
+                "only = ['stress watch is told late/server 0.0 1: for -5 s']",
+                "expected no outcome, or how long it lasts: `for … s` for \
+                 `stress watch is told late/server 0.0 1`, found `for -5 s`",
+            ),
+            (
+                "only = ['knob/default_backof: 3']",
+                "unknown knob `default_backof`: did you mean `default_backoff`?",
+            ),
+            (
+                "knobs = { default_backof = 3 }",
+                "unknown knob `default_backof`",
+            ),
+            (
+                "[[case.reseed]]\nseed = 1\nfrom = -1",
+                "expected simulated seconds, not below 0, for `from`",
+            ),
+            (
+                "[[case.reseed]]\nseed = 1\nfrom = nan",
+                "expected simulated seconds, not below 0, for `from`",
+            ),
+            (
+                "[[case.reseed]]\nfrom = 1",
+                "expected a `seed` in `[[case.reseed]]`",
+            ),
+            (
+                "liveness = -1",
+                "expected a `liveness` between 0 and 100000000, found -1",
+            ),
+            (
+                "[case.configuration]\nmachineCount = -5",
+                "expected a `machineCount` between 1 and 250, found -5",
+            ),
+            (
+                "[case.configuration]\nmachineCount = 'many'",
+                "expected an integer for `machineCount`, found a string",
+            ),
+        ] {
+            let (_, findings) = read_all(&format!("[case]\nseed = 1\n{line}\n"));
+            let messages: Vec<&str> = findings.iter().map(|one| one.message.as_str()).collect();
+            assert_eq!(messages, [expected], "{line}");
+        }
+        let (_, findings) = read_all("[case]\nseed = 1\nfaults = ['Atrition']\n");
+        assert!(
+            findings[0]
+                .message
+                .starts_with("unknown fault workload `Atrition`: there are ")
+        );
+        let (_, findings) = read_all("[case]\ntest = 'a.toml'\n");
+        assert_eq!(findings[0].message, "expected a `seed` in `[case]`");
+    }
+
+    #[test]
+    fn a_case_is_known_by_its_table() {
+        for (source, expected) in [
+            ("[case]\n", true),
+            ("  [ case ] # as TOML has it\n", true),
+            ("[case.knobs]\n", false),
+            ("[cases]\n", false),
+            ("# [case]\n", false),
+        ] {
+            assert_eq!(is_case(source), expected, "{source}");
+        }
     }
 }

@@ -17,6 +17,7 @@
 //! noticed by it alone (`watched/`).
 
 pub(crate) mod beacon;
+mod copy_cost;
 mod death;
 mod fates;
 mod fork;
@@ -26,6 +27,7 @@ mod last_words;
 mod trunk;
 mod watched;
 
+pub use copy_cost::CopyCost;
 pub use in_process::{DeathToRecord, Failing, InProcess, Output, Seed, Work, parse_hang_limit};
 
 /// Whether the simulation on this thread was asked to end by itself.

@@ -17,6 +17,7 @@ use crate::verdict::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,6 +37,16 @@ pub(super) enum Copied {
     Itself,
     /// The copy has ended, with this outcome.
     Ended(Box<Outcome>),
+    /// The process cannot be copied.
+    Impossible,
+}
+
+/// The two processes after a copy, while it still lives.
+pub(super) enum Branch {
+    /// This process is the copy.
+    Copy,
+    /// This process was copied, or should have been.
+    Trunk(io::Result<Child>),
     /// The process cannot be copied.
     Impossible,
 }
@@ -75,15 +86,11 @@ impl Trunk {
     /// Copies this process, and waits for the copy's end. Returns in both.
     pub(super) fn copy(&self) -> Copied {
         let saved = Beacon::current().save();
-        let end = match hermetic::outside(fork_alone) {
-            Some(Ok(Fork::Child(report))) => {
-                self.report.replace(Some(report));
-                self.is_copy.set(true);
-                return Copied::Itself;
-            }
-            Some(Ok(Fork::Parent(child))) => hermetic::outside(|| child.wait(self.time_limit)),
-            Some(Err(error)) => Err(error),
-            None => return Copied::Impossible,
+        let end = match self.branch() {
+            Branch::Copy => return Copied::Itself,
+            Branch::Trunk(Ok(child)) => hermetic::outside(|| child.wait(self.time_limit)),
+            Branch::Trunk(Err(error)) => Err(error),
+            Branch::Impossible => return Copied::Impossible,
         };
         let judge = Judge {
             plan: &self.plan,
@@ -96,6 +103,20 @@ impl Trunk {
         Copied::Ended(Box::new(outcome))
     }
 
+    /// Copies this process. Returns in both.
+    pub(super) fn branch(&self) -> Branch {
+        match hermetic::outside(fork_alone) {
+            Some(Ok(Fork::Child(report))) => {
+                self.report.replace(Some(report));
+                self.is_copy.set(true);
+                Branch::Copy
+            }
+            Some(Ok(Fork::Parent(child))) => Branch::Trunk(Ok(child)),
+            Some(Err(error)) => Branch::Trunk(Err(error)),
+            None => Branch::Impossible,
+        }
+    }
+
     /// Reports, and ends this process.
     pub(super) fn send(&self, what: &impl Serialize) -> ! {
         let report = self.report.take().expect("a process reports once");
@@ -106,7 +127,7 @@ impl Trunk {
 }
 
 /// Copies this process, if it has no threads that a copy would lack.
-fn fork_alone() -> Option<std::io::Result<Fork>> {
+fn fork_alone() -> Option<io::Result<Fork>> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
     (threads == 1).then(Child::branch)
 }

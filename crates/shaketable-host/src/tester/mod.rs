@@ -128,8 +128,9 @@ pub(crate) fn play(
     // Looking up lines opens files, which must not count as done by the code under test.
     if let Some(notes) = &run.notes {
         let file = plan.file.path.display().to_string();
-        let (recorded, decisions) = (recorded.unwrap_or_default(), run.decisions(true));
-        hermetic.pause(|| notes.conclude(recorded, decisions, &mut outcome, file));
+        let chances = (run.decisions(true), run.streams());
+        let recorded = recorded.unwrap_or_default();
+        hermetic.pause(|| notes.conclude(recorded, chances, &mut outcome, file));
     }
     outcome.waits = hermetic.pause(|| waits::with_lines(run.findings.waits.take()));
     kernel.shutdown();

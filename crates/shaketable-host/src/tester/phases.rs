@@ -372,6 +372,8 @@ impl<'a> Test<'a> {
         for (number, workload) in faults.iter().enumerate() {
             let same_before = same_before(workload.name(), &faults[..number]);
             let name = Context::name_of(workload.name(), same_before, self.number);
+            let mut known = run.findings.fault_workloads.borrow_mut();
+            known.insert(name.clone());
             let mut shown = workload.name().to_owned();
             if number >= named {
                 shown.push_str(" (added)");

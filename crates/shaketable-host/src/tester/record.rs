@@ -21,7 +21,7 @@ use shaketable_explain::{Evidence, Finding, lint};
 use shaketable_fdbc::{RecordSettings, Recorded};
 use shaketable_kernel::{Kernel, ProcessId};
 use shaketable_record::{
-    Decision, Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Verdict,
+    Decision, Event, Header, LeftOut, Phase, PhaseId, Place, PlaceId, Record, Stream, Verdict,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -198,11 +198,12 @@ impl Notes {
     pub(super) fn conclude(
         &self,
         recorded: Recorded,
-        decisions: Vec<TakenDecision>,
+        (decisions, streams): (Vec<TakenDecision>, Vec<Stream>),
         outcome: &mut Outcome,
         file: String,
     ) {
         let mut record = self.finish(recorded, outcome, file);
+        record.header.streams = streams;
         let decisions = decisions.into_iter().take(DECISIONS_MAX);
         record.decisions = decisions.map(Decision::from).collect();
         outcome.lines_found = call_site::found();
@@ -246,6 +247,7 @@ impl Notes {
                     events: self.events_left_out.get(),
                     ..recorded.left_out
                 },
+                streams: Vec::new(),
             },
             places,
             phases: self.phases.take(),

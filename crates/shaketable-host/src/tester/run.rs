@@ -16,8 +16,9 @@ use crate::trace::{Event, Log, Severity};
 use crate::verdict::{Drawn, Failure, FailureKind, Metric, Outcome, Phase};
 use shaketable_cluster::cluster::Cluster;
 use shaketable_kernel::{Kernel, ProcessId, Spinning};
+use shaketable_record::Stream;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
@@ -46,6 +47,8 @@ pub(super) struct Findings {
     pub(super) metrics: RefCell<Vec<Metric>>,
     pub(super) sites: crate::verdict::Sites,
     pub(super) deaths: super::deaths::Deaths,
+    /// The fault workloads of the run, by the groups of their decisions, whether or not they act.
+    pub(super) fault_workloads: RefCell<BTreeSet<String>>,
     /// The options that the code under test read; only of cases.
     options: RefCell<BTreeMap<String, String>>,
     /// How often each error reached a workload.
@@ -263,10 +266,15 @@ impl Run {
             sites.chain(self.findings.sites.buggified()).collect();
     }
 
-    /// A case that lists decisions which no longer come up must not pass: it tests nothing. A run
-    /// that has failed may well have ended before their turn.
+    /// A case that lists decisions or fault workloads which no longer come up must not pass: it
+    /// tests nothing. A run that has failed may well have ended before their turn.
     pub(super) fn check_case(&self) {
-        let unmet = self.kernel.unmet_overrides();
+        let mut unmet = self.kernel.unmet_overrides();
+        let case = self.given.file.case.as_ref();
+        let faults = case.and_then(|case| case.faults.as_ref());
+        let known = self.findings.fault_workloads.borrow();
+        let missing = faults.into_iter().flatten();
+        unmet.extend(missing.filter(|fault| !known.contains(*fault)).cloned());
         if !unmet.is_empty() && !self.has_failed() {
             let names: Vec<String> = unmet.iter().map(|name| format!("`{name}`")).collect();
             let message = format!(
@@ -298,6 +306,12 @@ impl Run {
             .map(TakenDecision::from)
             .filter(|decision| all || lists && decision.is_event())
             .collect()
+    }
+
+    /// The streams that were drawn from.
+    pub(super) fn streams(&self) -> Vec<Stream> {
+        let drawn = self.kernel.streams_drawn_from().into_iter();
+        drawn.map(|(name, draws)| Stream { name, draws }).collect()
     }
 
     /// The code under test read an option.
@@ -338,6 +352,10 @@ impl Run {
             faults: super::recorder::fault_counts(self),
             options: self.findings.options.take(),
             decisions: self.decisions(*recording == Recording::Decisions),
+            streams: match *recording == Recording::Decisions {
+                true => self.streams(),
+                false => Vec::new(),
+            },
             moments: match self.given.keeps_moments {
                 true => self.findings.sites.moments(),
                 false => Vec::new(),

@@ -16,6 +16,7 @@ const COUNTS: &[(&str, RangeInclusive<i64>)] = &[
     ("commitProxyCount", 1..=100),
     ("grvProxyCount", 1..=100),
     ("resolverCount", 1..=100),
+    ("liveness", 0..=SECONDS_MAX as i64),
 ];
 
 /// The last byte of an address counts machines.
@@ -92,6 +93,7 @@ mod tests {
     fn what_can_be_simulated_is_allowed() {
         assert_eq!(check_count("machineCount", 250), Ok(()));
         assert_eq!(check_count("testPriority", 100_000), Ok(()));
+        assert_eq!(check_count("liveness", 0), Ok(()));
         assert_eq!(check_cluster(250, 4), Ok(()));
         assert_eq!(check_seconds("timeout", 1e12), Ok(()));
         assert_eq!(check_option("testDuration", "30.0"), Ok(()));
@@ -103,6 +105,8 @@ mod tests {
     fn what_cannot_is_refused() {
         assert!(check_count("machineCount", 100_000).is_err());
         assert!(check_count("machineCount", 0).is_err());
+        assert!(check_count("liveness", -1).is_err());
+        assert!(check_count("liveness", i64::MAX).is_err());
         assert!(check_cluster(250, 5).is_err());
         assert!(check_cluster(i64::MAX, 2).is_err());
         for seconds in [f64::NAN, f64::INFINITY, -1.0] {

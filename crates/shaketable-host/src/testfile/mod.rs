@@ -21,6 +21,7 @@ use crate::case::{self, Case};
 use crate::options::{WorkloadOption, text_of};
 use crate::plan::Liveness;
 pub(crate) use parse::set as set_configuration;
+pub(crate) use parse::{check_configuration, check_size};
 use shaketable_cluster::knobs::Knobs;
 use std::path::{Path, PathBuf};
 
@@ -226,11 +227,6 @@ impl WorkloadSpec {
 /// The reference of test files, as a page in Markdown.
 pub fn reference() -> String {
     reference::markdown()
-}
-
-/// The keys of `[configuration]`.
-pub(crate) fn configuration_keys() -> impl Iterator<Item = &'static str> {
-    known::CONFIGURATION.iter().map(|(known, _)| *known)
 }
 
 /// Checks that a text is a value of a knob, and returns what is wrong otherwise. A knob that does

@@ -88,45 +88,12 @@ impl Parser<'_> {
     fn configuration(&mut self, table: &Table) -> Configuration {
         let mut configuration = Configuration::default();
         for (key, item) in entries(table) {
-            let name = key.get();
-            let Some((_, kind)) = known::CONFIGURATION
-                .iter()
-                .find(|(known, _)| *known == name)
-            else {
-                let names = known::CONFIGURATION.iter().map(|(known, _)| *known);
-                self.findings.push(
-                    Finding::at(
-                        key.span(),
-                        format!("unknown key `{name}` in `[configuration]`"),
-                    )
-                    .did_you_mean(name, names),
-                );
-                continue;
-            };
-            let Some(value) = item.as_value().filter(|value| matches(*kind, value)) else {
-                let message = format!(
-                    "expected {} for `{name}`, found {}",
-                    kind.name(),
-                    type_name(item)
-                );
-                self.findings
-                    .push(Finding::at(item.span().or(key.span()), message));
-                continue;
-            };
-            let count = value.as_integer();
-            if let Some(Err(message)) = count.map(|count| limits::check_count(name, count)) {
-                self.findings.push(Finding::at(value.span(), message));
-                continue;
+            match check_configuration(key, item, "[configuration]") {
+                Ok(value) => set(&mut configuration, key.get(), value),
+                Err(finding) => self.findings.push(finding),
             }
-            set(&mut configuration, name, value);
         }
-        let size = (
-            configuration.machine_count,
-            configuration.processes_per_machine,
-        );
-        if let (Some(machines), Some(each)) = size
-            && let Err(message) = limits::check_cluster(machines, each)
-        {
+        if let Err(message) = check_size(&configuration) {
             let span = table.get("machineCount").and_then(Item::span);
             self.findings.push(Finding::at(span, message));
         }
@@ -402,6 +369,43 @@ impl Parser<'_> {
     fn line(&self, span: Option<Range<usize>>) -> usize {
         let start = span.map_or(0, |span| span.start);
         1 + self.source[..start].matches('\n').count()
+    }
+}
+
+/// Checks a key of `[configuration]`, or of a table like it, and its value.
+pub(crate) fn check_configuration<'t>(
+    key: &Key,
+    item: &'t Item,
+    table: &str,
+) -> Result<&'t Value, Finding> {
+    let name = key.get();
+    let known = known::CONFIGURATION.iter();
+    let Some((_, kind)) = known.clone().find(|(known, _)| *known == name) else {
+        let message = format!("unknown key `{name}` in `{table}`");
+        let names = known.map(|(known, _)| *known);
+        return Err(Finding::at(key.span(), message).did_you_mean(name, names));
+    };
+    let Some(value) = item.as_value().filter(|value| matches(*kind, value)) else {
+        let message = format!(
+            "expected {} for `{name}`, found {}",
+            kind.name(),
+            type_name(item)
+        );
+        return Err(Finding::at(item.span().or(key.span()), message));
+    };
+    let count = value.as_integer();
+    match count.map(|count| limits::check_count(name, count)) {
+        Some(Err(message)) => Err(Finding::at(value.span(), message)),
+        _ => Ok(value),
+    }
+}
+
+/// Checks the size of the whole cluster, if both of its numbers are set.
+pub(crate) fn check_size(configuration: &Configuration) -> Result<(), String> {
+    let machines = configuration.machine_count;
+    match (machines, configuration.processes_per_machine) {
+        (Some(machines), Some(each)) => limits::check_cluster(machines, each),
+        _ => Ok(()),
     }
 }
 
