@@ -3,6 +3,10 @@
 //! A client takes one lock, finds out which other one it needs, and takes that too. Before it waits
 //! it looks for whom the holder waits, and so on, and steps back if that leads to itself: circles
 //! of up to five are noticed. It looks no further, so a circle of six is not.
+//!
+//! A line of clients that wait becomes a circle if its head needs the lock of the last one. So the
+//! mark says how long the line is, but only while the head does not know what it needs: a head that
+//! has all it needs, or a lock that is free again, ends the line, however long it is.
 
 use crate::key;
 use shaketable::foundationdb::tuple::{Subspace, unpack};
@@ -13,8 +17,8 @@ use std::time::Duration;
 /// A client that has waited more often than this waits without end.
 const WAITS_MAX: u32 = 300;
 
-/// Who holds a lock, and which other one they wait for.
-type Held = (i32, Option<u32>);
+/// Who holds a lock, whether they hold all they need, and which other one they wait for.
+type Held = (i32, bool, Option<u32>);
 
 pub struct Locks {
     context: WorkloadContext,
@@ -51,9 +55,9 @@ impl Locks {
         let me = self.context.client_id();
         db.run(|trx, _| async move {
             match held(&trx, lock).await? {
-                Some((holder, _)) => Ok(holder == me),
+                Some((holder, ..)) => Ok(holder == me),
                 None => {
-                    hold(&trx, lock, (me, None));
+                    hold(&trx, lock, (me, false, None));
                     Ok(true)
                 }
             }
@@ -72,35 +76,36 @@ impl Locks {
         let depth = self.depth;
         // The shortest circle that is not noticed.
         let circle = depth + 2;
-        let (second, waiting) = db
+        let (second, line) = db
             .run(|trx, _| async move {
-                let mut next = match held(&trx, lock).await? {
+                let mut head = match held(&trx, lock).await? {
+                    Some((holder, ..)) if holder == me => return Ok((Second::Taken, None)),
+                    Some(head) => Some(head),
                     None => {
-                        hold(&trx, lock, (me, None));
-                        return Ok((Second::Taken, 0));
+                        hold(&trx, first, (me, true, None));
+                        hold(&trx, lock, (me, true, None));
+                        return Ok((Second::Taken, None));
                     }
-                    Some((holder, _)) if holder == me => return Ok((Second::Taken, 0)),
-                    Some((_, next)) => next,
                 };
                 // The clients that wait in a line, this one included.
                 let mut waiting = 1;
-                while let Some(lock) = next
+                while let Some((.., Some(lock))) = head
                     && waiting < circle
                 {
                     if lock == first && waiting <= depth {
-                        return Ok((Second::StepBack, 0));
+                        return Ok((Second::StepBack, None));
                     }
                     waiting += 1;
-                    next = match held(&trx, lock).await? {
-                        Some((_, next)) if lock != first => next,
-                        _ => None,
-                    };
+                    head = held(&trx, lock).await?;
                 }
-                hold(&trx, first, (me, Some(lock)));
-                Ok((Second::Wait, waiting))
+                hold(&trx, first, (me, false, Some(lock)));
+                let is_open = matches!(head, Some((_, false, None)));
+                Ok((Second::Wait, is_open.then_some(waiting)))
             })
             .await?;
-        closest!(circle - waiting, "a circle that is too long to be noticed");
+        if let Some(waiting) = line {
+            closest!(circle - waiting, "a circle that is too long to be noticed");
+        }
         Ok(second)
     }
 
@@ -110,7 +115,7 @@ impl Locks {
             for lock in locks {
                 if held(&trx, *lock)
                     .await?
-                    .is_some_and(|(holder, _)| holder == me)
+                    .is_some_and(|(holder, ..)| holder == me)
                 {
                     trx.clear(&key(&("lock", *lock)));
                 }
@@ -143,11 +148,10 @@ impl Workload for Locks {
                 self.pause(200).await;
             }
             // What it finds behind the first lock says which other one it needs.
-            self.pause(100).await;
+            self.pause(200).await;
             let second = (first + 1 + self.context.rnd() % (self.locks - 1)) % self.locks;
             let mut waits = 0;
             loop {
-                self.pause(100).await;
                 match self.second(&db, first, second).await? {
                     Second::Taken => {
                         self.pause(50).await;
@@ -159,6 +163,7 @@ impl Workload for Locks {
                 if waits > WAITS_MAX {
                     return Err("waited for a lock without end".into());
                 }
+                self.pause(100).await;
             }
             self.release(&db, &[first, second]).await?;
         }

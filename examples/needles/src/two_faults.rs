@@ -24,7 +24,7 @@ impl Counter {
     pub fn new(context: WorkloadContext) -> Counter {
         Counter {
             rounds: context.get_option("rounds").unwrap_or(1),
-            pause_millis: context.get_option("pauseMillis").unwrap_or(200_000),
+            pause_millis: context.get_option("pauseMillis").unwrap_or(800_000),
             receipts: context.get_option("receipts").unwrap_or(4),
             context,
         }

@@ -5,7 +5,7 @@
 //! it. Energy goes where few runs have been: the next futures begin at a place of the feature with
 //! the fewest runs for its worth. No place is preferred for long, because every future of it meets
 //! the feature too, and counts. So what is common is never returned to, what is rare is returned to
-//! until it is rare no more, and what leads on to something new is worth more. Two choices of three
+//! until it is rare no more, and what leads on to something new is worth more. Five choices of six
 //! are made among what the author of the code has marked, if there is anything.
 //!
 //! A distance is one feature with many places, its *front*: for each distance a few moments at
@@ -16,8 +16,8 @@
 //! where it is closer: of six futures about three begin at the closest, and one at the second
 //! closest.
 //!
-//! Futures begin just before the instant at which the feature was met, just after it, and, every
-//! third time, a while before it. Code that meets something often draws what it does next in the
+//! Futures begin just before the instant at which the feature was met, just after it, and, three
+//! times of eight, a while before it. Code that meets something often draws what it does next in the
 //! same instant: after it, all futures would share that draw. Before it they do not, and most meet
 //! the feature again. And what decides whether a moment leads on may have been drawn earlier, by
 //! another client: then it is a dead end, and so is every moment until that draw. The ways that
@@ -104,13 +104,24 @@ impl Place {
 /// Futures begin this long after what was met, or before it: the shortest time there is.
 const INSTANT_SECONDS: f64 = 1e-9;
 /// How long before a place its futures begin: at its first choice, at its second, and so on.
-const BACK_SECONDS: [f64; 6] = [JUST_BEFORE, 0.0, 0.1, JUST_BEFORE, 0.0, 0.01];
+const BACK_SECONDS: [f64; 8] = [
+    JUST_BEFORE,
+    0.0,
+    0.1,
+    JUST_BEFORE,
+    0.0,
+    0.01,
+    JUST_BEFORE,
+    1.0,
+];
 /// Before what was met, where a place is just after it.
 const JUST_BEFORE: f64 = 2.0 * INSTANT_SECONDS;
 /// How many places of a feature, or of a distance, are kept.
 const PLACES_MAX: usize = 16;
 /// How often a place is chosen until it makes room for another.
-const CHANCES: usize = BACK_SECONDS.len();
+const CHANCES: usize = 12;
+/// One choice of this many is made among all features, not only among those that are marked.
+const ALL_FEATURES: u64 = 6;
 /// What a future that met something new adds to the worth of where it began.
 const WORTH_OF_NEWS: f64 = 1.0;
 
@@ -417,7 +428,7 @@ impl Corpus {
     /// Chooses where this many futures begin; `None` if nothing was met.
     pub fn choose(&mut self, futures: u64) -> Option<Choice> {
         self.choices += 1;
-        let only_marked = !self.choices.is_multiple_of(3);
+        let only_marked = !self.choices.is_multiple_of(ALL_FEATURES);
         let best = |only_marked: bool| {
             let features = self.features.iter().enumerate();
             let features = features.filter(|(_, one)| one.is_marked || !only_marked);
@@ -541,9 +552,9 @@ mod tests {
         path.turns.push(Turn { from: 1.5, seed: 7 });
         corpus.learn(&path, &[moment(2.0, "close")], None);
         let mut begin = || corpus.choose(8).unwrap().place.from;
-        let begins = [0; 6].map(|_| begin());
+        let begins = [0; 8].map(|_| begin());
         let back = begins.map(|from| ((2.0 - from) * 1e3).round());
-        assert_eq!(back, [0.0, 0.0, 100.0, 0.0, 0.0, 10.0]);
+        assert_eq!(back, [0.0, 0.0, 100.0, 0.0, 0.0, 10.0, 0.0, 500.0]);
         assert!(begins[0] < 2.0 && begins[1] > 2.0);
         // But not before the moment from which on the run is new: that is another run's past.
         corpus.learn(&path, &[moment(1.53, "closer")], None);

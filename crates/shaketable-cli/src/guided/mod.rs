@@ -7,17 +7,17 @@
 //! anew: it has the first rare event already, and needs only the next.
 //!
 //! [`corpus`] decides where to go next: energy goes where few runs have been. This file runs it. A
-//! search proceeds in rounds of a fixed size, whose runs depend on earlier rounds only and are
+//! search proceeds in rounds, whose runs depend on earlier rounds only and are
 //! looked at in the order in which they were chosen: so the same seed and the same number of runs
-//! give the same result, whatever the number of processes. A search begins as a sweep does, and
-//! never stops trying new seeds: what a sweep finds soon, it finds as soon. It begins to return
-//! sooner where the code has marked something rare: then there is somewhere to return to, and
-//! waiting for more seeds is waste.
+//! give the same result, whatever the number of processes. [`schedule`] says how many of them are
+//! new seeds: a search begins as a sweep does, and never stops trying new seeds, so what a sweep
+//! finds soon, it finds as soon.
 //!
 //! Every future is a case, with a line for each moment from which on it was drawn anew; a failure
 //! is kept as such a file.
 
 pub mod corpus;
+mod schedule;
 
 use crate::minimise::start_of;
 use crate::pool::{Answer, Pool};
@@ -26,27 +26,13 @@ use crate::seed::{self, Seed};
 use crate::session::{Session, SessionError};
 use crate::sweep::{Ended, Flow, Observer, lost};
 use corpus::{Corpus, Path};
+use schedule::{GROUP, ROUND_MAX, Schedule};
 use shaketable_host::case::{Case, ReseedStreams};
 use shaketable_host::plan::{Futures, Recording};
 use shaketable_host::testfile::TestFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// How many runs are chosen at a time.
-const ROUND: u64 = 32;
-/// How many futures of a moment are run at a time: what lies before it is simulated once for all.
-const GROUP: u64 = 8;
-/// The first runs are new seeds alone.
-const SEEDS_ALONE: u64 = 32;
-/// So are those up to this one, unless the code has marked something rare: then every other run of
-/// them is a future.
-const SEEDS_FIRST: u64 = 128;
-/// The first round is as small as this, and the next ones grow: what the first seeds find is seen
-/// as soon as in a sweep.
-const FIRST_ROUND: u64 = 4;
-/// How many runs of a round are new seeds, at least.
-const SEEDS_MIN: u64 = 8;
 
 /// How far a search may go.
 #[derive(Debug, Clone, Copy)]
@@ -63,11 +49,11 @@ pub struct Search {
     test: TestFile,
     /// Where it has been, and where it goes.
     pub corpus: Corpus,
+    first: Seed,
     next_seed: Seed,
     /// Runs so far; each has a number, from which a future draws.
     runs: u64,
-    /// Whether new seeds have met something new in the last round.
-    seeds_bring_news: bool,
+    schedule: Schedule,
     /// Whether processes of this file can be copied.
     forks: bool,
     /// Runs of an earlier search that come first.
@@ -113,9 +99,10 @@ impl Search {
             file,
             test,
             corpus: Corpus::default(),
+            first,
             next_seed: first,
             runs: 0,
-            seeds_bring_news: true,
+            schedule: Schedule::default(),
             forks: true,
             known,
             failures: BTreeSet::new(),
@@ -139,32 +126,28 @@ impl Search {
 
     /// The runs of the next round, which are as many as `left` at most.
     fn choose(&mut self, left: u64) -> Vec<Task> {
-        let size = self.runs.clamp(FIRST_ROUND, ROUND).min(left);
-        let known = (self.known.len() as u64).min(size);
+        let known = (self.known.len() as u64).min(ROUND_MAX).min(left);
         let mut tasks: Vec<Task> = self
             .known
             .drain(..known as usize)
             .map(Task::Again)
             .collect();
-        let room = size - known;
-        let seeds = match () {
-            () if self.runs < SEEDS_ALONE => room,
-            () if self.runs < SEEDS_FIRST => match self.corpus.has_rare_mark(self.runs) {
-                true => room.div_ceil(2),
-                false => room,
-            },
-            () if self.seeds_bring_news => room.min(2 * SEEDS_MIN),
-            () => room.min(SEEDS_MIN),
-        };
-        let mut futures = room - seeds;
-        let mut number = self.runs + known + seeds;
+        if known > 0 {
+            return tasks;
+        }
+        let (seeds, mut futures) = self
+            .schedule
+            .next(left, self.corpus.has_rare_mark(self.runs));
+        let mut number = self.runs + seeds;
         let mut groups = Vec::new();
         while futures > 0 {
             let group = futures.min(GROUP);
             let Some(choice) = self.corpus.choose(group) else {
                 break;
             };
-            groups.push(Task::Futures(choice, (number..number + group).collect()));
+            let numbers = number..number + group;
+            let draws = numbers.map(|number| future_seed(self.first, number));
+            groups.push(Task::Futures(choice, draws.collect()));
             number += group;
             futures -= group;
         }
@@ -271,7 +254,7 @@ impl Search {
         ended: Vec<(Option<usize>, Path, Response)>,
         observer: &mut dyn Observer,
     ) -> Flow {
-        self.seeds_bring_news = false;
+        let mut seeds_bring_news = false;
         for (from, path, response) in ended {
             self.runs += 1;
             let mut response = response;
@@ -288,7 +271,7 @@ impl Search {
             match path.turns.is_empty() {
                 true => {
                     self.counts.seeds += 1;
-                    self.seeds_bring_news |= news;
+                    seeds_bring_news |= news;
                 }
                 false => self.counts.futures += 1,
             }
@@ -297,6 +280,7 @@ impl Search {
             }
         }
         self.corpus.end_round();
+        self.schedule.learn(seeds_bring_news);
         Flow::Continue
     }
 }
@@ -313,6 +297,17 @@ fn apart(task: Task) -> impl Iterator<Item = Task> {
     tasks.into_iter()
 }
 
+/// What the future of this number draws from. Searches that begin with other seeds draw something
+/// else, also if they go on from the moments of an earlier one.
+fn future_seed(first: Seed, number: u64) -> u64 {
+    let mut mixed = first.0 ^ number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..2 {
+        mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    }
+    // Short enough to be read.
+    mixed >> 32
+}
+
 /// Searches in all files, a round in each in turn.
 pub fn search(
     session: &Session,
@@ -325,7 +320,7 @@ pub fn search(
     loop {
         let mut is_over = true;
         for search in searches.iter_mut() {
-            let left = budget.runs.map_or(ROUND, |runs| runs - search.runs);
+            let left = budget.runs.map_or(u64::MAX, |runs| runs - search.runs);
             let time_is_up = budget
                 .duration
                 .is_some_and(|limit| began.elapsed() >= limit);
