@@ -353,6 +353,7 @@ impl ClusterConfig {
             buggify,
             stress: false,
             stress_factor: 1.0,
+            rival_chance: 0.0,
             history: None,
             keeper: None,
             begins_after: 0,

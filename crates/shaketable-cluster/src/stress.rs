@@ -26,6 +26,8 @@ pub(crate) const LOSE_COMMIT_REPLY: f64 = 0.03;
 pub(crate) const KILL_PROXY: f64 = 0.001;
 /// How often a batch is rejected as too old.
 pub(crate) const BATCH_TOO_OLD: f64 = 0.03;
+/// How often a commit that depends on reads meets a rival; only where a program is the only client.
+pub(crate) const RIVAL: f64 = 0.03;
 /// How often a storage server loses contact with its log after an update, and for how many seconds
 /// at most.
 pub(crate) const STORAGE_LAGS: (f64, f64) = (0.003, 2.5);

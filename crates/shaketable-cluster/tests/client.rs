@@ -366,3 +366,50 @@ fn a_lone_client_that_rests_before_each_attempt_commits_within_a_short_window() 
         assert_eq!(late, 0, "rests of {rest} s");
     }
 }
+
+/// The only client of a cluster with rivals: `transact` is made anew until it commits. Returns how
+/// many attempts ended with 1020, of how many commits.
+fn conflicts_among_rivals(transact: impl AsyncFn(&Transaction) -> Result<(), Error>) -> (u32, u32) {
+    const COMMITS: u32 = 2000;
+    let config = ClusterConfig::single_process(true).among_rivals();
+    let world = World::start(config, 740);
+    world.cluster.set_faults_enabled(true);
+    let conflicts = world.run(async {
+        let mut conflicts = 0;
+        for _ in 0..COMMITS {
+            let transaction = world.transaction();
+            loop {
+                let attempt = async {
+                    transact(&transaction).await?;
+                    transaction.commit().await
+                };
+                let Err(error) = attempt.await else { break };
+                conflicts += u32::from(error == Error::NOT_COMMITTED);
+                transaction.on_error(error).await.expect("it passes");
+            }
+        }
+        conflicts
+    });
+    (conflicts, COMMITS)
+}
+
+#[test]
+fn a_client_among_rivals_conflicts_where_it_depends_on_what_it_read() {
+    let (conflicts, commits) = conflicts_among_rivals(async |transaction| {
+        transaction.get(key("row"), false).await?;
+        transaction.set(key("row"), key("v"));
+        Ok(())
+    });
+    // Three in a hundred attempts: within five standard deviations.
+    let share = f64::from(conflicts) / f64::from(commits + conflicts);
+    assert!((0.011..0.049).contains(&share), "{conflicts} of {commits}");
+}
+
+#[test]
+fn a_client_among_rivals_that_reads_nothing_never_conflicts() {
+    let (conflicts, _) = conflicts_among_rivals(async |transaction| {
+        transaction.set(key("row"), key("v"));
+        Ok(())
+    });
+    assert_eq!(conflicts, 0);
+}

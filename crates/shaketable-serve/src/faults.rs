@@ -216,7 +216,9 @@ impl Faults {
             Level::Off => ClusterConfig::single_process(true),
             Level::Some => ClusterConfig {
                 stress_factor: self.odds_factor,
-                ..ClusterConfig::single_process(true).under_stress()
+                ..ClusterConfig::single_process(true)
+                    .under_stress()
+                    .among_rivals()
             },
             Level::All | Level::Listed { .. } => {
                 kernel.set_network_config(NetworkConfig::simulation());

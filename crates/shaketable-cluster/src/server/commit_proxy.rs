@@ -17,7 +17,7 @@ mod resolution;
 
 pub(crate) use decision::assign_tags;
 
-use crate::data::key::KeyBound;
+use crate::data::key::{KeyBound, NORMAL_END};
 use crate::data::versionstamp;
 use crate::error::Error;
 use crate::proto::{
@@ -79,10 +79,17 @@ type CommitReply = Reply<<Commit as shaketable_kernel::Request>::Reply>;
 #[derive(Default)]
 struct Batch {
     commits: Vec<Commit>,
-    /// One for each commit.
-    replies: Vec<CommitReply>,
+    /// One for each commit but those of rivals.
+    replies: Vec<Option<CommitReply>>,
     bytes: usize,
     even_if_empty: bool,
+}
+
+impl Batch {
+    fn insert(&mut self, place: usize, (commit, reply): (Commit, Option<CommitReply>)) {
+        self.commits.insert(place, commit);
+        self.replies.insert(place, reply);
+    }
 }
 
 struct CommitProxy {
@@ -175,8 +182,11 @@ impl CommitProxy {
             } else {
                 batch.commits.len()
             };
-            batch.commits.insert(place, commit);
-            batch.replies.insert(place, reply);
+            let rival = self.rival(&commit).map(|rival| (rival, None));
+            batch.insert(place, (commit, Some(reply)));
+            if let Some(rival) = rival {
+                batch.insert(place, rival);
+            }
             batch.commits.len() as i64 >= knobs.commit_transaction_batch_count_max
                 || batch.bytes as i64 >= knobs.commit_transaction_batch_bytes_min
         };
@@ -185,6 +195,28 @@ impl CommitProxy {
         } else {
             self.arrived.notify_all();
         }
+    }
+
+    /// The commit of a client that writes what another one has read, just before that one commits:
+    /// what two clients at the same rows do to each other. It changes no row.
+    fn rival(&self, commit: &Commit) -> Option<Commit> {
+        if !self.role.env().meets_rival() {
+            return None;
+        }
+        let read = commit.transaction.read_conflict_ranges.iter();
+        // Nobody else knows the system key by which a client makes its own commits conflict.
+        let of_users = read.filter(|range| range.begin < NORMAL_END);
+        let write_conflict_ranges: Vec<KeyRange> = of_users.cloned().collect();
+        (!write_conflict_ranges.is_empty()).then(|| Commit {
+            transaction: CommitTransaction {
+                read_snapshot: commit.transaction.read_snapshot,
+                write_conflict_ranges,
+                lock_aware: commit.transaction.lock_aware,
+                ..CommitTransaction::default()
+            },
+            first_in_batch: false,
+            idempotency_id: None,
+        })
     }
 
     /// Whether stress breaks the connection to a client now.
@@ -377,12 +409,13 @@ impl CommitProxy {
             .await?;
 
         if too_old {
-            for reply in replies {
+            for reply in replies.into_iter().flatten() {
                 reply.send(Err(Error::TRANSACTION_TOO_OLD));
             }
         } else {
             assert_eq!(outcomes.len(), replies.len(), "each client has an answer");
             for (index, (outcome, reply)) in outcomes.into_iter().zip(replies).enumerate() {
+                let Some(reply) = reply else { continue };
                 if fates.get(index) == Some(&Some(CommitFate::ReplyLost)) {
                     self.close_connection(&reply);
                     continue;

@@ -25,6 +25,9 @@ pub struct ClusterConfig {
     pub stress: bool,
     /// What the odds of stress are multiplied with.
     pub stress_factor: f64,
+    /// How often a commit that depends on reads meets a rival: a client that has just written what
+    /// it read. For the database of a program that is its only client.
+    pub rival_chance: f64,
     /// Where the cluster records what commits, for a checker.
     pub history: Option<History>,
     /// The disk outside of the simulation, if the data must survive the program.
@@ -44,6 +47,7 @@ impl ClusterConfig {
             buggify: false,
             stress: false,
             stress_factor: 1.0,
+            rival_chance: 0.0,
             history: None,
             keeper: None,
             begins_after: 0,
@@ -55,6 +59,13 @@ impl ClusterConfig {
     pub fn under_stress(mut self) -> ClusterConfig {
         self.stress = true;
         crate::stress::set_knobs(&mut self.knobs);
+        self
+    }
+
+    /// The same, with rivals: what a program that is the only client of its database would
+    /// otherwise never meet.
+    pub fn among_rivals(mut self) -> ClusterConfig {
+        self.rival_chance = crate::stress::RIVAL;
         self
     }
 }

@@ -26,6 +26,7 @@ pub struct Instruments {
     buggify: bool,
     stress: bool,
     stress_factor: f64,
+    rival_chance: f64,
     sites: RefCell<Sites>,
     faults_enabled: Cell<bool>,
     /// Whether no fault happens for the rest of the run.
@@ -78,6 +79,7 @@ impl Instruments {
             buggify: config.buggify,
             stress: config.stress,
             stress_factor: config.stress_factor,
+            rival_chance: config.rival_chance,
             sites: RefCell::default(),
             faults_enabled: Cell::new(false),
             faults_ended: Cell::new(false),
@@ -266,6 +268,19 @@ impl Env {
         let drawn = strikes.then(|| longest * length());
         let name = || (format!("stress {site}"), self.process.name());
         self.process.decide_seconds(drawn, longest, name)
+    }
+
+    /// Whether the commit that has just arrived meets a rival.
+    #[inline]
+    pub fn meets_rival(&self) -> bool {
+        let (chance, factor) = (
+            self.instruments.rival_chance,
+            self.instruments.stress_factor,
+        );
+        chance > 0.0 && self.faults_enabled() && {
+            let stream = self.process.stream("rival");
+            stream.chance((chance * factor).min(1.0))
+        }
     }
 
     /// Whether stress can strike at all, by chance or because it is forced.
