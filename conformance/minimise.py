@@ -15,7 +15,7 @@ not count.
 With --when, `shaketable when` is asked about the same failures instead:
 
   * at most 20 seconds on two cores for each;
-  * the largest step is narrowed down to one moment at which something happened;
+  * the largest step, if it is no chance, is narrowed down to one moment at which something happened;
   * the answer is the same if it is asked again.
 
 The seeds are fixed, so the answer is the same on every machine. Exit code 1 on any surprise.
@@ -120,7 +120,11 @@ def surprises_of_when(found, again, seconds):
     if seconds > WHEN_SECONDS_MAX:
         yield f"{seconds:.1f} s, {WHEN_SECONDS_MAX} are enough"
     times = {one["time"] for one in found["decisive"]}
-    if len(times) != 1:
+    by_time = {one["time"]: one for one in found["moments"]}
+    before, after = by_time[found["jump_from"]], by_time[found["jump_to"]]
+    # Intervals of 95 % that do not overlap.
+    is_certain = before["high"] < after["low"]
+    if len(times) > 1 or is_certain and not times:
         yield f"the largest step is narrowed down to {len(times)} moments"
     for answer in (found, again):
         answer.pop("seconds", None)

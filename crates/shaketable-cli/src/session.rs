@@ -76,6 +76,19 @@ pub enum SessionError {
     /// The seed of a test file is not given.
     #[error("{} is a test file: give the --seed to run, or the folder of an earlier failure", .0.display())]
     NoSeed(PathBuf),
+    /// A case has another seed than the one that is asked for.
+    #[error("{} is a case with seed {}: leave --seed {} out, or change the seed in the case", .case.display(), .seed, .asked)]
+    OtherSeed {
+        /// The case.
+        case: PathBuf,
+        /// Its seed.
+        seed: Seed,
+        /// What was asked for.
+        asked: Seed,
+    },
+    /// One run is asked for, and there are several files.
+    #[error("expected one test file or case, found {}: name one of them, such as {}", .0.len(), .0[0].display())]
+    SeveralFiles(Vec<PathBuf>),
     /// There is no such file, or folder, or it has no record.
     #[error("{} has no record: records are in the folders below target/shaketable/failures", .0.display())]
     NoRecord(PathBuf),
@@ -239,7 +252,16 @@ impl Session {
 
     /// The seed to run a single file with: that of the case, or the one that was asked for.
     pub fn only_seed(&self, asked: Option<Seed>) -> Result<Seed, SessionError> {
+        if self.files.len() > 1 {
+            return Err(SessionError::SeveralFiles(self.files.clone()));
+        }
         let of_case = self.case_seeds.first().copied().flatten();
+        if let (Some(seed), Some(asked)) = (of_case, asked)
+            && seed != asked
+        {
+            let case = self.files[0].clone();
+            return Err(SessionError::OtherSeed { case, seed, asked });
+        }
         let no_seed = || SessionError::NoSeed(self.files[0].clone());
         of_case
             .or(asked)

@@ -53,6 +53,7 @@ pub fn minimise(args: &MinimiseArgs) -> Result<u8, SessionError> {
             eprintln!("{} seed {seed}: {reason}", args.search.file.display());
             return Ok(match reason {
                 CannotMinimise::Passes => exit_codes::NOTHING_RUN,
+                CannotMinimise::TimeIsUp => exit_codes::INTERRUPTED,
                 _ => exit_codes::TESTS_FAILED,
             });
         }

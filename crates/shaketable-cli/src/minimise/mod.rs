@@ -19,6 +19,7 @@ use shaketable_host::testfile::TestFile;
 use shaketable_host::verdict::{Failure, Outcome};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A failure that was made small.
@@ -50,6 +51,9 @@ pub enum CannotMinimise {
     /// decision names.
     #[error("the run does not fail in the same way again when its decisions are listed")]
     NotRepeated,
+    /// Time was up before a first smaller case was found.
+    #[error("time was up before a smaller case was found: give it a larger --budget")]
+    TimeIsUp,
     /// No worker is left, or the user interrupted.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -86,7 +90,14 @@ pub fn minimise(
     let interrupted = &session.interrupted;
     let mut oracle = Oracle::new(pool, run.file, interrupted, deadline, &wanted, progress);
     let found = search(&mut oracle, &case, &start);
-    let mut found = found.ok_or(CannotMinimise::NotRepeated)?;
+    let mut found = match found {
+        Some(found) => found,
+        None if session.interrupted.load(Ordering::Relaxed) => {
+            return Err(SessionError::Interrupted.into());
+        }
+        None if oracle.is_out_of_time() => return Err(CannotMinimise::TimeIsUp),
+        None => return Err(CannotMinimise::NotRepeated),
+    };
     let failure = found.failure(&wanted);
     found.case.note = Some(format!("{}: {}", failure.kind.describe(), failure.message));
     Ok(Minimised {

@@ -68,6 +68,11 @@ impl<'a> Oracle<'a> {
         }
     }
 
+    /// Whether nothing more is asked, because time is up.
+    pub fn is_out_of_time(&self) -> bool {
+        Instant::now() > self.deadline
+    }
+
     /// What became of all of these; `None` if time was up.
     pub fn all(&mut self, candidates: &[Case]) -> Option<Vec<Rc<Tried>>> {
         let keys: Vec<String> = candidates.iter().map(key).collect();
@@ -91,7 +96,7 @@ impl<'a> Oracle<'a> {
                 return Some(answer);
             }
             if self.interrupted.load(Ordering::Relaxed)
-                || Instant::now() > self.deadline
+                || self.is_out_of_time()
                 || !self.pool.is_alive()
             {
                 return None;
@@ -151,7 +156,7 @@ impl<'a> Oracle<'a> {
         let mut left = parts.len();
         while left > 0 {
             if self.interrupted.load(Ordering::Relaxed)
-                || Instant::now() > self.deadline
+                || self.is_out_of_time()
                 || !self.pool.is_alive()
             {
                 return Forked::Stopped;

@@ -186,6 +186,36 @@ fn a_wrong_case_is_refused_with_its_place() {
 }
 
 #[test]
+fn one_run_needs_one_file_with_one_seed() {
+    let bench = alone("one-run", "");
+    let folder = bench.folder.join("cases");
+    fs::create_dir_all(&folder).unwrap();
+    for (name, test) in [("one", "../bench.toml"), ("itself", "itself.toml")] {
+        let case = format!("[case]\ntest = \"{test}\"\nseed = 3\n");
+        fs::write(folder.join(format!("{name}.toml")), case).unwrap();
+    }
+    let refused = |arguments: &str, expected: &str| {
+        let (printed, code) = run(&bench, arguments);
+        assert!(printed.contains(expected), "{arguments}: {printed}");
+        assert_ne!(code, Some(0), "{arguments}");
+    };
+    refused(
+        "replay cases/one.toml --seed 4 --no-build",
+        "cases/one.toml is a case with seed 3: leave --seed 4 out",
+    );
+    refused(
+        "decisions cases/itself.toml --no-build",
+        "`test` names a case, cases/itself.toml",
+    );
+    fs::remove_file(folder.join("itself.toml")).unwrap();
+    fs::copy(folder.join("one.toml"), folder.join("two.toml")).unwrap();
+    refused(
+        "minimise cases --no-build",
+        "expected one test file or case, found 2: name one of them, such as cases/one.toml",
+    );
+}
+
+#[test]
 fn what_passes_cannot_be_made_small() {
     let bench = alone("passes", "");
     let (printed, code) = run(&bench, "minimise bench.toml --seed 3 --no-build");

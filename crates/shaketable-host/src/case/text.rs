@@ -138,10 +138,6 @@ impl Reader {
 
     fn case(&mut self, table: &Table) -> Case {
         let mut case = Case::default();
-        if !table.contains_key("seed") {
-            let finding = Finding::at(table.span(), "expected a `seed` in `[case]`");
-            self.findings.push(finding);
-        }
         for (key, item) in entries(table) {
             match key.get() {
                 "test" => case.test = self.text(key, item).unwrap_or_default().into(),
@@ -182,6 +178,11 @@ impl Reader {
                         .did_you_mean(name, KEYS.iter().copied()),
                 ),
             }
+        }
+        // Not besides a misspelt one.
+        if !table.contains_key("seed") && self.findings.is_empty() {
+            let finding = Finding::at(table.span(), "expected a `seed` in `[case]`");
+            self.findings.push(finding);
         }
         case
     }
@@ -326,7 +327,7 @@ impl Reader {
         };
         let mut all = Vec::new();
         for table in tables {
-            if !table.contains_key("seed") {
+            if !table.contains_key("seed") && self.findings.is_empty() {
                 let message = "expected a `seed` in `[[case.reseed]]`";
                 self.findings.push(Finding::at(table.span(), message));
             }

@@ -34,6 +34,7 @@ pub fn clause(text: &str) -> String {
             format!("{kind} {number} of {place}: {outcome}")
         }
         "knob" => format!("the knob {place} is {outcome}"),
+        "cluster" if outcome == "1" => format!("the cluster has 1 {}", singular(&place)),
         "cluster" => format!("the cluster has {outcome} {place}"),
         group => {
             let site = group
@@ -50,9 +51,28 @@ pub fn clause(text: &str) -> String {
                     format!("{site}{lasts}, the {} time on {place}", nth(number))
                 }
                 None if name.place.is_none() => format!("{group}, whatever it does"),
-                None => format!("{group} does its {} \"{place}\"", nth(number)),
+                None => format!("{group} {} for the {} time", does(&place), nth(number)),
             }
         }
+    }
+}
+
+/// What a fault workload does: the first word of its act is a verb.
+fn does(act: &str) -> String {
+    match act.split_once(' ') {
+        Some((verb, rest)) => format!("{verb}s {rest}"),
+        None => format!("{act}s"),
+    }
+}
+
+/// One of the parts of a cluster.
+fn singular(parts: &str) -> String {
+    match parts.split_once("processes") {
+        Some((_, rest)) => format!("process{rest}"),
+        None => match parts.strip_suffix("ies") {
+            Some(part) => format!("{part}y"),
+            None => parts.trim_end_matches('s').to_owned(),
+        },
     }
 }
 
@@ -98,6 +118,12 @@ mod tests {
             "range read/tester 2 12: it is cut after 3 rows",
             "Attrition/kill 3",
             "RandomClogging #2/clog a pair 21",
+            "cluster/commit proxies: 1",
+            "cluster/processes per machine: 1",
+            "cluster/resolvers: 1",
+            "cluster/machines: 5",
+            "ChangeConfig/configure 1",
+            "Liveness/cut off 2",
             "Attrition",
             "read version is rejected/server 0.1 1",
         ]
