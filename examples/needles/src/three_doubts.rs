@@ -22,7 +22,7 @@ impl Counter {
     pub fn new(context: WorkloadContext) -> Counter {
         Counter {
             rounds: context.get_option("rounds").unwrap_or(12),
-            pause_millis: context.get_option("pauseMillis").unwrap_or(6_000),
+            pause_millis: context.get_option("pauseMillis").unwrap_or(4_000),
             context,
         }
     }

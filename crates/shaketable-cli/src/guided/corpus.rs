@@ -17,10 +17,10 @@
 //! closest.
 //!
 //! Futures begin just before the instant at which the feature was met, just after it, and, three
-//! times of eight, a while before it. Code that meets something often draws what it does next in the
-//! same instant: after it, all futures would share that draw. Before it they do not, and most meet
-//! the feature again. And what decides whether a moment leads on may have been drawn earlier, by
-//! another client: then it is a dead end, and so is every moment until that draw. The ways that
+//! times of eight, a while before it. Code that meets something often draws what it does next in
+//! the same instant: after it, all futures would share that draw. Before it they do not, and most
+//! meet the feature again. And what decides whether a moment leads on may have been drawn earlier,
+//! by another client: then it is a dead end, and so is every moment until that draw. The ways that
 //! lead on branch off before it.
 
 use serde::{Deserialize, Serialize};

@@ -8,8 +8,8 @@
 //! unless new seeds still bring news.
 //!
 //! Rounds are small: what a future has met is returned to in the next round at the earliest, and a
-//! needle takes one round for each of its rare events. A long search has larger rounds, for the sake
-//! of machines with many processors.
+//! needle takes one round for each of its rare events. A long search has larger rounds, for the
+//! sake of machines with many processors.
 
 /// How many futures of a moment are run at a time: what lies before it is simulated once for all.
 pub(super) const GROUP: u64 = 4;
