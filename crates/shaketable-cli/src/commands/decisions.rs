@@ -9,10 +9,8 @@ use crate::seed::Seed;
 use crate::session::{Session, SessionError};
 use crate::sweep::run_one;
 use serde::Serialize;
-use shaketable_host::case::TakenDecision;
 use shaketable_host::plan::Recording;
 use shaketable_host::verdict::Outcome;
-use shaketable_record::Stream;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -89,44 +87,31 @@ fn counts<'a>(names: impl Iterator<Item = (&'a str, u64)> + Clone) -> String {
 
 /// One object per line.
 fn json(outcome: &Outcome) -> String {
+    let (decisions, streams) = (outcome.decisions.iter(), outcome.streams.iter());
+    let decisions = decisions.map(|decision| line("decision", outcome.seed, decision));
+    let streams = streams.map(|stream| line("stream", outcome.seed, stream));
+    decisions.chain(streams).collect()
+}
+
+fn line(kind: &'static str, seed: u64, what: &impl Serialize) -> String {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct Line<'a, T> {
         #[serde(rename = "type")]
         kind: &'static str,
         seed: Seed,
         #[serde(flatten)]
-        decision: &'a TakenDecision,
+        what: &'a T,
     }
-    #[derive(Serialize)]
-    struct StreamLine<'a> {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        seed: Seed,
-        #[serde(flatten)]
-        stream: &'a Stream,
-    }
-    let lines = outcome.decisions.iter().map(|decision| {
-        let line = Line {
-            kind: "decision",
-            seed: Seed(outcome.seed),
-            decision,
-        };
-        serde_json::to_string(&line).expect("a decision can be written") + "\n"
-    });
-    let streams = outcome.streams.iter().map(|stream| {
-        let line = StreamLine {
-            kind: "stream",
-            seed: Seed(outcome.seed),
-            stream,
-        };
-        serde_json::to_string(&line).expect("a stream can be written") + "\n"
-    });
-    lines.chain(streams).collect()
+    let seed = Seed(seed);
+    serde_json::to_string(&Line { kind, seed, what }).expect("names and numbers can be written")
+        + "\n"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shaketable_host::case::TakenDecision;
+    use shaketable_record::Stream;
 
     fn outcome() -> Outcome {
         let decision =
