@@ -4,11 +4,6 @@
 //! to its first event, and reports what the clocks say there instead of living to its end. So the
 //! path that is measured is the one that `when`, `explore` and guided search take.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark measures the machine's time, outside of the simulation"
-)]
-
 use super::Isolation;
 use super::fork::ChildEnd;
 use super::trunk::{Branch, Trunk};
