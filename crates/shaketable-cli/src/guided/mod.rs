@@ -9,7 +9,7 @@
 //! [`corpus`] decides where to go next: energy goes where few runs have been. This file runs it. A
 //! search proceeds in rounds, whose runs depend on earlier rounds only and are
 //! looked at in the order in which they were chosen: so the same seed and the same number of runs
-//! give the same result, whatever the number of processes. [`schedule`] says how many of them are
+//! give the same result, whatever the number of processes. `schedule.rs` says how many of them are
 //! new seeds: a search begins as a sweep does, and never stops trying new seeds, so what a sweep
 //! finds soon, it finds as soon.
 //!
