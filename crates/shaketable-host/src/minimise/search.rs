@@ -646,11 +646,12 @@ impl Search<'_> {
     fn reduce_options(&mut self) {
         for (name, text) in self.best.1.options.clone() {
             let text = self.case().options.get(&name).cloned().unwrap_or(text);
-            let Some((number, write)) = as_number(&text) else {
+            let Some((number, ending)) = as_number(&text) else {
                 continue;
             };
             self.reduce_a_number(u64::from(number > 0), number, |case, number| {
-                case.options.insert(name.clone(), write(number));
+                case.options
+                    .insert(name.clone(), format!("{number}{ending}"));
             });
         }
     }
@@ -723,17 +724,17 @@ impl Search<'_> {
     }
 }
 
-/// The number of an option, and how another one is written in its place. One with a fraction, such
-/// as how long a test lasts, becomes a whole one of the same kind.
-fn as_number(text: &str) -> Option<(u64, fn(u64) -> String)> {
+/// The number of an option, and what is written behind another one in its place. One with a
+/// fraction, such as how long a test lasts, becomes a whole one of the same kind.
+fn as_number(text: &str) -> Option<(u64, &'static str)> {
     if let Ok(number) = text.parse::<u64>() {
-        return Some((number, |number| number.to_string()));
+        return Some((number, ""));
     }
     let number = text.parse::<f64>().ok()?;
     let whole = number.ceil();
     // Beyond that, whole numbers are no longer apart.
     let fits = number > 1.0 && whole <= 1e15;
-    fits.then_some((whole as u64, |number| format!("{number}.0")))
+    fits.then_some((whole as u64, ".0"))
 }
 
 /// Numbers before this one, the most desirable first.
@@ -775,7 +776,7 @@ mod tests {
 
     #[test]
     fn options_are_numbers_with_and_without_a_fraction() {
-        let smaller = |text| as_number(text).map(|(number, write)| (number, write(2)));
+        let smaller = |text| as_number(text).map(|(number, ending)| (number, format!("2{ending}")));
         assert_eq!(smaller("30"), Some((30, "2".to_owned())));
         assert_eq!(smaller("30.0"), Some((30, "2.0".to_owned())));
         assert_eq!(smaller("2.5"), Some((3, "2.0".to_owned())));
