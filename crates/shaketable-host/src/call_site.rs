@@ -117,6 +117,15 @@ pub(crate) fn author_place(call: usize) -> Option<Place> {
     known.or_else(|| stack.iter().find_map(|address| place_at(*address)))
 }
 
+/// Those of these addresses that were never looked up.
+pub(crate) fn unknown(addresses: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let calls = Calls::table();
+    let addresses = addresses.into_iter();
+    addresses
+        .filter(|address| !calls.places.contains_key(address))
+        .collect()
+}
+
 /// What this process has looked up.
 pub(crate) fn found() -> Vec<(usize, Option<Place>)> {
     let mut calls = Calls::table();

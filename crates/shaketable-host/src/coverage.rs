@@ -129,14 +129,20 @@ fn words(call: CountedCall, met: Met) -> (String, String) {
     (call.to_owned(), met)
 }
 
+/// The addresses whose lines [`settle`] will want to know.
+pub(crate) fn addresses(outcome: &Outcome) -> BTreeSet<usize> {
+    let places = outcome.counts.iter().flat_map(|counts| &counts.places);
+    places.flatten().copied().collect()
+}
+
 /// Turns the counts of an outcome into lines, in the process that lives on and outside of every
 /// simulation: looking lines up opens files.
 pub fn settle(outcome: &mut Outcome) {
+    let addresses = addresses(outcome);
     let Some(counts) = outcome.counts.take() else {
         return;
     };
     walk::learn(&counts.found);
-    let addresses: BTreeSet<usize> = counts.places.iter().flatten().copied().collect();
     let mut lines: BTreeMap<usize, Option<String>> = BTreeMap::new();
     for address in addresses {
         let line = call_site::line_of(address);

@@ -8,7 +8,6 @@
 
 use super::Isolation;
 use super::trunk::{Copied, Trunk};
-use crate::coverage;
 use crate::plan::{Futures, Plan, Recording, Settings};
 use crate::tester;
 use crate::verdict::Outcome;
@@ -42,7 +41,7 @@ impl Isolation {
             branches.end(&outcome);
         });
         for outcome in ended.iter_mut().flatten() {
-            coverage::settle(outcome);
+            super::settle(outcome);
         }
         Outcome {
             seed,

@@ -35,15 +35,16 @@ pub(crate) fn is_asked_to_end() -> bool {
     last_words::is_asked_to_end() || watched::is_asked_to_end()
 }
 
-use crate::call_site;
+use crate::call_site::{self, place_at};
 use crate::coverage;
 use crate::heap;
 use crate::plan::{Plan, Recording, Settings};
 use crate::verdict::Outcome;
 use beacon::Beacon;
 use death::Death;
-use fork::{Child, ChildEnd};
+use fork::{Child, ChildEnd, Fork};
 use nix::sys::signal::{SigHandler, Signal};
+use shaketable_record::Place;
 use std::io;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ impl Isolation {
             return self.run_fates(plan, settings, seed, fates);
         }
         let mut outcome = self.run_once(plan, settings, seed, recording);
-        coverage::settle(&mut outcome);
+        settle(&mut outcome);
         if outcome.record.is_none()
             && !outcome.passed()
             && let Some(again) = recording.until_death(Beacon::current().time(), &outcome.failures)
@@ -136,6 +137,42 @@ impl Isolation {
             time_limit: self.time_limit,
         };
         judge.outcome(child.and_then(|child| child.wait(self.limit(recording))))
+    }
+}
+
+/// How long it may take to look lines up.
+const LINES_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Turns the counts of an outcome into lines, in a process that forks for seeds.
+///
+/// Lines that are new are looked up in a fork. The debug information of a library takes megabytes
+/// once it was read, and all later forks would have to be told about each page of it.
+fn settle(outcome: &mut Outcome) {
+    let unknown = call_site::unknown(coverage::addresses(outcome));
+    if !unknown.is_empty()
+        && let Ok(places) = look_up(&unknown)
+    {
+        call_site::learn(places);
+    }
+    coverage::settle(outcome);
+}
+
+/// Looks lines up in a process of its own. If that fails, the caller can still do it itself.
+fn look_up(addresses: &[usize]) -> io::Result<Vec<(usize, Option<Place>)>> {
+    match Child::branch()? {
+        Fork::Child(report) => {
+            let places = addresses
+                .iter()
+                .map(|address| (*address, place_at(*address)));
+            let places: Vec<(usize, Option<Place>)> = places.collect();
+            report.send(serde_json::to_vec(&places).unwrap_or_default())
+        }
+        Fork::Parent(child) => match child.wait(LINES_TIME_MAX)? {
+            ChildEnd::Reported(report) => Ok(serde_json::from_slice(&report)?),
+            ChildEnd::ReportedLate(_) | ChildEnd::Died(_) => Err(io::Error::other(
+                "the lines of the code under test were not found",
+            )),
+        },
     }
 }
 
