@@ -434,6 +434,7 @@ impl Kernel {
         match item {
             Item::Task(id) => self.poll_task(id),
             Item::Call(call) => call(self),
+            Item::Serve(served) => served.serve(self),
         }
         self.count_event()
     }

@@ -37,7 +37,7 @@
 //!   runs.
 //!
 //! ```
-//! use shaketable_kernel::{Address, Kernel, Priority, ProcessSpec, Request};
+//! use shaketable_kernel::{Address, Kernel, Priority, ProcessSpec, Reply, Request};
 //!
 //! struct Double(u32);
 //! impl Request for Double {
@@ -54,8 +54,8 @@
 //! };
 //! let (client, server) = (process(1, "client"), process(2, "server"));
 //! let (endpoint, requests) = kernel.listen::<Double>(server);
-//! let serve = requests.serve(|Double(n), reply| reply.send(2 * n));
-//! kernel.spawn(server, Priority::DefaultEndpoint, serve).detach();
+//! let double = |Double(n), reply: Reply<u32>| reply.send(2 * n);
+//! let _serving = requests.serve(Priority::DefaultEndpoint, double);
 //!
 //! let reply = kernel.block_on(endpoint.request(client, Double(21)));
 //! assert_eq!(reply, Ok(Ok(42)));
@@ -99,7 +99,7 @@ pub use priority::Priority;
 pub use process::{Address, Boot, KillKind, ProcessId, ProcessSpec};
 pub use random::{Digest, Sample, Stream};
 pub use record::{Event, FaultCounts, Fingerprint, LastEvents, Recorder};
-pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting};
+pub use request::{Disconnected, Endpoint, Reply, Request, RequestStream, Requesting, Serving};
 pub use sleep::Sleep;
 pub use sync::{
     AsyncVar, Completion, First, FirstOf, Notified, Notify, Receiver, Sender, Shared, Waiters,

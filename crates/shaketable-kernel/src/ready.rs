@@ -13,6 +13,7 @@ use crate::crowd::Offers;
 use crate::inbox::{Call, Inbox, NOWHERE, Posted, SPIN_WORTHWHILE, Shared, TaskWaker, spin_until};
 use crate::outside::Outside;
 use crate::priority::Priority;
+use crate::request::Served;
 use crate::task::TaskId;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ use std::time::Duration;
 pub(crate) enum Item {
     Task(TaskId),
     Call(Call),
+    Serve(Rc<dyn Served>),
 }
 
 /// A task, as known to the thread that its kernel lives on.
@@ -113,6 +115,12 @@ impl Ready {
     /// Wakes a task.
     pub(crate) fn wake(&self, task: Local) {
         self.queues.wake(task);
+    }
+
+    /// Queues a stream whose requests want to be served.
+    pub(crate) fn push_served(&self, priority: Priority, served: Rc<dyn Served>) {
+        let mut levels = self.queues.levels.borrow_mut();
+        levels.push(priority.level(), Item::Serve(served));
     }
 
     /// The next thing to run.

@@ -21,8 +21,8 @@ mod stream;
 pub use endpoint::Endpoint;
 pub(crate) use pending::PendingRequest;
 pub use pending::{Reply, Requesting};
-pub(crate) use stream::CloseStream;
-pub use stream::RequestStream;
+pub(crate) use stream::{CloseStream, Served};
+pub use stream::{RequestStream, Serving};
 
 /// A message that wants an answer.
 pub trait Request: 'static {

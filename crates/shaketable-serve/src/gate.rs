@@ -24,7 +24,7 @@ use shaketable_cluster::proto::{
     GrvProxyInterface, OpenDatabase, ShardLocation, StorageInterface, WatchValue,
 };
 use shaketable_kernel::{
-    Address, Endpoint, Kernel, Notify, Priority, ProcessId, ProcessSpec, Reply, Task,
+    Address, Endpoint, Kernel, Notify, Priority, ProcessId, ProcessSpec, Reply, Serving,
 };
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -248,7 +248,7 @@ struct Link {
     info: RefCell<Option<ClientDbInfo>>,
 }
 
-type Listeners = RefCell<Vec<Task<()>>>;
+type Listeners = RefCell<Vec<Serving>>;
 
 impl Link {
     /// Opens an endpoint from which requests go to an endpoint of the server, until `listeners` are
@@ -264,14 +264,12 @@ impl Link {
         };
         let (endpoint, requests) = gate.kernel.listen::<Q>(process);
         let link = Rc::downgrade(self);
-        let serve = requests.serve(move |question, reply| {
+        let serving = requests.serve(Priority::DefaultEndpoint, move |question, reply| {
             if let Some(link) = link.upgrade() {
                 link.ask(number, question, reply);
             }
         });
-        let priority = Priority::DefaultEndpoint;
-        let task = gate.kernel.spawn(process, priority, serve);
-        listeners.borrow_mut().push(task);
+        listeners.borrow_mut().push(serving);
         endpoint
     }
 

@@ -1,4 +1,4 @@
-//! A role: the tasks by which one process plays one part in a generation.
+//! A role: the tasks, and the requests served, by which one process plays one part in a generation.
 //!
 //! A role ends in one of three ways: its process dies, its worker stops it because a newer
 //! generation has begun, or it gives up because it lost contact with a part of its generation. In
@@ -7,7 +7,9 @@
 
 use crate::server::env::Env;
 use pin_project_lite::pin_project;
-use shaketable_kernel::{Endpoint, Priority, ProcessId, Reply, Request, Task};
+use shaketable_kernel::{
+    Endpoint, Priority, ProcessId, Reply, Request, RequestStream, Serving, Task,
+};
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -28,7 +30,13 @@ pub struct Role(Rc<Inner>);
 struct Inner {
     env: Env,
     priority: Priority,
-    tasks: RefCell<Vec<Task<()>>>,
+    parts: RefCell<Vec<Part>>,
+}
+
+/// What a role consists of, in the order in which it began: so it ends.
+enum Part {
+    Task(Task<()>),
+    Served(#[expect(dead_code, reason = "it is held until the role ends")] Serving),
 }
 
 impl Role {
@@ -37,7 +45,7 @@ impl Role {
         Role(Rc::new(Inner {
             env: env.clone(),
             priority,
-            tasks: RefCell::default(),
+            parts: RefCell::default(),
         }))
     }
 
@@ -57,8 +65,22 @@ impl Role {
         handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
     ) -> Endpoint<Q> {
         let (endpoint, stream) = self.0.env.process().listen::<Q>();
-        self.spawn(stream.serve(handle));
+        self.serve_stream(stream, handle);
         endpoint
+    }
+
+    fn serve_stream<Q: Request>(
+        &self,
+        stream: RequestStream<Q>,
+        mut handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
+    ) {
+        // The role lives as long as it is asked for something.
+        let role = self.clone();
+        let serving = stream.serve(self.0.priority, move |request, reply| {
+            let _lives = &role;
+            handle(request, reply);
+        });
+        self.0.parts.borrow_mut().push(Part::Served(serving));
     }
 
     /// Like [`Role::serve`], at a name by which the process is still found after a reboot.
@@ -68,7 +90,7 @@ impl Role {
         handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
     ) {
         let stream = self.0.env.process().listen_well_known::<Q>(name);
-        self.spawn(stream.serve(handle));
+        self.serve_stream(stream, handle);
     }
 
     /// Returns the endpoint at which others wait for the end of this role.
@@ -80,24 +102,25 @@ impl Role {
         })
     }
 
-    /// Runs a task that ends with the role. The role lives as long as one of its tasks does.
+    /// Runs a task that ends with the role. The role lives as long as one of its tasks does, or
+    /// until it is stopped.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
         let body = Body {
             future: Some(future),
             role: Some(self.clone()),
         };
         let task = self.0.env.process().spawn(self.0.priority, body);
-        let mut tasks = self.0.tasks.borrow_mut();
-        if tasks.len() == tasks.capacity() {
-            tasks.retain(|task| !task.is_finished());
+        let mut parts = self.0.parts.borrow_mut();
+        if parts.len() == parts.capacity() {
+            parts.retain(|part| !matches!(part, Part::Task(task) if task.is_finished()));
         }
-        tasks.push(task);
+        parts.push(Part::Task(task));
     }
 
     /// Ends the role.
     pub fn stop(&self) {
-        let tasks = self.0.tasks.take();
-        drop(tasks);
+        let parts = self.0.parts.take();
+        drop(parts);
     }
 }
 

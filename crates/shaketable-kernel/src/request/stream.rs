@@ -4,6 +4,7 @@ use super::Request;
 use super::endpoint::{Endpoint, Target};
 use super::pending::Reply;
 use crate::kernel::{Kernel, WeakKernel};
+use crate::priority::Priority;
 use crate::process::ProcessId;
 use crate::wakeup::{self, Wakeup};
 use futures_core::Stream;
@@ -29,14 +30,24 @@ impl<Q: Request> RequestStream<Q> {
         self.0.state.borrow_mut().queue.pop_front()
     }
 
-    /// Calls `handle` for each request, in the order they arrive, for as long as this future lives.
-    pub async fn serve(mut self, handle: impl FnMut(Q, Reply<Q::Reply>) + 'static) {
-        let handle = Rc::new(RefCell::new(handle));
-        self.0.state.borrow_mut().handler = Some(handle.clone());
-        loop {
-            let (request, reply) = self.recv().await;
-            handle.borrow_mut()(request, reply);
+    /// Calls `handle` for each request, in the order they arrive, for as long as what this returns
+    /// lives, and the process. A request that arrives while other code runs, such as its sender's,
+    /// waits for its turn among what is ready, at this priority. No task is needed for that.
+    pub fn serve(
+        self,
+        priority: Priority,
+        handle: impl FnMut(Q, Reply<Q::Reply>) + 'static,
+    ) -> Serving {
+        let mut state = self.0.state.borrow_mut();
+        if state.open {
+            state.handler = Some((priority, Rc::new(RefCell::new(handle))));
+            assert!(
+                state.queue.is_empty(),
+                "what is served is served from the beginning"
+            );
         }
+        drop(state);
+        Serving(Box::new(self))
     }
 
     /// Returns another handle for sending requests here.
@@ -51,6 +62,16 @@ impl<Q: Request> RequestStream<Q> {
         }
         wakeup::remember(&mut state.wakeup, cx);
         Poll::Pending
+    }
+}
+
+/// Requests that a handler serves; see [`RequestStream::serve`]. Dropping it closes the stream.
+#[must_use = "dropping this closes the stream"]
+pub struct Serving(#[expect(dead_code, reason = "it is held until this is dropped")] Box<dyn Any>);
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Serving")
     }
 }
 
@@ -94,6 +115,7 @@ impl Kernel {
                 queue: VecDeque::new(),
                 wakeup: None,
                 handler: None,
+                has_turn: false,
             }),
         });
         let close: Rc<dyn CloseStream> = core.clone();
@@ -122,6 +144,11 @@ pub(crate) trait CloseStream {
     fn close(&self);
 }
 
+/// A stream with requests that wait for their turn.
+pub(crate) trait Served {
+    fn serve(&self, kernel: &Kernel);
+}
+
 /// What the two handles of a stream share.
 pub(super) struct Core<Q: Request> {
     pub(super) kernel: WeakKernel,
@@ -134,7 +161,9 @@ struct StreamState<Q: Request> {
     open: bool,
     queue: VecDeque<(Q, Reply<Q::Reply>)>,
     wakeup: Option<Wakeup>,
-    handler: Option<Handler<Q>>,
+    handler: Option<(Priority, Handler<Q>)>,
+    /// Whether it waits among what is ready, to serve what is queued.
+    has_turn: bool,
 }
 
 /// See [`RequestStream::serve`].
@@ -147,7 +176,13 @@ impl<Q: Request> Core<Q> {
 
     /// Receives a request. If no other code is running (`alone`) and nothing is queued before it,
     /// the handler serves it at once; otherwise it is queued.
-    pub(super) fn receive(&self, kernel: &Kernel, request: Q, reply: Reply<Q::Reply>, alone: bool) {
+    pub(super) fn receive(
+        self: &Rc<Self>,
+        kernel: &Kernel,
+        request: Q,
+        reply: Reply<Q::Reply>,
+        alone: bool,
+    ) {
         let lives = kernel.lives(self.process, self.incarnation);
         assert!(
             lives,
@@ -155,13 +190,17 @@ impl<Q: Request> Core<Q> {
         );
         reply.received_by(self.incarnation);
         let wakeup = {
-            let mut state = self.state.borrow_mut();
-            if alone
-                && state.queue.is_empty()
-                && let Some(handler) = state.handler.clone()
-            {
-                drop(state);
-                return kernel.run_as(self.process, || handler.borrow_mut()(request, reply));
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            if let Some((priority, handler)) = &state.handler {
+                if alone && state.queue.is_empty() {
+                    let handler = handler.clone();
+                    drop(guard);
+                    return kernel.run_as(self.process, || handler.borrow_mut()(request, reply));
+                }
+                if !std::mem::replace(&mut state.has_turn, true) {
+                    kernel.0.ready.push_served(*priority, self.clone());
+                }
             }
             state.queue.push_back((request, reply));
             state.wakeup.take()
@@ -180,6 +219,22 @@ impl<Q: Request> Core<Q> {
         drop(state); // what the handler holds may call back here
         drop(handler);
         queue
+    }
+}
+
+impl<Q: Request> Served for Core<Q> {
+    fn serve(&self, kernel: &Kernel) {
+        loop {
+            let mut state = self.state.borrow_mut();
+            let next = state.queue.pop_front();
+            let (Some((request, reply)), Some((_, handler))) = (next, &state.handler) else {
+                state.has_turn = false;
+                return;
+            };
+            let handler = handler.clone();
+            drop(state);
+            kernel.run_as(self.process, || handler.borrow_mut()(request, reply));
+        }
     }
 }
 

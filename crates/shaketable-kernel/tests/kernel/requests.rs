@@ -2,7 +2,7 @@
 
 use crate::{Echo, ip, one_millisecond, process, serve, two};
 use shaketable_kernel::{
-    ClogMode, Disconnected, Endpoint, Kernel, KillKind, Priority, Request, Time,
+    ClogMode, Disconnected, Endpoint, Kernel, KillKind, Priority, Request, Serving, Time,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -420,26 +420,22 @@ fn an_endpoint_that_outlives_its_kernel_refuses() {
 fn noting(
     kernel: &Kernel,
     server: shaketable_kernel::ProcessId,
-) -> (Endpoint<Echo>, Rc<RefCell<Vec<u64>>>) {
+) -> (Endpoint<Echo>, Rc<RefCell<Vec<u64>>>, Serving) {
     let (endpoint, stream) = kernel.listen::<Echo>(server);
     let seen = Rc::new(RefCell::new(Vec::new()));
     let (kernel2, seen2) = (kernel.clone(), seen.clone());
-    let serving = stream.serve(move |Echo(n), reply| {
+    let serving = stream.serve(Priority::DefaultEndpoint, move |Echo(n), reply| {
         assert_eq!(kernel2.current_process(), Some(server));
         seen2.borrow_mut().push(n);
         reply.send(n);
     });
-    kernel
-        .spawn(server, Priority::DefaultEndpoint, serving)
-        .detach();
-    kernel.run_ready().unwrap();
-    (endpoint, seen)
+    (endpoint, seen, serving)
 }
 
 #[test]
 fn a_served_request_from_afar_wakes_nobody_but_the_one_who_asked() {
     let (kernel, client, server) = two(1);
-    let (endpoint, seen) = noting(&kernel, server);
+    let (endpoint, seen, _serving) = noting(&kernel, server);
     let request = endpoint.request(client, Echo(7));
     let before = kernel.events();
     assert!(kernel.advance(), "the request arrives");
@@ -453,7 +449,7 @@ fn a_served_request_from_afar_wakes_nobody_but_the_one_who_asked() {
 fn a_served_request_of_the_process_itself_waits_for_its_turn_and_keeps_its_place() {
     let (kernel, client, server) = two(1);
     kernel.set_network_config(one_millisecond());
-    let (endpoint, seen) = noting(&kernel, server);
+    let (endpoint, seen, _serving) = noting(&kernel, server);
     let far = endpoint.request(client, Echo(2));
     let kernel2 = kernel.clone();
     let own = endpoint.clone();
@@ -474,14 +470,10 @@ fn a_server_that_dies_of_a_request_answers_neither_it_nor_the_next() {
     let (kernel, client, server) = two(1);
     let (endpoint, stream) = kernel.listen::<Echo>(server);
     let kernel2 = kernel.clone();
-    let serving = stream.serve(move |_, reply| {
+    let _serving = stream.serve(Priority::DefaultEndpoint, move |_, reply| {
         kernel2.kill(server, KillKind::KillInstantly);
         reply.send(0);
     });
-    kernel
-        .spawn(server, Priority::DefaultEndpoint, serving)
-        .detach();
-    kernel.run_ready().unwrap();
     let last = kernel.block_on(endpoint.request(client, Echo(1))).unwrap();
     assert_eq!(last, Err(Disconnected::MaybeDelivered));
     let next = kernel.block_on(endpoint.request(client, Echo(2)));
