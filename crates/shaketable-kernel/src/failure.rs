@@ -238,11 +238,11 @@ impl Kernel {
             watch.timing |= fail;
             fail
         });
-        drop(network);
         if !close && !fail {
             return;
         }
-        let patience = self.stream("connection monitor").range(endured, longest);
+        let patience = network.patience.range(endured, longest);
+        drop(network);
         let closes = since.after(patience);
         if close {
             // One that was closed before is tried again, for as long.

@@ -131,11 +131,7 @@ impl Kernel {
 
     fn new(seed: u64, clock: Clock, inbox: Inbox, network: NetworkConfig) -> Kernel {
         let mut streams = Streams::new(seed);
-        let network = Network::new(
-            network,
-            streams.get("network"),
-            streams.get("connection failures"),
-        );
+        let network = Network::new(network, &mut streams);
         Kernel(Rc::new(Inner {
             ready: Ready::new(inbox),
             clock,

@@ -26,7 +26,7 @@ use self::link::{Connected, InFlight};
 use crate::clog::{Blockades, Reach};
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::random::Stream;
+use crate::random::{Stream, Streams};
 use crate::record::Event;
 use crate::request::PendingRequest;
 use crate::time::Time;
@@ -44,6 +44,8 @@ pub(crate) struct Network {
     latencies: Stream,
     /// Decides which connections break and what they lose.
     failures: Stream,
+    /// Decides how long a silence is endured.
+    pub(crate) patience: Stream,
     /// By sender, then by receiver; grown when first used.
     pub(crate) links: Vec<Vec<Link>>,
     pub(crate) blockades: Blockades,
@@ -51,14 +53,15 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(config: NetworkConfig, latencies: Stream, failures: Stream) -> Network {
+    pub(crate) fn new(config: NetworkConfig, streams: &mut Streams) -> Network {
         Network {
             instant: config.is_instant(),
             ways: Ways::new(&config),
             config,
             connection_failures: false,
-            latencies,
-            failures,
+            latencies: streams.get("network"),
+            failures: streams.get("connection failures"),
+            patience: streams.get("connection monitor"),
             links: Vec::new(),
             blockades: Blockades::new(),
             pair_latencies: BTreeMap::new(),

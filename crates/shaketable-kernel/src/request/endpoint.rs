@@ -1,12 +1,11 @@
 //! The sending end: where requests can be sent, and how one is shipped.
 
-use super::pending::{Outcome, Pending, Reply, Requesting};
+use super::pending::{Pending, Reply, Requesting};
 use super::stream::Core;
 use super::{Disconnected, Request};
 use crate::kernel::{Kernel, WeakKernel};
 use crate::network::{Delivery, LinkId, Parcel};
 use crate::process::ProcessId;
-use crate::sync::Completion;
 use std::fmt;
 use std::rc::Rc;
 
@@ -105,14 +104,14 @@ impl<Q: Request> Endpoint<Q> {
     }
 
     fn ask(&self, from: ProcessId, request: Q, reliable: bool) -> Requesting<Q::Reply> {
-        let (pending, kernel) = self.prepare(from, reliable, Completion::new());
+        let (pending, kernel) = self.prepare(from, reliable);
         let Some(kernel) = kernel else {
             pending.complete(Err(Disconnected::Refused));
             return Requesting(pending);
         };
         pending.register(&kernel);
         let id = pending.link();
-        self.ship(&kernel, request, pending.clone());
+        self.ship(&kernel, request, Reply::new(pending.clone()));
         kernel.monitor(id);
         Requesting(pending)
     }
@@ -120,37 +119,41 @@ impl<Q: Request> Endpoint<Q> {
     /// Sends a request whose outcome does not matter: nothing waits for it, and no silence is
     /// noticed.
     pub fn send(&self, from: ProcessId, request: Q) {
-        if let (pending, Some(kernel)) = self.prepare(from, false, Completion::closed()) {
-            self.ship(&kernel, request, pending);
+        if let Some(kernel) = self.kernel(from) {
+            let to = self.process();
+            self.ship(&kernel, request, Reply::unwanted(LinkId { from, to }));
+        }
+    }
+
+    /// The kernel, if the sender is alive.
+    fn kernel(&self, from: ProcessId) -> Option<Kernel> {
+        let kernel = self.weak_kernel().upgrade();
+        kernel.filter(|kernel| kernel.is_alive(from))
+    }
+
+    fn weak_kernel(&self) -> &WeakKernel {
+        match &self.0 {
+            Target::Stream(core) => &core.kernel,
+            Target::WellKnown { kernel, .. } => kernel,
         }
     }
 
     /// Prepares the pending request; returns the kernel too, if the sender is alive.
-    fn prepare(
-        &self,
-        from: ProcessId,
-        reliable: bool,
-        outcome: Outcome<Q::Reply>,
-    ) -> (Rc<Pending<Q::Reply>>, Option<Kernel>) {
-        let to = self.process();
-        let weak = match &self.0 {
-            Target::Stream(core) => &core.kernel,
-            Target::WellKnown { kernel, .. } => kernel,
-        };
-        let kernel = weak.upgrade().filter(|kernel| kernel.is_alive(from));
+    fn prepare(&self, from: ProcessId, reliable: bool) -> (Rc<Pending<Q::Reply>>, Option<Kernel>) {
+        let (to, kernel) = (self.process(), self.kernel(from));
         let incarnation = match (&self.0, &kernel) {
             (Target::Stream(core), _) => core.incarnation,
             (Target::WellKnown { .. }, Some(kernel)) => kernel.incarnation(to),
             (Target::WellKnown { .. }, None) => 0,
         };
         let link = LinkId { from, to };
-        let pending = Pending::new(weak.clone(), link, reliable, incarnation, outcome);
+        let kernel_of_reply = self.weak_kernel().clone();
+        let pending = Pending::new(kernel_of_reply, link, reliable, incarnation);
         (pending, kernel)
     }
 
-    fn ship(&self, kernel: &Kernel, request: Q, pending: Rc<Pending<Q::Reply>>) {
-        let LinkId { from, to } = pending.link();
-        let reply = Reply::new(pending);
+    fn ship(&self, kernel: &Kernel, request: Q, reply: Reply<Q::Reply>) {
+        let LinkId { from, to } = reply.link();
         let parcel = RequestParcel {
             target: self.0.clone(),
             request,

@@ -42,14 +42,26 @@ impl<R> fmt::Debug for Requesting<R> {
 /// Answers one request. If it is dropped unused, the request ends with `MaybeDelivered`.
 #[must_use = "dropping a reply unused tells the requester that its request may have been processed"]
 pub struct Reply<R: 'static> {
-    pending: Rc<Pending<R>>,
+    link: LinkId,
+    /// None if nothing waits for the answer.
+    pending: Option<Rc<Pending<R>>>,
     answered: bool,
 }
 
 impl<R: 'static> Reply<R> {
     pub(super) fn new(pending: Rc<Pending<R>>) -> Reply<R> {
         Reply {
-            pending,
+            link: pending.link,
+            pending: Some(pending),
+            answered: false,
+        }
+    }
+
+    /// For a request whose outcome does not matter.
+    pub(super) fn unwanted(link: LinkId) -> Reply<R> {
+        Reply {
+            link,
+            pending: None,
             answered: false,
         }
     }
@@ -63,16 +75,17 @@ impl<R: 'static> Reply<R> {
 
     /// The process that asks.
     pub fn from(&self) -> ProcessId {
-        self.pending.link.from
+        self.link.from
     }
 
     pub(super) fn link(&self) -> LinkId {
-        self.pending.link
+        self.link
     }
 
     /// Whether the answer is no longer wanted.
     pub fn is_closed(&self) -> bool {
-        !self.pending.outcome.is_awaited()
+        let pending = self.pending.as_ref();
+        pending.is_none_or(|pending| !pending.outcome.is_awaited())
     }
 
     /// Ends the request with `Refused`: it was certainly not processed.
@@ -83,35 +96,38 @@ impl<R: 'static> Reply<R> {
     fn answer(&mut self, result: Result<R, Disconnected>) {
         let before = std::mem::replace(&mut self.answered, true);
         assert!(!before, "a request is answered at most once");
-        if self.is_closed() {
-            return;
-        }
-        let Some(kernel) = self.pending.kernel.upgrade() else {
+        let awaited = self.pending.take();
+        let Some(pending) = awaited.filter(|pending| pending.outcome.is_awaited()) else {
             return;
         };
-        let LinkId { from, to } = self.pending.link;
-        let parcel = ReplyParcel {
-            pending: self.pending.clone(),
-            result,
+        let Some(kernel) = pending.kernel.upgrade() else {
+            return;
         };
+        let LinkId { from, to } = self.link;
+        let parcel = ReplyParcel { pending, result };
         kernel.ship(to, from, std::any::type_name::<R>(), Box::new(parcel));
     }
 
     /// Records that the request has reached a stream of this incarnation of its receiver.
     pub(super) fn received_by(&self, incarnation: u32) {
-        self.pending.incarnation.set(incarnation);
+        if let Some(pending) = &self.pending {
+            pending.incarnation.set(incarnation);
+        }
     }
 
-    /// Whether the process that took the request is still in the same incarnation.
+    /// Whether the process that took the request is still in the same incarnation; nobody wants to
+    /// know if nothing waits for the answer.
     fn receiver_lives(&self) -> bool {
-        let Pending { kernel, link, .. } = &*self.pending;
-        let kernel = kernel.upgrade();
-        kernel.is_some_and(|kernel| kernel.lives(link.to, self.pending.incarnation.get()))
+        self.pending.as_ref().is_some_and(|pending| {
+            let kernel = pending.kernel.upgrade();
+            kernel.is_some_and(|kernel| kernel.lives(self.link.to, pending.incarnation.get()))
+        })
     }
 
     /// What becomes of the request when its connection breaks.
     pub(super) fn delivery(&self) -> Delivery {
-        self.pending.delivery()
+        let pending = self.pending.as_ref();
+        pending.map_or(Delivery::AtMostOnce, |pending| pending.delivery())
     }
 }
 
@@ -126,7 +142,7 @@ impl<R: 'static> Drop for Reply<R> {
 
 impl<R: 'static> fmt::Debug for Reply<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LinkId { from, to } = self.pending.link;
+        let LinkId { from, to } = self.link;
         write!(f, "Reply({to:?} -> {from:?})")
     }
 }
@@ -137,9 +153,6 @@ pub(crate) trait PendingRequest {
     fn is_reliable(&self) -> bool;
     fn disconnect(&self);
 }
-
-/// What a request ends with.
-pub(super) type Outcome<R> = Completion<Result<R, Disconnected>>;
 
 /// A request until it has its outcome.
 pub(super) struct Pending<R> {
@@ -152,7 +165,7 @@ pub(super) struct Pending<R> {
     slot: Cell<Option<u32>>,
     /// Whether the reply has arrived.
     replied: Cell<bool>,
-    outcome: Outcome<R>,
+    outcome: Completion<Result<R, Disconnected>>,
 }
 
 impl<R: 'static> Pending<R> {
@@ -173,7 +186,6 @@ impl<R> Pending<R> {
         link: LinkId,
         reliable: bool,
         incarnation: u32,
-        outcome: Outcome<R>,
     ) -> Rc<Pending<R>> {
         Rc::new(Pending {
             kernel,
@@ -182,7 +194,7 @@ impl<R> Pending<R> {
             incarnation: Cell::new(incarnation),
             slot: Cell::new(None),
             replied: Cell::new(false),
-            outcome,
+            outcome: Completion::new(),
         })
     }
 

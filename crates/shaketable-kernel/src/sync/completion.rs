@@ -49,11 +49,6 @@ impl<T> Completion<T> {
         Completion(RefCell::new(State::Done(value)))
     }
 
-    /// A place for a value that is not wanted.
-    pub(crate) const fn closed() -> Completion<T> {
-        Completion(RefCell::new(State::Over))
-    }
-
     /// Delivers the value and wakes the consumer, or calls it back. Returns whether this was the
     /// first value and still wanted; if not, it is dropped.
     #[inline(always)]
