@@ -29,11 +29,6 @@ impl<T: Clone> Announced<T> {
         self.0.replace(Some(news));
     }
 
-    /// Takes the announcement back: there is nothing to be seen until the next one.
-    pub fn withdraw(&self) {
-        self.0.replace(None);
-    }
-
     /// Waits for the next announcement, counted from this call.
     pub fn on_change(&self) -> Notified {
         self.0.on_change()

@@ -30,6 +30,10 @@ const FAILURE_REACTION: f64 = 0.4;
 const DBINFO_SEND_AMOUNT: usize = 5;
 /// The pause before a recovery that failed is tried again, in seconds.
 const RETRY_DELAY: f64 = 0.5;
+/// By how much a change of coordinators may be held up on purpose, in seconds.
+const SLOW_CHANGE: f64 = 5.0;
+/// How long a controller waits for servers that have not found the new coordinators, in seconds.
+const SERVERS_RETURN: f64 = 10.0;
 
 /// What a controller is given when it begins.
 #[derive(Clone)]
@@ -298,14 +302,25 @@ impl Controller {
         self.trigger_recovery();
     }
 
-    /// Moves what the coordinators know to others, and steps down: those elect the next controller.
+    /// Moves what the coordinators know to others. If that fails, the next recovery finds out
+    /// whether it has happened.
     async fn change_coordinators(&self, epoch: Epoch, successor: &Rc<Quorum>) {
         let around = &self.0.around;
-        let moved = around.coordinators.move_to(epoch, self.core(), successor);
-        if moved.await.is_ok() {
-            around.leader.withdraw();
-            std::future::pending().await
+        let here = around.env.process();
+        if around.env.buggify("coordinators change slowly") {
+            here.sleep(SLOW_CHANGE).await;
         }
+        let moved = around.coordinators.move_to(epoch, self.core(), successor);
+        if moved.await.is_err() {
+            return;
+        }
+        if around.env.buggify("old coordinators retire slowly") {
+            here.sleep(SLOW_CHANGE).await;
+        }
+        // Servers look for a controller at the new coordinators, and register with it. It recruits
+        // nobody before they are back.
+        let told = Coordinators::tell(here, &around.servers, successor);
+        here.timeout(SERVERS_RETURN, told).await;
     }
 
     /// Records how far a recovery has come, in FoundationDB's words.

@@ -399,19 +399,8 @@ impl Coordinator {
         let here = self.around.env.process().clone();
         let successor = successor.clone();
         self.role.spawn(async move {
-            let told = |server| {
-                let endpoint = coordinate_endpoint(&here, server);
-                here.request(&endpoint, Coordinate::Learn(successor.clone()))
-            };
-            loop {
-                let mut known = 0;
-                let asked: Vec<_> = successor.processes.iter().copied().map(told).collect();
-                for one in asked {
-                    known += usize::from(one.await.is_ok());
-                }
-                if known >= successor.majority() {
-                    return;
-                }
+            let told = || Coordinators::tell(&here, &successor.processes, &successor);
+            while told().await < successor.majority() {
                 here.sleep(TELL_AGAIN).await;
             }
         });

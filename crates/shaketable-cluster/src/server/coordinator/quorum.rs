@@ -211,11 +211,12 @@ impl Coordinators {
         state: Rc<CoreState>,
         successor: &Rc<Quorum>,
     ) -> Result<(), Outvoted> {
-        let installed = self.coordinate(successor, || Coordinate::Install {
+        let install = || Coordinate::Install {
             quorum: successor.clone(),
             ballot,
             state: state.clone(),
-        });
+        };
+        let installed = ask_all(&self.here, &successor.processes, install);
         if installed.await < successor.majority() {
             return Err(Outvoted);
         }
@@ -236,25 +237,30 @@ impl Coordinators {
         };
         self.write_to(quorum, ballot, entry).await?;
         self.learn(successor);
-        self.coordinate(quorum, || Coordinate::Retire {
+        let retire = || Coordinate::Retire {
             quorum: quorum.number,
             successor: successor.clone(),
-        })
-        .await;
+        };
+        ask_all(&self.here, &quorum.processes, retire).await;
         Ok(())
     }
 
-    /// Asks all members of a quorum for something; returns how many did it.
-    async fn coordinate(&self, quorum: &Quorum, request: impl Fn() -> Coordinate) -> usize {
-        let asked = quorum.processes.iter().map(|server| {
-            let endpoint = coordinate_endpoint(&self.here, *server);
-            self.here.request(&endpoint, request())
-        });
-        let asked: Vec<_> = asked.collect();
-        let mut done = 0;
-        for one in asked {
-            done += usize::from(one.await.is_ok());
-        }
-        done
+    /// Tells servers which quorum counts now; returns how many know.
+    pub async fn tell(here: &Process, servers: &[ProcessId], quorum: &Rc<Quorum>) -> usize {
+        ask_all(here, servers, || Coordinate::Learn(quorum.clone())).await
     }
+}
+
+/// Asks servers for something; returns how many did it.
+async fn ask_all(here: &Process, servers: &[ProcessId], request: impl Fn() -> Coordinate) -> usize {
+    let asked = servers.iter().map(|server| {
+        let endpoint = coordinate_endpoint(here, *server);
+        here.request(&endpoint, request())
+    });
+    let asked: Vec<_> = asked.collect();
+    let mut done = 0;
+    for one in asked {
+        done += usize::from(one.await.is_ok());
+    }
+    done
 }
