@@ -8,9 +8,8 @@ use crate::process::exceptions::Announced;
 use crate::proto::{KeyRange, OpenDatabase};
 pub use crate::server::config::ClusterConfig;
 use crate::server::controller::{Controller, Surroundings, WeakController};
-use crate::server::coordinator::{self, Coordinators};
+use crate::server::coordinator::{self, Coordinators, Quorum};
 use crate::server::distribution::BeginDistribution;
-use crate::server::election;
 use crate::server::env::{Env, Instruments};
 pub use crate::server::layout::EMBEDDED_CONNECTION_STRING;
 use crate::server::layout::{Configuration, Layout, LayoutOptions};
@@ -56,17 +55,26 @@ impl Cluster {
             .iter()
             .map(|spec| kernel.add_process(spec.clone()))
             .collect();
-        let coordinators: Rc<[ProcessId]> = config
+        let coordinators: Box<[ProcessId]> = config
             .layout
             .coordinators
             .iter()
             .map(|index| servers[*index])
             .collect();
         let losses = Losses::new(kernel, &coordinators);
+        let addresses: Vec<String> = coordinators
+            .iter()
+            .map(|process| kernel.process(*process).address.to_string())
+            .collect();
+        let name = coordinator::connection_string(kernel.seed(), &addresses);
         let clients = Clients {
             kernel: kernel.clone(),
             instruments: instruments.clone(),
-            coordinators,
+            coordinators: Rc::new(Quorum {
+                number: 0,
+                connection_string: name.into(),
+                processes: coordinators,
+            }),
             leader: Announced::default(),
         };
         let cluster = Cluster(Rc::new(Inner {
@@ -97,7 +105,7 @@ impl Cluster {
         Rc::new(move |kernel, process| {
             let here = Process::new(kernel, process);
             let around = Surroundings {
-                coordinators: Coordinators::new(&here, coordinators.clone()),
+                coordinators: Coordinators::new(&here, &coordinators),
                 env: Env::new(here, &instruments),
                 layout: layout.clone(),
                 servers: servers.clone(),
@@ -105,10 +113,7 @@ impl Cluster {
                 client_leader: client_leader.clone(),
                 begin_distribution: begin_distribution.clone(),
             };
-            if coordinators.contains(&process) {
-                coordinator::start(&around.env);
-                election::start(&around);
-            }
+            coordinator::start(&around);
             worker::start(&around);
         })
     }
@@ -224,14 +229,13 @@ impl Cluster {
 
     /// The coordinators, and the controller.
     pub fn coordinators_and_controller(&self) -> Vec<ProcessId> {
-        let controller = self.controller().map(|controller| controller.process());
-        self.0
-            .clients
-            .coordinators
-            .iter()
-            .copied()
-            .chain(controller)
-            .collect()
+        let controller = self.controller();
+        let first = || self.0.clients.coordinators.clone();
+        let quorum = controller
+            .as_ref()
+            .map_or_else(first, |one| one.coordinators());
+        let controller = controller.map(|controller| controller.process());
+        quorum.processes.iter().copied().chain(controller).collect()
     }
 
     /// Ends the current generation although nothing has failed.
@@ -271,18 +275,14 @@ impl Cluster {
 struct Clients {
     kernel: Kernel,
     instruments: Rc<Instruments>,
-    coordinators: Rc<[ProcessId]>,
+    /// The first ones.
+    coordinators: Rc<Quorum>,
     leader: Announced<Endpoint<OpenDatabase>>,
 }
 
 impl Clients {
     fn open_database(&self, process: ProcessId, api_version: i32) -> Database {
         let kernel = &self.kernel;
-        let addresses: Vec<String> = self
-            .coordinators
-            .iter()
-            .map(|process| kernel.process(*process).address.to_string())
-            .collect();
         let seed = u128::from(kernel.seed());
         let process = Process::new(kernel, process);
         let (here, instruments) = (process.clone(), self.instruments.clone());
@@ -293,7 +293,7 @@ impl Clients {
             is_instant: self.instruments.is_instant(),
             buggify: Some(Rc::new(move |site| instruments.buggify(&here, site))),
             leader: self.leader.clone(),
-            connection_string: format!("shaketable:{seed:016x}@{}", addresses.join(",")),
+            connection_string: self.coordinators.connection_string.to_string(),
             cluster_file_path: "fdb.cluster".into(),
             cluster_id: (seed << 64) | (seed ^ 0x5eed_0000_c1a5_7e45),
         };

@@ -114,6 +114,8 @@ pub struct ClientDbInfo {
     pub roles: Rc<[(&'static str, ProcessId)]>,
     /// How many there are to be of each role and of each piece of data, for the status.
     pub configuration: Rc<[(&'static str, usize)]>,
+    /// The coordinators, as in a cluster file, if they are not the first any more.
+    pub coordinators: Option<Rc<str>>,
 }
 
 /// Asks the cluster controller for proxies other than those of `known_generation`; answered when

@@ -33,6 +33,13 @@ impl Saboteur {
         self.0.servers()
     }
 
+    /// The servers that live: a controller tells its administrator which have registered with it.
+    pub(crate) fn workers(&self) -> Vec<ProcessId> {
+        let servers = self.servers().iter().copied();
+        let kernel = self.0.kernel();
+        servers.filter(|server| kernel.is_alive(*server)).collect()
+    }
+
     /// What a process is: the same whether or not it lives.
     pub(crate) fn describe(&self, process: ProcessId) -> Rc<ProcessSpec> {
         self.0.kernel().process(process)
@@ -98,6 +105,11 @@ impl Saboteur {
     }
 
     // What it can do.
+
+    /// Sees to it that a majority of these is not destroyed.
+    pub(crate) fn protect_coordinators(&self, processes: &[ProcessId]) {
+        self.0.protect_coordinators(processes);
+    }
 
     /// Kills, or does as much of it as is allowed. The length of a reboot is drawn from `stream`.
     pub(crate) fn kill(&self, target: &Target, kind: KillKind, stream: &Stream) {

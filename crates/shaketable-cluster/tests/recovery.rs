@@ -8,12 +8,14 @@ use bytes::Bytes;
 use shaketable_cluster::client::{ConflictRangeKind, Database, Transaction};
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
+use shaketable_cluster::faults::start_together;
 use shaketable_cluster::kill::Target;
 use shaketable_cluster::proto::{
     ClientDbInfo, Commit, CommitOutcome, CommitTransaction, GetKeyLocations, GetReadVersion,
     KeyRange, Mutation, MutationKind, OpenDatabase, StorageError, StorageInterface,
     TransactionPriority, Version, WatchValue,
 };
+use shaketable_cluster::saboteur::Saboteur;
 use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{
     Address, Disconnected, Kernel, KillKind, Priority, ProcessId, ProcessSpec, Task,
@@ -794,4 +796,100 @@ fn a_majority_of_the_coordinators_is_never_lost() {
         world.sleep(30.0);
     }
     assert_eq!(world.read("first"), Some(key("1")));
+}
+
+/// Runs ChangeConfig; returns the addresses of the coordinators before and after.
+fn change_coordinators(world: &World, wish: &str) -> [Vec<String>; 2] {
+    let coordinators = || {
+        let transaction = world.database.create_transaction();
+        transaction.set_option(ACCESS_SYSTEM_KEYS, None);
+        let noted = world.run(transaction.get(Bytes::from_static(b"\xff/coordinators"), false));
+        let noted = noted.expect("it can be read").expect("it is noted");
+        let text = String::from_utf8(noted.to_vec()).expect("a text");
+        let (_, addresses) = text.split_once('@').expect("a connection string");
+        let mut addresses: Vec<String> = addresses.split(',').map(str::to_owned).collect();
+        addresses.sort();
+        addresses
+    };
+    let before = coordinators();
+    let changing = start_together(
+        &Saboteur::new(&world.cluster),
+        &world.database,
+        &["ChangeConfig"],
+        &[("coordinators", wish)],
+    );
+    world.run(changing);
+    [before, coordinators()]
+}
+const ACCESS_SYSTEM_KEYS: i32 = 301;
+
+#[test]
+fn coordinators_that_are_too_few_are_replaced_and_the_cluster_outlives_the_old_ones() {
+    for seed in 0..4 {
+        let world = World::new(seed, "triple");
+        let generation = world.cluster.epoch();
+        let [before, after] = change_coordinators(&world, "auto");
+        assert_eq!((before.len(), after.len()), (1, 5), "seed {seed}");
+        assert!(world.cluster.epoch() > generation, "seed {seed}");
+        let transaction = world.database.create_transaction();
+        let described = Bytes::from_static(b"\xff\xff/connection_string");
+        let described = world.run(transaction.get(described, false));
+        let described = described.expect("it is no secret").expect("there is one");
+        let described = String::from_utf8_lossy(&described);
+        for address in &after {
+            assert!(described.contains(address), "seed {seed}: {described}");
+        }
+        // Nobody remembers anything but what is on disk, and the first coordinator is away longest.
+        for zone in world.cluster.zones() {
+            world.cluster.kill(&Target::Zone(zone), KillKind::Reboot);
+        }
+        let first = world.cluster.servers()[world.cluster.layout().coordinators[0]];
+        world.kernel.reboot(first, KillKind::RebootProcess, 100.0);
+        assert_eq!(world.read("first"), Some(key("1")), "seed {seed}");
+        assert!(world.kernel.now().as_secs() < 100.0, "seed {seed}");
+        world.sleep(150.0);
+        let [again, still] = change_coordinators(&world, "auto");
+        assert_eq!(
+            (&again, &still),
+            (&after, &after),
+            "seed {seed}: they will do"
+        );
+    }
+}
+
+#[test]
+fn coordinators_that_will_do_stay_and_no_generation_ends() {
+    let world = World::new(1, "single");
+    let generation = world.cluster.epoch();
+    let [before, after] = change_coordinators(&world, "auto");
+    assert_eq!(before, after);
+    assert_eq!(world.cluster.epoch(), generation);
+}
+
+#[test]
+fn coordinators_can_be_named_and_those_that_do_not_exist_cannot_be_had() {
+    let world = World::new(1, "single");
+    let named = [2, 7, 12].map(|index| {
+        let server = world.cluster.servers()[index];
+        world.kernel.process(server).address.to_string()
+    });
+    let [_, after] = change_coordinators(&world, &named.join(","));
+    assert_eq!(after, named);
+    let generation = world.cluster.epoch();
+    for nobody in ["9.9.9.9:1", "nonsense", ","] {
+        let [_, after] = change_coordinators(&world, nobody);
+        assert_eq!(after, named, "{nobody}");
+    }
+    assert_eq!(world.cluster.epoch(), generation);
+
+    // Whoever writes the row by hand gets a generation of it, and nothing else.
+    let transaction = world.database.create_transaction();
+    transaction.set_option(ACCESS_SYSTEM_KEYS, None);
+    transaction.set(Bytes::from_static(b"\xff/coordinators"), key("nonsense"));
+    let committed = world.run(transaction.commit());
+    assert_eq!(committed, Err(Error::COMMIT_UNKNOWN_RESULT));
+    assert_eq!(world.read("first"), Some(key("1")));
+    assert!(world.cluster.epoch() > generation);
+    let [unchanged, _] = change_coordinators(&world, "nonsense");
+    assert_eq!(unchanged, named);
 }

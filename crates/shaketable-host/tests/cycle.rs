@@ -128,16 +128,19 @@ fn a_torn_ring_is_found() {
 }
 
 #[test]
-fn no_rate_is_expected_and_the_option_of_older_versions_is_unknown() {
+fn a_rate_is_expected_only_where_a_file_asks_for_one() {
     let busy = RING.replace("100.0", "1000.0");
     let file = format!("[[test]]\ntestTitle = 'Slow'\n{busy}");
     let outcome = run(&file, 1, &as_the_file_says());
     assert_eq!(outcome.failures, [], "nothing could be that fast");
-    let older = format!("[[test]]\ntestTitle = 'Older'\n{RING}expectedRate = 0.7\n");
-    let refused = TestFile::parse(Path::new("cycle.toml"), &older).unwrap_err();
-    let told = refused.to_string();
-    let expected = "unknown option `expectedRate` of the workload `Cycle`";
-    assert!(told.contains(expected), "{told}");
+    let older = format!("{file}expectedRate = 0.7\n");
+    let outcome = run(&older, 1, &as_the_file_says());
+    assert_eq!((outcome.tests_passed, outcome.tests_failed), (0, 1));
+    let told = &outcome.failures[0].message;
+    let expected = "TestFailure Reason=Rate below desired rate, Details=0.";
+    assert!(told.starts_with(expected), "{told}");
+    let none = format!("{file}expectedRate = 0\n");
+    assert_eq!(run(&none, 1, &as_the_file_says()).failures, []);
 }
 
 #[test]

@@ -465,6 +465,8 @@ impl Asked for OpenDatabase {
             commit_proxies: commit_proxies.collect(),
             roles: roles.collect::<Result<_, _>>()?,
             configuration: configuration.collect::<Result<_, _>>()?,
+            // What a client of a served database connects to is the server, whoever coordinates.
+            coordinators: None,
         };
         drop(before);
         link.info.replace(Some(info.clone()));

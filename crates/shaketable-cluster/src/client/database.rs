@@ -277,12 +277,14 @@ impl Context {
     }
 
     pub(crate) fn describe_cluster(&self) -> ClusterDescription {
-        let (connection_string, cluster_file_path, cluster_id) = self.description.clone();
+        let (first, cluster_file_path, cluster_id) = self.description.clone();
+        let info = self.info.get();
+        let others = info.as_ref().and_then(|info| info.coordinators.as_deref());
         ClusterDescription {
-            connection_string,
+            connection_string: others.map_or(first, str::to_owned),
             cluster_file_path,
             cluster_id,
-            generation: self.info.get().map(|info| self.describe_generation(&info)),
+            generation: info.map(|info| self.describe_generation(&info)),
             now: self.process.now().as_secs(),
         }
     }

@@ -4,7 +4,8 @@
 //! it kills, it asks whether what is left still holds a copy of everything, and if not, it reboots
 //! instead. This module does the same:
 //!
-//! * a majority of the coordinators is protected for the whole run;
+//! * a majority of the coordinators is protected for the whole run, and of those that come after
+//!   them;
 //! * the zones that have lost their disks, and whose data has not been copied elsewhere yet, stay
 //!   fewer than the replicas;
 //! * nothing is lost while a shard may have fewer replicas than it should;
@@ -45,7 +46,7 @@ pub struct BrokenZone {
 pub(super) struct Losses {
     stream: Stream,
     /// Coordinators that must survive.
-    protected: Vec<ProcessId>,
+    protected: RefCell<BTreeSet<ProcessId>>,
     /// Zones that will never come back.
     dead_zones: RefCell<BTreeSet<String>>,
     /// Zones whose disks were lost: the storage servers that were there, and the generation at that
@@ -56,12 +57,12 @@ pub(super) struct Losses {
 impl Losses {
     pub(super) fn new(kernel: &Kernel, coordinators: &[ProcessId]) -> Losses {
         let stream = kernel.stream("kills");
-        let mut protected = coordinators.to_vec();
-        stream.shuffle(&mut protected);
-        protected.truncate(coordinators.len() / 2 + 1);
+        let mut order = coordinators.to_vec();
+        stream.shuffle(&mut order);
+        let majority = order.into_iter().take(coordinators.len() / 2 + 1);
         Losses {
             stream,
-            protected,
+            protected: RefCell::new(majority.collect()),
             dead_zones: RefCell::default(),
             lost_zones: RefCell::default(),
         }
@@ -113,6 +114,12 @@ impl Cluster {
                 (process, kind)
             })
             .collect()
+    }
+
+    /// Protects a majority of processes that are about to become coordinators.
+    pub fn protect_coordinators(&self, processes: &[ProcessId]) {
+        let majority = processes.iter().take(processes.len() / 2 + 1);
+        self.losses().protected.borrow_mut().extend(majority);
     }
 
     /// Draws a zone that the others can do without for the rest of the run, and how it breaks;
@@ -219,7 +226,7 @@ impl Cluster {
         let losses = self.losses();
         if victims
             .iter()
-            .any(|process| losses.protected.contains(process))
+            .any(|process| losses.protected.borrow().contains(process))
         {
             return false;
         }

@@ -194,6 +194,12 @@ impl Context {
         self.here().sleep_until(*last).await;
     }
 
+    /// Lets a transaction read and write what steers the cluster.
+    fn steer(&self, transaction: &Transaction) {
+        transaction.set_option(ACCESS_SYSTEM_KEYS, None);
+        transaction.set_option(LOCK_AWARE, None);
+    }
+
     /// Runs a transaction on system keys until it commits.
     async fn system_transaction(
         &self,
@@ -201,8 +207,7 @@ impl Context {
     ) -> Result<(), Error> {
         let transaction = self.database.create_transaction();
         loop {
-            transaction.set_option(ACCESS_SYSTEM_KEYS, None);
-            transaction.set_option(LOCK_AWARE, None);
+            self.steer(&transaction);
             let result = match body(&transaction).await {
                 Ok(()) => transaction.commit().await,
                 Err(error) => Err(error),

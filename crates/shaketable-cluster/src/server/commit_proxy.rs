@@ -22,13 +22,13 @@ use crate::data::versionstamp;
 use crate::error::Error;
 use crate::proto::{
     Commit, CommitFate, CommitOutcome, CommitProxyInterface, CommitTransaction, GetKeyLocations,
-    Key, KeyRange, MutationKind, ShardLocation, StorageInterface, Version, Versionstamp,
+    Key, KeyRange, MutationKind, ShardLocation, StorageInterface, Value, Version, Versionstamp,
 };
 use crate::server::messages::{
-    CommitEmptyBatch, GetCommitVersion, LogBatch, LogInterface, PushBatch, ReportCommitted, Tag,
-    UpdateStorages,
+    ChangeCoordinators, CommitEmptyBatch, Epoch, GetCommitVersion, LogBatch, LogInterface,
+    PushBatch, ReportCommitted, Tag, UpdateStorages,
 };
-use crate::server::metadata::Metadata;
+use crate::server::metadata::{COORDINATORS_KEY, Metadata};
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::{Role, WaitFailure};
 use crate::server::sequencer::SequencerInterface;
@@ -46,6 +46,10 @@ const BATCH_INTERVAL_ALPHA: f64 = 0.1;
 pub struct CommitProxySpec {
     /// Its number among the commit proxies.
     pub index: usize,
+    /// The generation.
+    pub epoch: Epoch,
+    /// Where it asks for other coordinators.
+    pub orders: Endpoint<ChangeCoordinators>,
     /// Where versions come from.
     pub sequencer: SequencerInterface,
     /// The resolvers, each with the key its range begins with; the range ends where the next one
@@ -158,6 +162,11 @@ pub fn start(role: &Role, spec: CommitProxySpec) -> CommitProxyHandle {
 }
 
 impl CommitProxy {
+    /// What the database knows of its coordinators.
+    fn coordinators(&self) -> Option<Value> {
+        self.metadata.borrow().get(COORDINATORS_KEY).cloned()
+    }
+
     fn update_storages(&self, storages: &[StorageInterface]) {
         *self.storages.borrow_mut() = storages
             .iter()
@@ -356,7 +365,18 @@ impl CommitProxy {
 
         self.metadata_turn.wait_for(|turn| *turn == number).await;
         self.apply_state_of_others(&resolutions, received, place);
+        let coordinators = self.coordinators();
         let (outcomes, entries) = self.decide(place.version, commits, resolutions);
+        if let Some(others) = self.coordinators()
+            && coordinators.as_ref() != Some(&others)
+        {
+            // This batch and all after it wait for the next generation, which does not know them.
+            let change = ChangeCoordinators {
+                epoch: self.spec.epoch,
+                connection_string: others,
+            };
+            here.request_reliably(&self.spec.orders, change).await?;
+        }
         if let (Some(history), Some(asked)) = (env.history(), asked) {
             for (index, _) in outcomes
                 .iter()

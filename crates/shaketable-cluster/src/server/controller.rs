@@ -8,11 +8,13 @@ use crate::knobs::Knobs;
 use crate::process::Process;
 use crate::process::exceptions::Announced;
 use crate::proto::{ClientDbInfo, OpenDatabase};
-use crate::server::coordinator::{Coordinators, CoreState, Outvoted};
+use crate::server::coordinator::{Coordinators, CoreState, Outvoted, Quorum};
 use crate::server::distribution::{BeginDistribution, DataDistributor};
 use crate::server::env::Env;
 use crate::server::layout::Layout;
-use crate::server::messages::{GetServerDbInfo, ServerDbInfo, UpdateStorages};
+use crate::server::messages::{
+    ChangeCoordinators, Epoch, GetServerDbInfo, ServerDbInfo, UpdateStorages,
+};
 use crate::server::recovery::{self, Generation};
 use crate::server::role::{Role, WaitFailure};
 use crate::server::worker::Leader;
@@ -28,6 +30,10 @@ const FAILURE_REACTION: f64 = 0.4;
 const DBINFO_SEND_AMOUNT: usize = 5;
 /// The pause before a recovery that failed is tried again, in seconds.
 const RETRY_DELAY: f64 = 0.5;
+/// By how much a change of coordinators may be held up on purpose, in seconds.
+const SLOW_CHANGE: f64 = 5.0;
+/// How long a controller waits for servers that have not found the new coordinators, in seconds.
+const SERVERS_RETURN: f64 = 10.0;
 
 /// What a controller is given when it begins.
 #[derive(Clone)]
@@ -62,6 +68,9 @@ struct Inner {
     clients: RefCell<Vec<(u64, Reply<ClientDbInfo>)>>,
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
+    /// Where commit proxies ask for other coordinators, and whom they asked for.
+    change_coordinators: Endpoint<ChangeCoordinators>,
+    asked_for: RefCell<Option<Rc<Quorum>>>,
     distributor: RefCell<Option<Weak<dyn DataDistributor>>>,
     /// When the servers were last informed, and which of them are informed later.
     broadcast_at: Cell<Time>,
@@ -72,6 +81,7 @@ struct Inner {
 /// Starts the controller on a process and announces it to servers and clients.
 pub fn start(around: &Surroundings) {
     let role = Role::new(&around.env, Priority::ClusterController);
+    let (change_coordinators, changes) = around.env.process().listen::<ChangeCoordinators>();
     let controller = Controller(Rc::new(Inner {
         role: role.clone(),
         around: around.clone(),
@@ -82,12 +92,19 @@ pub fn start(around: &Surroundings) {
         clients: RefCell::default(),
         servers: RefCell::default(),
         recover: Notify::new(),
+        change_coordinators,
+        asked_for: RefCell::default(),
         distributor: RefCell::default(),
         broadcast_at: Cell::new(Time::ZERO),
         late: RefCell::default(),
         replicated: Cell::new(false),
     }));
-    let [for_clients, for_servers, runner] = [(); 3].map(|()| controller.clone());
+    let [for_clients, for_servers, for_changes, runner] = [(); 4].map(|()| controller.clone());
+    let mut unanswered = Vec::new();
+    role.spawn(changes.serve(move |request, reply| {
+        for_changes.receive_change(&request);
+        unanswered.push(reply);
+    }));
     let open_database = role.serve(move |request: OpenDatabase, reply| {
         for_clients
             .0
@@ -152,6 +169,11 @@ impl Controller {
     /// What the coordinators know, as far as this controller knows it.
     pub fn core(&self) -> Rc<CoreState> {
         self.0.core.borrow().clone()
+    }
+
+    /// The coordinators, as far as this controller knows.
+    pub fn coordinators(&self) -> Rc<Quorum> {
+        self.0.around.coordinators.known()
     }
 
     /// The process it runs on.
@@ -227,7 +249,8 @@ impl Controller {
         let mut ballot = 1;
         loop {
             self.record_recovery(0, "reading_coordinated_state");
-            let recovered = recovery::recover(&self.0.around, &mut ballot).await;
+            let orders = &self.0.change_coordinators;
+            let recovered = recovery::recover(&self.0.around, &mut ballot, orders).await;
             let Ok(generation) = recovered else {
                 here.sleep(RETRY_DELAY).await;
                 continue;
@@ -246,7 +269,58 @@ impl Controller {
             drop(distribution);
             self.set_replicated(false);
             self.0.generation.replace(None);
+            if let Some(successor) = self.0.asked_for.take() {
+                self.change_coordinators(generation.epoch, &successor).await;
+            }
         }
+    }
+
+    /// Notes a wish for other coordinators, and ends the generation for it.
+    fn receive_change(&self, request: &ChangeCoordinators) {
+        let is_current = |generation: Rc<Generation>| generation.epoch == request.epoch;
+        if !self.generation().is_some_and(is_current) {
+            return;
+        }
+        let around = &self.0.around;
+        let here = around.env.process();
+        let text = String::from_utf8_lossy(&request.connection_string);
+        let (_, addresses) = text.split_once('@').unwrap_or_default();
+        let server = |address: &str| {
+            let is_it =
+                |server: &&ProcessId| here.describe(**server).address.to_string() == address;
+            around.servers.iter().find(is_it).copied()
+        };
+        let processes: Option<Box<[ProcessId]>> = addresses.split(',').map(server).collect();
+        // Coordinators that do not exist cannot be had: all that comes of it is a new generation.
+        self.0.asked_for.replace(processes.map(|processes| {
+            Rc::new(Quorum {
+                number: request.epoch,
+                connection_string: text.into(),
+                processes,
+            })
+        }));
+        self.trigger_recovery();
+    }
+
+    /// Moves what the coordinators know to others. If that fails, the next recovery finds out
+    /// whether it has happened.
+    async fn change_coordinators(&self, epoch: Epoch, successor: &Rc<Quorum>) {
+        let around = &self.0.around;
+        let here = around.env.process();
+        if around.env.buggify("coordinators change slowly") {
+            here.sleep(SLOW_CHANGE).await;
+        }
+        let moved = around.coordinators.move_to(epoch, self.core(), successor);
+        if moved.await.is_err() {
+            return;
+        }
+        if around.env.buggify("old coordinators retire slowly") {
+            here.sleep(SLOW_CHANGE).await;
+        }
+        // Servers look for a controller at the new coordinators, and register with it. It recruits
+        // nobody before they are back.
+        let told = Coordinators::tell(here, &around.servers, successor);
+        here.timeout(SERVERS_RETURN, told).await;
     }
 
     /// Records how far a recovery has come, in FoundationDB's words.
@@ -281,6 +355,7 @@ impl Controller {
             beginnings: core.beginnings.clone().into(),
             logs: generation.logs.clone(),
             storages: core.interfaces(self.0.around.env.process()),
+            quorum: self.0.around.coordinators.known(),
         })));
         drop(revision);
         self.broadcast();

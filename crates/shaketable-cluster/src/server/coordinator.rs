@@ -7,25 +7,57 @@
 //! A coordinator that comes back without its disk has forgotten what it promised, and what a
 //! majority may have relied on. It no longer takes part: the coordinators that were never wiped are
 //! a majority, see [`crate::kill`].
+//!
+//! A cluster can exchange its coordinators for others, a [`Quorum`] for another. Any server may
+//! become one, so every server answers [`Coordinate`]; `quorum` says how the state moves. Here is
+//! what a single coordinator does.
+
+mod quorum;
+
+pub use quorum::{Coordinators, Outvoted};
 
 use crate::process::Process;
 use crate::proto::{StorageInterface, Version};
-use crate::server::election::{HasLeaderFailed, opinion_endpoint};
-use crate::server::env::Env;
+use crate::server::controller::Surroundings;
+use crate::server::election;
 use crate::server::messages::{Beginning, Tag};
 use crate::server::role::Role;
 use crate::server::storage;
 use shaketable_kernel::{Endpoint, Priority, ProcessId, Request, Time};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The pause before another coordinator is asked, in seconds.
-const ASK_AGAIN: f64 = 0.5;
-
-/// The register on disk.
-const REGISTER: &str = "coordinator";
+/// The registers on disk: one for each quorum that the process has been a member of.
+const REGISTERS: &str = "coordinator";
 /// The incarnation of a process that has never died.
 const FIRST_INCARNATION: u32 = 0;
+/// The pause before a retired coordinator tells its successors again, in seconds.
+const TELL_AGAIN: f64 = 1.0;
+
+/// The coordinators of a cluster, until it has others.
+#[derive(Debug)]
+pub struct Quorum {
+    /// Later ones have higher numbers; the first has 0. It is the ballot of the controller that
+    /// made it.
+    pub number: u64,
+    /// `description:id@address,…`, as in a cluster file.
+    pub connection_string: Rc<str>,
+    /// All of them.
+    pub processes: Box<[ProcessId]>,
+}
+
+/// The connection string of coordinators with these addresses.
+pub fn connection_string(id: u64, addresses: &[String]) -> String {
+    format!("shaketable:{id:016x}@{}", addresses.join(","))
+}
+
+impl Quorum {
+    /// How many of them decide.
+    pub fn majority(&self) -> usize {
+        self.processes.len() / 2 + 1
+    }
+}
 
 /// What must outlive every recovery.
 #[derive(Clone, Debug, Default)]
@@ -65,9 +97,30 @@ impl CoreState {
     }
 }
 
+/// What a coordinator says that is asked about a quorum of which it was or is a member.
+#[derive(Clone, Debug)]
+pub enum Answer<T> {
+    /// It is one.
+    Serving(T),
+    /// It was one; these are the coordinators now.
+    Retired(Rc<Quorum>),
+}
+
+/// What the register holds.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What must outlive every recovery.
+    pub state: Rc<CoreState>,
+    /// Where the state was copied to. Once a majority has written this, it counts there and no
+    /// longer here.
+    pub moved_to: Option<Rc<Quorum>>,
+}
+
 /// Asks for the state, and for the right to write it.
 #[derive(Debug)]
 pub struct ReadState {
+    /// The number of the quorum.
+    pub quorum: u64,
     /// Greater than every ballot before.
     pub ballot: u64,
 }
@@ -79,33 +132,80 @@ pub struct ReadStateReply {
     pub granted: bool,
     /// The highest ballot it has seen.
     pub promised: u64,
-    /// The ballot of the state.
+    /// The ballot of the entry.
     pub written: u64,
     /// The state, once there is one.
-    pub state: Option<Rc<CoreState>>,
+    pub entry: Option<Entry>,
 }
 impl Request for ReadState {
-    type Reply = ReadStateReply;
+    type Reply = Answer<ReadStateReply>;
 }
 
 /// Writes the state.
 #[derive(Debug)]
 pub struct WriteState {
+    /// The number of the quorum.
+    pub quorum: u64,
     /// The ballot with which it was read.
     pub ballot: u64,
     /// The new state.
-    pub state: Rc<CoreState>,
+    pub entry: Entry,
 }
 impl Request for WriteState {
     /// Whether it was written: not if a higher ballot has been seen.
-    type Reply = bool;
+    type Reply = Answer<bool>;
+}
+
+/// Asks a coordinator whether it has lost sight of the controller.
+#[derive(Debug)]
+pub struct HasLeaderFailed {
+    /// The number of the quorum.
+    pub quorum: u64,
+}
+impl Request for HasLeaderFailed {
+    type Reply = Answer<bool>;
+}
+
+/// What any server can be asked, whether or not it is a coordinator.
+#[derive(Debug)]
+pub enum Coordinate {
+    /// Whether it answers.
+    Ping,
+    /// To remember a state for a quorum that does not count yet.
+    Install {
+        /// The quorum.
+        quorum: Rc<Quorum>,
+        /// The ballot with which the state was read.
+        ballot: u64,
+        /// The state.
+        state: Rc<CoreState>,
+    },
+    /// To send everybody who asks it about a quorum to another one, which counts now.
+    Retire {
+        /// The number of the quorum.
+        quorum: u64,
+        /// The other one.
+        successor: Rc<Quorum>,
+    },
+    /// That this quorum counts now.
+    Learn(Rc<Quorum>),
+}
+impl Request for Coordinate {
+    type Reply = ();
+}
+
+/// The endpoint at which any server answers [`Coordinate`].
+pub fn coordinate_endpoint(here: &Process, server: ProcessId) -> Endpoint<Coordinate> {
+    here.well_known_endpoint(server, "coordinate")
 }
 
 #[derive(Debug, Default)]
 struct Register {
     promised: u64,
     written: u64,
-    state: Option<Rc<CoreState>>,
+    entry: Option<Entry>,
+    /// The quorum that counts instead.
+    retired_for: Option<Rc<Quorum>>,
 }
 
 impl Register {
@@ -116,198 +216,196 @@ impl Register {
             "a write has a promised ballot"
         );
         assert_eq!(
-            self.state.is_some(),
+            self.entry.is_some(),
             self.written > 0,
             "a state was written"
         );
-        if let Some(state) = &self.state {
-            state.assert_written_with(self.written);
+        if let Some(entry) = &self.entry
+            && entry.moved_to.is_none()
+        {
+            entry.state.assert_written_with(self.written);
         }
     }
-}
 
-/// Starts the coordinator of a process: called at every boot.
-pub fn start(env: &Env) {
-    let role = Role::new(env, Priority::Coordination);
-    let disk = env.process().disk();
-    let is_new = env.process().incarnation() == FIRST_INCARNATION;
-    if !is_new && disk.get::<RefCell<Register>>(REGISTER).is_none() {
-        return;
-    }
-    let register = disk.open(REGISTER, || RefCell::new(Register::default()));
-    register.borrow().assert_sound();
-    let reader = register.clone();
-    role.serve_well_known("coordinator read", move |ReadState { ballot }, reply| {
-        let mut register = reader.borrow_mut();
-        let granted = ballot > register.promised;
-        register.promised = ballot.max(register.promised);
-        reply.send(ReadStateReply {
+    fn read(&mut self, ballot: u64) -> ReadStateReply {
+        let granted = ballot > self.promised;
+        self.promised = ballot.max(self.promised);
+        ReadStateReply {
             granted,
-            promised: register.promised,
-            written: register.written,
-            state: register.state.clone(),
-        });
-    });
-    role.serve_well_known("coordinator write", move |write: WriteState, reply| {
-        let mut register = register.borrow_mut();
-        let wins = write.ballot >= register.promised;
+            promised: self.promised,
+            written: self.written,
+            entry: self.entry.clone(),
+        }
+    }
+
+    fn write(&mut self, ballot: u64, entry: Entry) -> bool {
+        // What a controller wrote before it moved the state may arrive later than that.
+        let has_moved = self.written == ballot
+            && entry.moved_to.is_none()
+            && (self.entry.as_ref()).is_some_and(|entry| entry.moved_to.is_some());
+        let wins = ballot >= self.promised && !has_moved;
         if wins {
-            register.promised = write.ballot;
-            register.written = write.ballot;
-            register.state = Some(write.state);
-            register.assert_sound();
+            self.promised = ballot;
+            self.written = ballot;
+            self.entry = Some(entry);
+            self.assert_sound();
         }
-        reply.send(wins);
+        wins
+    }
+}
+
+type Registers = Rc<RefCell<BTreeMap<u64, Register>>>;
+
+/// Asks the register of a quorum; `None` if there is none, because the process was never a member
+/// or has lost its disk.
+fn ask<T>(
+    registers: &Registers,
+    quorum: u64,
+    question: impl FnOnce(&mut Register) -> T,
+) -> Option<Answer<T>> {
+    let mut registers = registers.borrow_mut();
+    let register = registers.get_mut(&quorum)?;
+    Some(match &register.retired_for {
+        Some(successor) => Answer::Retired(successor.clone()),
+        None => Answer::Serving(question(register)),
+    })
+}
+
+/// The part that a server plays, now or one day.
+struct Coordinator {
+    around: Surroundings,
+    role: Role,
+    is_serving: Cell<bool>,
+}
+
+/// Starts a server's part in coordination: called at every boot.
+pub fn start(around: &Surroundings) {
+    let coordinator = Rc::new(Coordinator {
+        around: around.clone(),
+        role: Role::new(&around.env, Priority::Coordination),
+        is_serving: Cell::new(false),
+    });
+    let here = around.env.process();
+    let first = around.coordinators.known();
+    if here.incarnation() == FIRST_INCARNATION && first.processes.contains(&here.id()) {
+        let registers = coordinator.registers_or_new();
+        registers
+            .borrow_mut()
+            .insert(first.number, Register::default());
+    }
+    if let Some(registers) = coordinator.registers() {
+        coordinator.serve();
+        for register in registers.borrow().values() {
+            register.assert_sound();
+            if let Some(successor) = &register.retired_for {
+                coordinator.tell(successor);
+            }
+        }
+    }
+    let role = coordinator.role.clone();
+    role.serve_well_known("coordinate", move |request, reply| {
+        coordinator.coordinate(request);
+        reply.send(());
     });
 }
 
-/// The coordinators, from the side of a cluster controller.
-#[derive(Clone)]
-pub struct Coordinators {
-    here: Process,
-    /// All of them.
-    pub processes: Rc<[ProcessId]>,
-}
+impl Coordinator {
+    fn registers(&self) -> Option<Registers> {
+        self.around.env.process().disk().get(REGISTERS)
+    }
 
-/// A higher ballot was seen, or a majority could not be reached.
-#[derive(Debug)]
-pub struct Outvoted;
+    fn registers_or_new(&self) -> Registers {
+        let disk = self.around.env.process().disk();
+        disk.open(REGISTERS, || RefCell::new(BTreeMap::new()))
+    }
 
-impl Coordinators {
-    /// A register on these processes, for what runs on `here`.
-    pub fn new(here: &Process, processes: Rc<[ProcessId]>) -> Coordinators {
-        Coordinators {
-            here: here.clone(),
-            processes,
+    fn coordinate(self: &Rc<Self>, request: Coordinate) {
+        match request {
+            Coordinate::Ping => {}
+            Coordinate::Install {
+                quorum,
+                ballot,
+                state,
+            } => {
+                let register = Register {
+                    promised: ballot,
+                    written: ballot,
+                    entry: Some(Entry {
+                        state,
+                        moved_to: None,
+                    }),
+                    retired_for: None,
+                };
+                register.assert_sound();
+                let registers = self.registers_or_new();
+                // Asked again, it may have promised more meanwhile.
+                registers
+                    .borrow_mut()
+                    .entry(quorum.number)
+                    .or_insert(register);
+                self.serve();
+            }
+            Coordinate::Retire { quorum, successor } => {
+                self.around.coordinators.learn(&successor);
+                if let Some(registers) = self.registers()
+                    && let Some(register) = registers.borrow_mut().get_mut(&quorum)
+                    && register.retired_for.is_none()
+                {
+                    register.retired_for = Some(successor.clone());
+                    self.tell(&successor);
+                }
+            }
+            Coordinate::Learn(quorum) => self.around.coordinators.learn(&quorum),
         }
     }
 
-    fn majority(&self) -> usize {
-        self.processes.len() / 2 + 1
+    /// Begins to answer as a coordinator, and to watch the controller.
+    fn serve(&self) {
+        if self.is_serving.replace(true) {
+            return;
+        }
+        let registers = self.registers_or_new();
+        let [reader, writer] = [(); 2].map(|()| registers.clone());
+        let role = &self.role;
+        role.serve_well_known("coordinator read", move |read: ReadState, reply| {
+            let answer = ask(&reader, read.quorum, |register| register.read(read.ballot));
+            if let Some(answer) = answer {
+                reply.send(answer);
+            }
+        });
+        role.serve_well_known("coordinator write", move |write: WriteState, reply| {
+            let answer = ask(&writer, write.quorum, |register| {
+                register.write(write.ballot, write.entry)
+            });
+            if let Some(answer) = answer {
+                reply.send(answer);
+            }
+        });
+        let around = self.around.clone();
+        role.serve_well_known(
+            "coordinator opinion",
+            move |HasLeaderFailed { quorum }, reply| {
+                let answer = ask(&registers, quorum, |_| around.has_leader_failed());
+                if let Some(answer) = answer {
+                    reply.send(answer);
+                }
+            },
+        );
+        role.spawn(election::watch_leader(Rc::new(self.around.clone())));
     }
 
-    /// Takes as long as a freshly booted process needs to learn from a coordinator which process
-    /// leads.
-    pub async fn find_leader(&self) {
-        for coordinator in self.processes.iter().cycle() {
-            let endpoint = opinion_endpoint(&self.here, *coordinator);
-            match self.here.request(&endpoint, HasLeaderFailed).await {
-                Ok(_) => return,
-                Err(_) => self.here.sleep(ASK_AGAIN).await,
+    /// Tells the successors that they count now, until a majority of them knows.
+    fn tell(&self, successor: &Rc<Quorum>) {
+        let here = self.around.env.process().clone();
+        let successor = successor.clone();
+        self.role.spawn(async move {
+            let told = || Coordinators::tell(&here, &successor.processes, &successor);
+            while told().await < successor.majority() {
+                here.sleep(TELL_AGAIN).await;
             }
-        }
-    }
-
-    /// Takes the right to write; returns the ballot and the newest state.
-    pub async fn read(&self, at_least: u64) -> Result<(u64, Option<Rc<CoreState>>), Outvoted> {
-        let mut ballot = at_least;
-        loop {
-            let endpoint = |process| -> Endpoint<ReadState> {
-                self.here.well_known_endpoint(process, "coordinator read")
-            };
-            let requests: Vec<_> = self
-                .processes
-                .iter()
-                .map(|process| self.here.request(&endpoint(*process), ReadState { ballot }))
-                .collect();
-            let mut replies = Vec::new();
-            for request in requests {
-                replies.extend(request.await);
-            }
-            if replies.len() < self.majority() {
-                return Err(Outvoted);
-            }
-            if replies.iter().any(|reply| !reply.granted) {
-                let highest = replies.iter().map(|reply| reply.promised).max();
-                ballot = highest.unwrap_or(ballot) + 1;
-                continue;
-            }
-            for reply in &replies {
-                assert!(
-                    reply.promised == ballot && reply.written < ballot,
-                    "a granted ballot is the highest"
-                );
-            }
-            let newest = replies.into_iter().max_by_key(|reply| reply.written);
-            return Ok((ballot, newest.and_then(|reply| reply.state)));
-        }
-    }
-
-    /// Writes the state with a ballot that [`Coordinators::read`] returned.
-    pub async fn write(&self, ballot: u64, state: Rc<CoreState>) -> Result<(), Outvoted> {
-        state.assert_written_with(ballot);
-        let endpoint = |process| -> Endpoint<WriteState> {
-            self.here.well_known_endpoint(process, "coordinator write")
-        };
-        let requests: Vec<_> = self
-            .processes
-            .iter()
-            .map(|process| {
-                self.here.request(
-                    &endpoint(*process),
-                    WriteState {
-                        ballot,
-                        state: state.clone(),
-                    },
-                )
-            })
-            .collect();
-        let mut written = 0;
-        for request in requests {
-            written += usize::from(request.await == Ok(true));
-        }
-        if written < self.majority() {
-            Err(Outvoted)
-        } else {
-            Ok(())
-        }
+        });
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::ClusterConfig;
-    use crate::server::env::Instruments;
-    use shaketable_kernel::{Address, Kernel, KillKind, ProcessSpec};
-
-    #[test]
-    fn a_coordinator_that_comes_back_without_its_disk_has_no_vote() {
-        let kernel = Kernel::simulation(1);
-        let config = ClusterConfig::single_process(false);
-        let instruments = Instruments::new(&config, kernel.stream("grv rejection"));
-        let process = |number: u8| {
-            kernel.add_process(ProcessSpec {
-                address: Address::v4(1, 1, 1, number, 1),
-                ..ProcessSpec::default()
-            })
-        };
-        let processes: Rc<[ProcessId]> = (1..=3).map(process).collect();
-        let writer = process(9);
-        for process in processes.iter() {
-            let instruments = instruments.clone();
-            let boot = move |kernel: &Kernel, process| {
-                start(&Env::new(Process::new(kernel, process), &instruments));
-            };
-            kernel.set_boot(*process, Rc::new(boot));
-            kernel.boot(*process);
-        }
-        let coordinators = Coordinators::new(&Process::new(&kernel, writer), processes.clone());
-        let run = |future| kernel.block_on(future).unwrap();
-        let (ballot, state) = run(Box::pin(coordinators.read(1))).unwrap();
-        assert!(state.is_none());
-
-        // One of three is down when the state is written, and one loses it.
-        kernel.reboot(processes[1], KillKind::RebootProcess, 5.0);
-        let write = coordinators.write(ballot, Rc::new(CoreState::default()));
-        kernel.block_on(write).unwrap().unwrap();
-        kernel.reboot(processes[2], KillKind::RebootAndDelete, 5.0);
-        kernel.reboot(processes[0], KillKind::RebootProcess, 20.0);
-        kernel.block_on(kernel.sleep(10.0)).unwrap();
-        let forgotten = run(Box::pin(coordinators.read(ballot + 1)));
-        assert!(forgotten.is_err(), "those who have forgotten were asked");
-        kernel.block_on(kernel.sleep(30.0)).unwrap();
-        let (_, state) = run(Box::pin(coordinators.read(ballot + 1))).unwrap();
-        assert!(state.is_some());
-    }
-}
+mod tests;

@@ -5,12 +5,10 @@
 //! later one leads and the other steps down. That is harmless: what a controller does counts only
 //! if the coordinators' register agrees.
 
-use crate::process::Process;
 use crate::server::controller::Surroundings;
 use crate::server::layout::Fitness;
-use crate::server::role::Role;
 use crate::server::worker::Lead;
-use shaketable_kernel::{Endpoint, Priority, ProcessId, Request, first_of};
+use shaketable_kernel::{Endpoint, ProcessId, first_of};
 use std::rc::Rc;
 
 /// The shortest and longest time a coordinator waits before it acts, in seconds.
@@ -18,31 +16,9 @@ const CANDIDACY: (f64, f64) = (0.2, 1.0);
 /// The pause before it tries again, in seconds.
 const RETRY: f64 = 0.5;
 
-/// Asks a coordinator whether it has lost sight of the controller.
-#[derive(Debug)]
-pub struct HasLeaderFailed;
-impl Request for HasLeaderFailed {
-    type Reply = bool;
-}
-
-/// The endpoint at which a coordinator answers that.
-pub fn opinion_endpoint(here: &Process, coordinator: ProcessId) -> Endpoint<HasLeaderFailed> {
-    here.well_known_endpoint(coordinator, "coordinator opinion")
-}
-
-/// Starts a coordinator's part in elections: called at every boot.
-pub fn start(around: &Surroundings) {
-    let role = Role::new(&around.env, Priority::Coordination);
-    let asked = around.clone();
-    role.serve_well_known("coordinator opinion", move |HasLeaderFailed, reply| {
-        reply.send(asked.has_leader_failed());
-    });
-    role.spawn(watch_leader(Rc::new(around.clone())));
-}
-
 impl Surroundings {
     /// Whether, as far as this process knows, there is no leader.
-    fn has_leader_failed(&self) -> bool {
+    pub fn has_leader_failed(&self) -> bool {
         let here = self.env.process();
         match self.leader.get() {
             None => true,
@@ -54,10 +30,12 @@ impl Surroundings {
     }
 }
 
-async fn watch_leader(around: Rc<Surroundings>) {
+/// A coordinator's part in elections, for as long as its process lives.
+pub async fn watch_leader(around: Rc<Surroundings>) {
     let here = around.env.process().clone();
     let stream = here.stream("election");
     loop {
+        around.coordinators.include_here().await;
         let changed = around.leader.on_change();
         if let Some(leader) = around.leader.get()
             && !around.has_leader_failed()
@@ -78,16 +56,7 @@ async fn watch_leader(around: Rc<Surroundings>) {
 /// Makes a process lead, if a majority of coordinators agrees that there is no leader.
 async fn elect(around: &Surroundings) -> bool {
     let here = around.env.process();
-    let coordinators = &around.coordinators.processes;
-    let opinions: Vec<_> = coordinators
-        .iter()
-        .map(|other| here.request(&opinion_endpoint(here, *other), HasLeaderFailed))
-        .collect();
-    let mut votes = 0;
-    for opinion in opinions {
-        votes += usize::from(opinion.await == Ok(true));
-    }
-    if votes <= coordinators.len() / 2 {
+    if !around.coordinators.have_lost_leader().await {
         return false;
     }
     let mut candidates: Vec<ProcessId> = around

@@ -4,7 +4,7 @@
 //! A layout is a plain description; [`crate::cluster::Cluster`] builds it.
 
 use crate::proto::{Key, Mutation, MutationKind, Value};
-use crate::server::metadata::Metadata;
+use crate::server::metadata::{COORDINATORS_KEY, Metadata};
 use shaketable_kernel::{Address, ProcessSpec, Stream};
 use std::fmt;
 
@@ -227,7 +227,7 @@ pub const EMBEDDED_CONNECTION_STRING: &str = "shaketable:embedded@127.0.0.1:4500
 /// A selector that runs past the user's keys runs over them, and a storage server counts their
 /// bytes, so they decide how many of the user's rows fit into the reply.
 const FIRST_ROWS: &[(&[u8], &[u8])] = &[
-    (b"\xff/coordinators", EMBEDDED_CONNECTION_STRING.as_bytes()),
+    (COORDINATORS_KEY, EMBEDDED_CONNECTION_STRING.as_bytes()),
     (b"\xff\x02/fdbClientInfo/migrated/", b"1"),
     (
         b"\xff\x02/serverMetadataChanges",

@@ -6,6 +6,7 @@
 
 use crate::proto::{KeyRange, Mutation, StorageInterface, Value, Version};
 use crate::server::conflict_set::{ResolveTransaction, Verdict};
+use crate::server::coordinator::Quorum;
 use crate::server::metadata::{Metadata, touches_metadata};
 use shaketable_kernel::{Endpoint, ProcessId, Request};
 use std::collections::BTreeMap;
@@ -365,6 +366,21 @@ pub struct ServerDbInfo {
     pub logs: Rc<[LogInterface]>,
     /// Every storage server, for those that fetch shards.
     pub storages: Rc<[StorageInterface]>,
+    /// The coordinators.
+    pub quorum: Rc<Quorum>,
+}
+
+/// Asks the cluster controller for other coordinators, which ends the generation.
+#[derive(Debug)]
+pub struct ChangeCoordinators {
+    /// The generation of the proxy that was asked to commit this.
+    pub epoch: Epoch,
+    /// What `\xff/coordinators` was set to.
+    pub connection_string: Value,
+}
+impl Request for ChangeCoordinators {
+    /// Never answered: the asker ends with its generation.
+    type Reply = ();
 }
 
 /// Asks the cluster controller for news; answered when there is some.

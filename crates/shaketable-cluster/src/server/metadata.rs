@@ -7,7 +7,7 @@
 //!   are about to;
 //! * `\xff/serverList/<id>`: the storage servers;
 //! * `\xff/rangeLock/<begin>`: whether writes to the range that begins there are refused;
-//! * `\xff/dbLocked`, `\xff/metadataVersion`, `\xff/conf/…`.
+//! * `\xff/dbLocked`, `\xff/metadataVersion`, `\xff/coordinators`, `\xff/conf/…`.
 
 use crate::data::key::METADATA_VERSION;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Value};
@@ -28,6 +28,8 @@ pub const KEY_SERVERS_PREFIX: &[u8] = b"\xff/keyServers/";
 pub const SERVER_LIST_PREFIX: &[u8] = b"\xff/serverList/";
 /// Prefix of the boundaries of locked ranges.
 pub const RANGE_LOCK_PREFIX: &[u8] = b"\xff/rangeLock/";
+/// The coordinators, as in a cluster file. Whoever sets it to others asks for a change.
+pub const COORDINATORS_KEY: &[u8] = b"\xff/coordinators";
 /// Set while the database is locked.
 pub const DATABASE_LOCKED_KEY: &[u8] = b"\xff/dbLocked";
 

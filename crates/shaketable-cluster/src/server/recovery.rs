@@ -16,16 +16,19 @@
 mod recruitment;
 
 use crate::process::Process;
-use crate::proto::{ClientDbInfo, Version};
-use crate::server::commit_proxy::CommitProxyHandle;
+use crate::proto::{ClientDbInfo, Mutation, MutationKind, Value, Version};
+use crate::server::commit_proxy::{CommitProxyHandle, assign_tags};
 use crate::server::controller::Surroundings;
-use crate::server::coordinator::CoreState;
+use crate::server::coordinator::{CoreState, Quorum};
 use crate::server::distribution;
 use crate::server::layout::Configuration;
-use crate::server::messages::{Beginning, Epoch, LockLog, LockedLog, LogBatch, LogInterface, Tag};
-use crate::server::metadata::Metadata;
+use crate::server::messages::{
+    Beginning, ChangeCoordinators, Epoch, LockLog, LockedLog, LogBatch, LogEntry, LogInterface, Tag,
+};
+use crate::server::metadata::{COORDINATORS_KEY, Metadata};
 use crate::server::role::WaitFailure;
 use crate::server::worker::{Recruit, Recruited, lock_log_endpoint};
+use bytes::Bytes;
 use shaketable_kernel::{Endpoint, Priority, ProcessId, channel};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -66,13 +69,21 @@ impl From<crate::server::coordinator::Outvoted> for Interrupted {
 }
 
 /// Ends the current generation, if there is one, and begins the next. `ballot` is the lowest number
-/// it may have, and grows.
-pub async fn recover(around: &Surroundings, ballot: &mut u64) -> Result<Generation, Interrupted> {
+/// it may have, and grows. Commit proxies ask for other coordinators at `orders`.
+pub async fn recover(
+    around: &Surroundings,
+    ballot: &mut u64,
+    orders: &Endpoint<ChangeCoordinators>,
+) -> Result<Generation, Interrupted> {
     let env = &around.env;
     let here = env.process();
     let (epoch, old) = around.coordinators.read(*ballot).await?;
     *ballot = epoch + 1;
-    let recovery = Recovery { around, epoch };
+    let recovery = Recovery {
+        around,
+        epoch,
+        orders,
+    };
 
     let (old, mut left) = match old {
         Some(old) => {
@@ -90,7 +101,7 @@ pub async fn recover(around: &Surroundings, ballot: &mut u64) -> Result<Generati
             "a generation ends with a version of its own"
         );
     }
-    let metadata = metadata_at(&left);
+    let mut metadata = metadata_at(&left);
     let configuration = Configuration::read(&metadata);
     left.popped
         .retain(|tag, _| metadata.servers().any(|(server, _)| server == *tag));
@@ -106,7 +117,8 @@ pub async fn recover(around: &Surroundings, ballot: &mut u64) -> Result<Generati
         0
     };
     let began_with = reached + env.knobs().max_versions_in_flight + further;
-    let first = LogBatch::new(recovery_version, began_with, Vec::new());
+    let entries = note_coordinators(&mut metadata, &around.coordinators.known());
+    let first = LogBatch::new(recovery_version, began_with, entries);
     left.batches.push(Rc::new(first));
 
     let mut generation = recovery
@@ -152,9 +164,27 @@ fn metadata_at(left: &LockedLog) -> Metadata {
     metadata
 }
 
+/// What the database is to be told of its coordinators, if it does not know them.
+fn note_coordinators(metadata: &mut Metadata, quorum: &Quorum) -> Vec<LogEntry> {
+    let mut entries = Vec::new();
+    let noted = metadata.get(COORDINATORS_KEY);
+    let is_news = |noted: &Value| **noted != *quorum.connection_string.as_bytes();
+    // A layout may have its own words for the first ones.
+    if noted.is_none_or(|noted| quorum.number > 0 && is_news(noted)) {
+        let mutation = Mutation {
+            kind: MutationKind::SetValue,
+            param1: COORDINATORS_KEY.into(),
+            param2: Bytes::copy_from_slice(quorum.connection_string.as_bytes()),
+        };
+        assign_tags(metadata, mutation, &mut entries);
+    }
+    entries
+}
+
 struct Recovery<'a> {
     around: &'a Surroundings,
     epoch: Epoch,
+    orders: &'a Endpoint<ChangeCoordinators>,
 }
 
 impl Recovery<'_> {

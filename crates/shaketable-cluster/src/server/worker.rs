@@ -9,6 +9,7 @@ use crate::process::exceptions::Announced;
 use crate::proto::{GrvProxyInterface, Version};
 use crate::server::commit_proxy::{self, CommitProxyHandle, CommitProxySpec};
 use crate::server::controller::{self, Surroundings};
+use crate::server::coordinator::Coordinators;
 use crate::server::env::Env;
 use crate::server::grv_proxy::{self, GrvProxySpec};
 use crate::server::log::{self, LogDisk, LogHandle};
@@ -100,6 +101,7 @@ pub fn lock_log_endpoint(here: &Process, process: ProcessId) -> Endpoint<LockLog
 
 struct Worker {
     env: Env,
+    coordinators: Coordinators,
     info: AsyncVar<Option<Rc<ServerDbInfo>>>,
     /// Roles that end with their generation.
     roles: RefCell<Vec<(Epoch, Role)>>,
@@ -111,6 +113,7 @@ pub fn start(around: &Surroundings) {
     let env = &around.env;
     let worker = Rc::new(Worker {
         env: env.clone(),
+        coordinators: around.coordinators.clone(),
         info: AsyncVar::new(None),
         roles: RefCell::default(),
         logs: RefCell::default(),
@@ -149,9 +152,9 @@ pub fn start(around: &Surroundings) {
         controller::start(&for_lead);
         reply.send(());
     });
-    let (coordinators, leader) = (around.coordinators.clone(), around.leader.clone());
+    let leader = around.leader.clone();
     role.spawn(async move {
-        coordinators.find_leader().await;
+        worker.coordinators.find_leader().await;
         worker.follow(leader).await;
     });
 }
@@ -239,6 +242,7 @@ impl Worker {
     }
 
     fn learn(&self, info: Rc<ServerDbInfo>) {
+        self.coordinators.learn(&info.quorum);
         let epoch = info.epoch;
         self.roles.borrow_mut().retain(|(of, role)| {
             if *of < epoch {

@@ -212,6 +212,7 @@ impl Server {
             commit_proxies: Rc::new([commit]),
             roles: Rc::new([("storage", home)]),
             configuration: Rc::new([("logs", 1)]),
+            coordinators: None,
         };
         let (endpoint, mut requests) = kernel.listen::<OpenDatabase>(home);
         let controller = async move {

@@ -89,6 +89,8 @@ impl Recovery<'_> {
         let storages = old.interfaces(here);
         let spec = CommitProxySpec {
             index: 0,
+            epoch,
+            orders: self.orders.clone(),
             sequencer: sequencer.clone(),
             resolvers: resolvers.into(),
             logs: logs.clone(),
@@ -130,6 +132,7 @@ impl Recovery<'_> {
             grv_proxies.push(proxy);
         }
 
+        let quorum = self.around.coordinators.known();
         let storages = old
             .storages
             .iter()
@@ -155,6 +158,7 @@ impl Recovery<'_> {
                     .collect(),
                 roles: client_roles.chain(storages).collect(),
                 configuration: Rc::new(configuration.numbers()),
+                coordinators: (quorum.number > 0).then(|| quorum.connection_string.clone()),
             },
             logs,
             commit_proxies,

@@ -282,14 +282,31 @@ impl Cycle {
         Err(Error::INTERNAL_ERROR)
     }
 
-    /// Looks whether all clients came to their end and, on the first client, whether the ring is
-    /// still one. How much was done does not matter.
+    /// Looks whether all clients came to their end and did as much as the file expects and, on the
+    /// first client, whether the ring is still one.
     async fn check(&self) -> bool {
         let options = &self.options;
-        let fine = self.counts.errors.get() == 0;
+        let mut fine = self.counts.errors.get() == 0;
         if !fine {
             let event = self.event(Severity::Error, "TestFailure");
             self.fail(event.detail("Reason", "There were client errors."));
+        }
+        let wished = options.transactions_per_second * options.test_duration;
+        let (made, expected) = (
+            self.counts.transactions.get(),
+            wished * options.expected_rate,
+        );
+        if (made as f64) < expected {
+            let event = self.event(Severity::WarnAlways, "TestFailure");
+            self.fail(
+                event
+                    .detail("Reason", "Rate below desired rate")
+                    .detail("Details", format!("{:.2}", made as f64 / wished))
+                    .detail("TransactionsAchieved", made)
+                    .detail("MinTransactionsExpected", expected)
+                    .detail("TransactionGoal", wished),
+            );
+            fine = false;
         }
         if self.client.number > 0 {
             return fine;

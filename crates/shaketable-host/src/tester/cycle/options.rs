@@ -10,6 +10,8 @@ pub(crate) struct CycleOptions {
     pub(super) test_duration: f64,
     /// How many per second this client should make.
     pub(super) transactions_per_second: f64,
+    /// Which part of these it must have made.
+    pub(super) expected_rate: f64,
     /// By how many loops at once.
     pub(super) actors: usize,
     /// Whether the ring is there already.
@@ -36,6 +38,9 @@ impl CycleOptions {
         Ok(CycleOptions {
             test_duration: options.number("testDuration", 10.0)?,
             transactions_per_second,
+            // FoundationDB expects 0.7 up to 7.4.6, and has no such option since 7.4.7: what a file
+            // asks for is expected, and no more.
+            expected_rate: options.number("expectedRate", 0.0)?,
             actors: actors.clamp(0.0, ACTORS_MAX) as usize,
             skip_setup: options.flag("skipSetup", false)?,
             ring: Ring {
