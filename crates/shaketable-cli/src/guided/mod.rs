@@ -6,17 +6,18 @@
 //! run is simulated again up to the moment, copied there, and each copy draws what comes after
 //! anew: it has the first rare event already, and needs only the next.
 //!
-//! [`corpus`] decides where to go next: energy goes where few runs have been. This file runs it. A
-//! search proceeds in rounds, whose runs depend on earlier rounds only and are
-//! looked at in the order in which they were chosen: so the same seed and the same number of runs
-//! give the same result, whatever the number of processes. `schedule.rs` says how many of them are
-//! new seeds: a search begins as a sweep does, and never stops trying new seeds, so what a sweep
-//! finds soon, it finds as soon.
+//! [`corpus`] decides where to go next: energy goes where few runs have been. `memory.rs` starts
+//! afresh when nothing new comes. This file runs them. A search proceeds in rounds, whose runs
+//! depend on earlier rounds only and are looked at in the order in which they were chosen: so the
+//! same seed and the same number of runs give the same result, whatever the number of processes.
+//! `schedule.rs` says how many of them are new seeds: a search begins as a sweep does, and never
+//! stops trying new seeds, so what a sweep finds soon, it finds as soon.
 //!
 //! Every future is a case, with a line for each moment from which on it was drawn anew; a failure
 //! is kept as such a file.
 
 pub mod corpus;
+mod memory;
 mod schedule;
 
 use crate::minimise::start_of;
@@ -25,7 +26,8 @@ use crate::protocol::{Request, Response};
 use crate::seed::{self, Seed};
 use crate::session::{Session, SessionError};
 use crate::sweep::{Ended, Flow, Observer, lost};
-use corpus::{Corpus, Path};
+use corpus::Path;
+use memory::{Choice, Memory, Origin};
 use schedule::{GROUP, ROUND_MAX, Schedule};
 use shaketable_host::case::{Case, ReseedStreams};
 use shaketable_host::plan::{Futures, Recording};
@@ -48,7 +50,7 @@ pub struct Search {
     file: usize,
     test: TestFile,
     /// Where it has been, and where it goes.
-    pub corpus: Corpus,
+    pub memory: Memory,
     first: Seed,
     next_seed: Seed,
     /// Runs so far; each has a number, from which a future draws.
@@ -82,7 +84,7 @@ enum Task {
     /// A run of an earlier search.
     Again(Path),
     /// Futures of a run from a moment on, for this place of the corpus.
-    Futures(corpus::Choice, Vec<u64>),
+    Futures(Choice, Vec<u64>),
 }
 
 impl Search {
@@ -98,7 +100,7 @@ impl Search {
         Ok(Search {
             file,
             test,
-            corpus: Corpus::default(),
+            memory: Memory::default(),
             first,
             next_seed: first,
             runs: 0,
@@ -116,7 +118,7 @@ impl Search {
     pub fn kept(&self) -> Vec<Path> {
         let mut paths = self.failed.clone();
         let known = self.known.iter().cloned();
-        for path in self.corpus.paths().into_iter().chain(known) {
+        for path in self.memory.paths().into_iter().chain(known) {
             if !paths.contains(&path) {
                 paths.push(path);
             }
@@ -137,12 +139,12 @@ impl Search {
         }
         let (seeds, mut futures) = self
             .schedule
-            .next(left, self.corpus.has_rare_mark(self.runs));
+            .next(left, self.memory.has_rare_mark(self.runs));
         let mut number = self.runs + seeds;
         let mut groups = Vec::new();
         while futures > 0 {
             let group = futures.min(GROUP);
-            let Some(choice) = self.corpus.choose(group) else {
+            let Some(choice) = self.memory.choose(group) else {
                 break;
             };
             let numbers = number..number + group;
@@ -205,7 +207,7 @@ impl Search {
         pool: &mut Pool,
         tasks: Vec<Task>,
         tick: &mut dyn FnMut(),
-    ) -> Option<Vec<(Option<usize>, Path, Response)>> {
+    ) -> Option<Vec<(Option<Origin>, Path, Response)>> {
         let mut tasks = tasks;
         if !self.forks {
             tasks = tasks.into_iter().flat_map(apart).collect();
@@ -240,7 +242,7 @@ impl Search {
                             case: None,
                         };
                         let response = response.of_case(self.case(session, &path));
-                        ended.push((Some(choice.feature), path, response));
+                        ended.push((Some(choice.origin), path, response));
                     }
                 }
             }
@@ -251,7 +253,7 @@ impl Search {
     /// Looks at the runs of a round, until the observer has seen enough.
     fn learn(
         &mut self,
-        ended: Vec<(Option<usize>, Path, Response)>,
+        ended: Vec<(Option<Origin>, Path, Response)>,
         observer: &mut dyn Observer,
     ) -> Flow {
         let mut seeds_bring_news = false;
@@ -266,7 +268,7 @@ impl Search {
                     self.failed.push(path.clone());
                 }
             }
-            let news = self.corpus.learn(&path, &moments, from);
+            let news = self.memory.learn(&path, &moments, from);
             self.counts.news += u64::from(news);
             match path.turns.is_empty() {
                 true => {
@@ -279,7 +281,7 @@ impl Search {
                 return Flow::Stop;
             }
         }
-        self.corpus.end_round();
+        self.memory.end_round();
         self.schedule.learn(seeds_bring_news);
         Flow::Continue
     }
