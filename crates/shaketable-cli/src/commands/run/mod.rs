@@ -355,7 +355,7 @@ impl<'a> Campaign<'a> {
         for (search, name) in searches.iter().zip(&self.trace_names) {
             guided.seeds += search.counts.seeds;
             guided.futures += search.counts.futures;
-            guided.moments += search.corpus.len() as u64;
+            guided.moments += search.memory.len() as u64;
             if let Some(folder) = &self.corpus {
                 corpus::write(folder, name, &search.kept())
                     .map_err(|error| SessionError::Write(folder.clone(), error))?;
