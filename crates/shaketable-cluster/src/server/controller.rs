@@ -68,8 +68,7 @@ struct Inner {
     clients: RefCell<Vec<(u64, Reply<ClientDbInfo>)>>,
     servers: RefCell<Vec<(u64, Reply<Rc<ServerDbInfo>>)>>,
     recover: Notify,
-    /// Where commit proxies ask for other coordinators, and whom they asked for.
-    change_coordinators: Endpoint<ChangeCoordinators>,
+    /// The coordinators that a commit proxy has asked for.
     asked_for: RefCell<Option<Rc<Quorum>>>,
     distributor: RefCell<Option<Weak<dyn DataDistributor>>>,
     /// When the servers were last informed, and which of them are informed later.
@@ -81,7 +80,6 @@ struct Inner {
 /// Starts the controller on a process and announces it to servers and clients.
 pub fn start(around: &Surroundings) {
     let role = Role::new(&around.env, Priority::ClusterController);
-    let (change_coordinators, changes) = around.env.process().listen::<ChangeCoordinators>();
     let controller = Controller(Rc::new(Inner {
         role: role.clone(),
         around: around.clone(),
@@ -92,7 +90,6 @@ pub fn start(around: &Surroundings) {
         clients: RefCell::default(),
         servers: RefCell::default(),
         recover: Notify::new(),
-        change_coordinators,
         asked_for: RefCell::default(),
         distributor: RefCell::default(),
         broadcast_at: Cell::new(Time::ZERO),
@@ -101,10 +98,10 @@ pub fn start(around: &Surroundings) {
     }));
     let [for_clients, for_servers, for_changes, runner] = [(); 4].map(|()| controller.clone());
     let mut unanswered = Vec::new();
-    role.spawn(changes.serve(move |request, reply| {
+    let orders = role.serve(move |request: ChangeCoordinators, reply| {
         for_changes.receive_change(&request);
         unanswered.push(reply);
-    }));
+    });
     let open_database = role.serve(move |request: OpenDatabase, reply| {
         for_clients
             .0
@@ -139,7 +136,7 @@ pub fn start(around: &Surroundings) {
     controller.0.distributor.replace(Some(weak));
     role.spawn(async move {
         let _distributor = distributor; // holds the controller, which must not hold it
-        runner.run().await;
+        runner.run(&orders).await;
     });
 }
 
@@ -244,12 +241,12 @@ impl Controller {
         self.0.recover.notify_all();
     }
 
-    async fn run(&self) {
+    /// Begins generation after generation. Commit proxies ask for other coordinators at `orders`.
+    async fn run(&self, orders: &Endpoint<ChangeCoordinators>) {
         let here = self.0.around.env.process().clone();
         let mut ballot = 1;
         loop {
             self.record_recovery(0, "reading_coordinated_state");
-            let orders = &self.0.change_coordinators;
             let recovered = recovery::recover(&self.0.around, &mut ballot, orders).await;
             let Ok(generation) = recovered else {
                 here.sleep(RETRY_DELAY).await;
