@@ -102,7 +102,10 @@ pub enum SessionError {
     #[error("the run was interrupted")]
     Interrupted,
     /// What an earlier guided search has kept cannot be read, and would be overwritten.
-    #[error("cannot go on from the moments in {}", .0.display())]
+    #[error(
+        "cannot go on from the moments in {} (remove that file to search without them, or name another folder with --corpus)",
+        .0.display()
+    )]
     Corpus(PathBuf, #[source] std::io::Error),
     /// Something that must be written cannot be.
     #[error("cannot write {}", .0.display())]

@@ -39,7 +39,10 @@ pub fn explore(args: &ExploreArgs) -> Result<u8, SessionError> {
     bar.finish_and_clear();
     if found.base.passed() && found.operations.is_empty() {
         let file = args.search.file.display();
-        eprintln!("{file} seed {seed}: no workload of a library calls the database");
+        eprintln!(
+            "{file} seed {seed}: nothing to explore, because no workload of a library calls the database; \
+             `shaketable run` runs such a file"
+        );
         return Ok(exit_codes::NOTHING_RUN);
     }
     let name = format!("{}-{seed}", trace_names(&session.files)[0]);

@@ -1,10 +1,11 @@
 //! What a search remembers: everything, and what it has met since it last started afresh.
 //!
-//! What was met first decides where a search goes for a long time. If that is a dead end (all faults
-//! have struck, what is waited for was lost), its futures are in vain, and so are those of the
-//! places that they led to: most searches for a needle end soon, and a few take ten times as long.
-//! A search that starts again from other seeds is one of the many more often than not. So after some
-//! hundred runs that met nothing new it starts afresh, and climbs again from what new seeds meet.
+//! What was met first decides where a search goes for a long time. If that is a dead end (all
+//! faults have struck, what is waited for was lost), its futures are in vain, and so are those of
+//! the places that they led to: most searches for a needle end soon, and a few take ten times as
+//! long. A search that starts again from other seeds is one of the many more often than not. So
+//! after some hundred runs that met nothing new it starts afresh, and climbs again from what new
+//! seeds meet.
 //!
 //! Nothing is lost. The memory of everything is kept beside the fresh one, learns from every run,
 //! and is what a fourth of the futures are chosen from. What took long to reach stays in reach. And

@@ -339,8 +339,11 @@ impl<'a> Campaign<'a> {
         let mut searches = Vec::new();
         for file in 0..self.session.files.len() {
             let known = match &self.corpus {
-                Some(folder) => corpus::read(folder, &self.trace_names[file])
-                    .map_err(|error| SessionError::Corpus(folder.clone(), error))?,
+                Some(folder) => {
+                    let name = &self.trace_names[file];
+                    let path = folder.join(format!("{name}.json"));
+                    corpus::read(folder, name).map_err(|error| SessionError::Corpus(path, error))?
+                }
                 None => Vec::new(),
             };
             let first = self.schedule.first;
