@@ -28,6 +28,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &[
             "shaketable_explain",
             "shaketable_host",
+            "shaketable_kernel",
             "shaketable_page",
             "shaketable_record",
             "shaketable_serve",
