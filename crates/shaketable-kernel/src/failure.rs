@@ -166,6 +166,8 @@ impl Kernel {
         for id in concerned {
             let news = Return { id, incarnation };
             self.ship(process, id.from, "available again", Box::new(news));
+            // The news may be held up, like everything else from there.
+            self.monitor(id);
         }
     }
 

@@ -262,6 +262,22 @@ fn one_who_returns_behind_a_clog_is_declared_failed_again() {
 }
 
 #[test]
+fn one_who_is_cut_off_while_it_is_away_has_failed_although_it_returns() {
+    let (kernel, a, b) = two(1);
+    let (address, failed) = (ip(&kernel, b), kernel.on_failed(a, b));
+    kernel.reboot(b, KillKind::RebootProcess, 4.0);
+    kernel.run_until(Time::from_secs(1.0)).unwrap();
+    kernel.set_faults_enabled(true);
+    kernel.cut_off(address);
+    // It is back before its silence was long enough, and the news of that never comes.
+    kernel.run_until(Time::from_secs(5.0)).unwrap();
+    assert!(kernel.is_alive(b) && !kernel.is_failed(a, b));
+    kernel.block_on(failed).unwrap();
+    let noticed = kernel.now().as_secs();
+    assert!((9.5..10.3).contains(&noticed), "{noticed}");
+}
+
+#[test]
 fn a_process_that_died_long_before_it_is_first_looked_at_has_failed() {
     let (kernel, observer, process) = two(1);
     kernel.kill(process, KillKind::KillInstantly);
