@@ -141,6 +141,21 @@ fn those_who_know_the_old_coordinators_are_sent_to_the_new_ones() {
 }
 
 #[test]
+fn a_move_needs_all_new_coordinators_and_none_of_them_counts_before() {
+    let stage = Stage::new();
+    let coordinators = stage.coordinators();
+    let (ballot, _) = stage.run(coordinators.read(1)).unwrap();
+    stage.run(coordinators.write(ballot, state(7))).unwrap();
+    let away = stage.second.processes[2];
+    stage.kernel.reboot(away, KillKind::RebootProcess, 20.0);
+    let moved = coordinators.move_to(ballot, state(7), &stage.second);
+    assert!(stage.run(moved).is_err());
+    assert_eq!(coordinators.known().number, stage.first.number);
+    let (_, read) = stage.run(coordinators.read(ballot + 1)).unwrap();
+    assert_eq!(read.unwrap().next_tag, 7);
+}
+
+#[test]
 fn whoever_reads_half_a_move_finishes_it() {
     let stage = Stage::new();
     let coordinators = stage.coordinators();
