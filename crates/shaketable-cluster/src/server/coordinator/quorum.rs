@@ -1,10 +1,11 @@
 //! The coordinators as another process sees them, and how a cluster gets others.
 //!
 //! A move has three steps. The state is installed on all new coordinators, where it does not count
-//! yet: one that missed this could not be told later from one that has lost its disk. Then the old ones write where it went: once a majority of them has, it counts there. Then
-//! the old ones retire, which means that they send whoever asks them to their successors, and tell
-//! these. Whoever reads the old ones after the second step finds it, and does the third: the one
-//! who began may have died.
+//! yet: one that missed this could not be told later from one that has lost its disk. Then the old
+//! ones write where it went: once a majority of them has, it counts there. Then the old ones
+//! retire, which means that they send whoever asks them to their successors, and tell these.
+//! Whoever reads the old ones after the second step finds it, and does the third: the one who began
+//! may have died.
 //!
 //! A process remembers on its own disk which coordinators it heard of last, as in a cluster file.
 
