@@ -49,6 +49,8 @@ use shaketable_kernel::{Kernel, Priority, Time};
 use std::rc::Rc;
 
 /// Simulates one seed.
+// Never inlined: conformance/instructions.py counts what happens between its call and its return.
+#[inline(never)]
 pub fn simulate(plan: &Plan, settings: &Settings, seed: u64, recording: &Recording) -> Outcome {
     play(plan, settings, seed, recording, |_| {})
 }
