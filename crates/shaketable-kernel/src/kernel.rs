@@ -48,8 +48,11 @@ pub(crate) struct Inner {
     pub(crate) deciding: Cell<bool>,
     pub(crate) current_process: Cell<Option<ProcessId>>,
     events: Cell<u64>,
-    /// Events since time last moved.
-    events_now: Cell<u64>,
+    /// How many there were when time last moved.
+    events_before: Cell<u64>,
+    /// How many there may be before time must move again: `budget` more than that. A real clock
+    /// moves by itself, so there it is never reached.
+    events_max: Cell<u64>,
     budget: Cell<u64>,
     pub(crate) last_process: Cell<Option<ProcessId>>,
     pub(crate) outside: RefCell<Option<Rc<dyn Outside>>>,
@@ -132,6 +135,7 @@ impl Kernel {
     fn new(seed: u64, clock: Clock, inbox: Inbox, network: NetworkConfig) -> Kernel {
         let mut streams = Streams::new(seed);
         let network = Network::new(network, &mut streams);
+        let simulated = matches!(clock, Clock::Virtual(_));
         Kernel(Rc::new(Inner {
             ready: Ready::new(inbox),
             clock,
@@ -147,7 +151,8 @@ impl Kernel {
             deciding: Cell::new(false),
             current_process: Cell::new(None),
             events: Cell::new(0),
-            events_now: Cell::new(0),
+            events_before: Cell::new(0),
+            events_max: Cell::new(if simulated { BUDGET } else { u64::MAX }),
             budget: Cell::new(BUDGET),
             last_process: Cell::new(None),
             outside: RefCell::default(),
@@ -372,6 +377,10 @@ impl Kernel {
     /// Sets how many events may happen in a simulation before time must move.
     pub fn set_budget(&self, events: u64) {
         self.0.budget.set(events);
+        if self.is_simulation() {
+            let before = self.0.events_before.get();
+            self.0.events_max.set(before.saturating_add(events));
+        }
     }
 
     /// How many events there were: polls, closures run, timers fired.
@@ -435,22 +444,27 @@ impl Kernel {
         self.count_event()
     }
 
+    #[inline]
     fn count_event(&self) -> Result<(), Spinning> {
         self.0.events.set(self.0.events.get() + 1);
-        self.0.events_now.set(self.0.events_now.get() + 1);
         self.check_budget()
     }
 
+    #[inline]
     fn check_budget(&self) -> Result<(), Spinning> {
-        let events = self.0.events_now.get();
-        if events >= self.0.budget.get() && self.is_simulation() {
-            return Err(Spinning {
-                time: self.now(),
-                events,
-                process: self.0.last_process.get(),
-            });
+        if self.0.events.get() >= self.0.events_max.get() {
+            return Err(self.spinning());
         }
         Ok(())
+    }
+
+    #[cold]
+    fn spinning(&self) -> Spinning {
+        Spinning {
+            time: self.now(),
+            events: self.0.events.get() - self.0.events_before.get(),
+            process: self.0.last_process.get(),
+        }
     }
 
     /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
@@ -471,7 +485,10 @@ impl Kernel {
     fn move_clock(&self, now: &Cell<Time>, time: Time) {
         if time > now.get() {
             now.set(time);
-            self.0.events_now.set(0);
+            let events = self.0.events.get();
+            self.0.events_before.set(events);
+            let events_max = events.saturating_add(self.0.budget.get());
+            self.0.events_max.set(events_max);
         }
     }
 

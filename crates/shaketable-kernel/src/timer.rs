@@ -135,7 +135,7 @@ impl Timers {
         if time >= self.horizon {
             self.far.add(item);
         } else {
-            let index = self.near.partition_point(|other| other.time > time);
+            let index = place(&self.near, time);
             self.near.insert(index, item);
             if self.near.len() > NEAR_MAX {
                 self.spill();
@@ -357,6 +357,24 @@ impl Timers {
         self.items -= self.husks;
         self.husks = 0;
         assert!(self.near.len() <= self.items, "a sweep leaves no husk");
+    }
+}
+
+/// How many steps from the present a place among the near timers is looked for one by one.
+const STEPS: usize = 8;
+
+/// Where a timer of that time belongs among the near ones. Most are set for a moment that only a few
+/// others come before; that is found faster step by step than by halving the row.
+#[inline]
+fn place(near: &[Item], time: u64) -> usize {
+    let begin = near.len().saturating_sub(STEPS);
+    let (later, soon) = near.split_at(begin);
+    let steps = soon.iter().rev().take_while(|other| other.time <= time);
+    let steps = steps.count();
+    if steps < soon.len() {
+        near.len() - steps
+    } else {
+        later.partition_point(|other| other.time > time)
     }
 }
 
