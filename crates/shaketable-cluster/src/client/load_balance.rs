@@ -81,9 +81,40 @@ impl Default for LoadBalance {
 /// The order in which to ask replicas.
 pub(crate) struct Order {
     /// The index of the first replica to ask; the others follow in their order, wrapping around.
-    pub(crate) first: usize,
+    first: usize,
+    /// Bit by index, those that are known to be cut off for the rest of the run: they come last,
+    /// because each takes seconds.
+    lost: u64,
     /// The number of seconds after which the second replica is asked too, if it is.
     pub(crate) patience: Option<f64>,
+}
+
+impl Order {
+    /// Begins with any of them, and asks no second one.
+    pub(crate) fn random(servers: &[StorageInterface], random: &Stream, here: &Process) -> Order {
+        Order {
+            first: random.index(servers.len().max(1)),
+            lost: lost(servers, here),
+            patience: None,
+        }
+    }
+
+    /// The index of the replica to ask after so many others, of so many in all.
+    pub(crate) fn nth(&self, asked: usize, count: usize) -> usize {
+        let around = || (self.first..self.first + count).map(|index| index % count);
+        let is_lost = |index: &usize| self.lost >> index & 1 == 1;
+        let reachable = around().filter(|index| !is_lost(index));
+        let mut order = reachable.chain(around().filter(is_lost));
+        order.nth(asked).expect("fewer have been asked")
+    }
+}
+
+fn lost(servers: &[StorageInterface], here: &Process) -> u64 {
+    let lost = servers.iter().enumerate().map(|(index, server)| {
+        let is_lost = here.knows_cut_off(server.get_value.process());
+        u64::from(is_lost) << index
+    });
+    lost.sum()
 }
 
 impl LoadBalance {
@@ -98,9 +129,11 @@ impl LoadBalance {
         if servers.len() < 2 {
             return Order {
                 first: 0,
+                lost: 0,
                 patience: None,
             };
         }
+        let lost = lost(servers, here);
         let known = self.servers.borrow();
         let measured = |index: usize| known.get(&servers[index].id).copied().unwrap_or_default();
         let start = random.index(servers.len());
@@ -108,8 +141,12 @@ impl LoadBalance {
         let first = around
             .min_by_key(|index| {
                 let one = measured(*index);
-                let is_lost = here.knows_cut_off(servers[*index].get_value.process());
-                (is_lost, one.failed_until > now, one.open, one.asked)
+                (
+                    lost >> index & 1,
+                    one.failed_until > now,
+                    one.open,
+                    one.asked,
+                )
             })
             .unwrap_or(start);
         let second = (first + 1) % servers.len();
@@ -123,6 +160,7 @@ impl LoadBalance {
         let affordable = self.second_budget.get() >= 1.0 && next.failed_until <= now;
         Order {
             first,
+            lost,
             patience: affordable.then_some(wait),
         }
     }

@@ -175,10 +175,7 @@ impl Context {
             fate,
         };
         // A watch is silent while nothing changes, which is no reason to ask another server.
-        let order = Order {
-            first: self.random.index(shard.servers.len().max(1)),
-            patience: None,
-        };
+        let order = Order::random(&shard.servers, &self.random, &self.process);
         let changed = self.ask_replicas(&shard, order, |server| &server.watch_value, question);
         match changed.await {
             Ok(changed) => Ok(Some(changed)),
@@ -218,27 +215,14 @@ impl Context {
         T: 'static,
     {
         let servers = &shard.servers;
-        let Order {
-            first,
-            mut patience,
-        } = order;
-        // Those that are known to be out of reach come last: each takes seconds.
-        let lost = servers.iter().enumerate().map(|(index, server)| {
-            let is_lost = self.process.knows_cut_off(server.get_value.process());
-            u64::from(is_lost) << index
-        });
-        let lost: u64 = lost.sum();
-        let is_lost = |index: usize| lost >> index & 1 == 1;
+        let mut patience = order.patience;
         let mut failure = Failure::Moved;
         let mut asked = 0;
         let mut waiting: Vec<(Requesting<Q::Reply>, Open<'_>)> = Vec::with_capacity(1);
         let mut second = false;
         while asked < servers.len() || !waiting.is_empty() {
             if asked < servers.len() && (waiting.is_empty() || second) {
-                let around = || (first..first + servers.len()).map(|index| index % servers.len());
-                let reachable = around().filter(|index| !is_lost(*index));
-                let mut order = reachable.chain(around().filter(|index| is_lost(*index)));
-                let server = &servers[order.nth(asked).expect("fewer have been asked")];
+                let server = &servers[order.nth(asked, servers.len())];
                 let request = question();
                 let open = self.balance.ask(&self.process, server, request.about());
                 let endpoint = endpoint(server);

@@ -28,7 +28,7 @@ use crate::server::messages::{
     ChangeCoordinators, CommitEmptyBatch, Epoch, GetCommitVersion, LogBatch, LogInterface,
     PushBatch, ReportCommitted, Tag, UpdateStorages,
 };
-use crate::server::metadata::{COORDINATORS_KEY, Metadata};
+use crate::server::metadata::{COORDINATORS_KEY, Metadata, touches_metadata};
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::{Role, WaitFailure};
 use crate::server::sequencer::SequencerInterface;
@@ -365,10 +365,13 @@ impl CommitProxy {
 
         self.metadata_turn.wait_for(|turn| *turn == number).await;
         self.apply_state_of_others(&resolutions, received, place);
-        let coordinators = self.coordinators();
+        let written = commits.iter().flat_map(|one| &one.transaction.mutations);
+        let changes_metadata = { written }.any(touches_metadata);
+        let before = changes_metadata.then(|| self.coordinators());
         let (outcomes, entries) = self.decide(place.version, commits, resolutions);
-        if let Some(others) = self.coordinators()
-            && coordinators.as_ref() != Some(&others)
+        if let Some(before) = before
+            && let Some(others) = self.coordinators()
+            && before.as_ref() != Some(&others)
         {
             // This batch and all after it wait for the next generation, which does not know them.
             let change = ChangeCoordinators {
