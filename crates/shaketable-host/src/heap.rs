@@ -15,7 +15,10 @@
 //! finds it empty: what it takes of it, it clears first. Its own children, should the code under
 //! test fork, do not have it at all, so they cannot write to it. Beyond the ground, and without
 //! one, pieces come from the system with their pages in place, because a machine hands out a
-//! hundred pages at once in the time that a few take one by one.
+//! hundred pages at once in the time that a few take one by one. A process that has taken many
+//! pieces takes larger ones, on huge pages if the system has them: who holds a million keys looks
+//! at another page with every key, and where each of these has an entry of its own in the page
+//! table, finding the page takes longer than reading it.
 //!
 //! What this promises: a block is handed out once until it is given back, by any thread; a fork
 //! sees nothing of another's. What it does not do: give such blocks back to the system, or serve a
@@ -39,6 +42,12 @@ const SMALL_LISTS: usize = SMALL / STEP;
 const LISTS_COUNT: usize = SMALL_LISTS + (MEDIUM / SMALL).ilog2() as usize;
 /// How much is taken from the system at a time.
 const PIECE: usize = 1 << 19;
+/// After how many of them a thread counts as one that needs much.
+const PIECES_MANY: u32 = 32;
+/// How much it takes at a time from then on.
+const PIECE_LARGE: usize = 1 << 25;
+/// The size of a huge page.
+const HUGE_PAGE: usize = 1 << 21;
 /// How much of the ground is made ready at a time: as many pages as the machine puts in place at
 /// once.
 const STRETCH: usize = 1 << 16;
@@ -111,6 +120,8 @@ struct Lists {
     rest_bytes: usize,
     /// How much more of the ground there is, behind the rest.
     ground_bytes: usize,
+    /// How many pieces were taken from the system.
+    pieces: u32,
 }
 
 thread_local! {
@@ -153,6 +164,7 @@ impl Lists {
         rest: null_mut(),
         rest_bytes: 0,
         ground_bytes: 0,
+        pieces: 0,
     };
 
     #[inline]
@@ -212,13 +224,32 @@ impl Lists {
         // What is left of the old piece is less than one block, and stays unused; and what is left
         // of the ground with it.
         self.ground_bytes = 0;
-        let piece = map(PIECE, libc::MAP_PRIVATE | libc::MAP_POPULATE);
+        let (piece, bytes) = if self.pieces < PIECES_MANY {
+            (map(PIECE, libc::MAP_PRIVATE | libc::MAP_POPULATE), PIECE)
+        } else {
+            map_large()
+        };
         if piece.is_null() {
             return false;
         }
-        (self.rest, self.rest_bytes) = (piece, PIECE);
+        self.pieces = self.pieces.saturating_add(1);
+        (self.rest, self.rest_bytes) = (piece, bytes);
         true
     }
+}
+
+/// A large piece, or null, and its size.
+fn map_large() -> (*mut u8, usize) {
+    let room = map(PIECE_LARGE, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+    if room.is_null() {
+        return (room, 0);
+    }
+    let start = room.map_addr(|address| address.next_multiple_of(HUGE_PAGE));
+    let bytes = PIECE_LARGE - (start.addr() - room.addr());
+    // SAFETY: the range is a part of the mapping. A system without huge pages refuses, and nothing
+    // is lost.
+    unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
+    (start, bytes)
 }
 
 /// New memory of the system, or null.
@@ -444,6 +475,32 @@ mod tests {
             assert!(blocks.iter().any(|block| (ground..end).contains(block)));
             assert!(!blocks.iter().all(|block| (ground..end).contains(block)));
         });
+    }
+
+    #[test]
+    fn a_thread_that_needs_much_gets_blocks_that_are_apart_from_large_pieces_too() {
+        let blocks = PIECES_MANY as usize * PIECE / MEDIUM + 3 * PIECE_LARGE / MEDIUM;
+        let thread = move || {
+            let take = |number: usize| {
+                // SAFETY: the size is not zero; this many bytes are there.
+                unsafe {
+                    let block = Heap.alloc(layout(MEDIUM)).cast::<usize>();
+                    block.write(number);
+                    block.byte_add(MEDIUM - 8).write(number);
+                    block
+                }
+            };
+            let taken: Vec<*mut usize> = (0..blocks).map(take).collect();
+            for (number, block) in taken.into_iter().enumerate() {
+                // SAFETY: written above; given back once with its layout.
+                unsafe {
+                    assert_eq!(block.read(), number);
+                    assert_eq!(block.byte_add(MEDIUM - 8).read(), number);
+                    Heap.dealloc(block.cast(), layout(MEDIUM));
+                }
+            }
+        };
+        std::thread::spawn(thread).join().unwrap();
     }
 
     #[test]
