@@ -17,6 +17,7 @@
 //! noticed by it alone (`watched/`).
 
 pub(crate) mod beacon;
+mod code;
 mod copy_cost;
 mod death;
 mod fates;
@@ -45,6 +46,7 @@ use death::Death;
 use fork::{Child, ChildEnd, Fork};
 use nix::sys::signal::{SigHandler, Signal};
 use shaketable_record::Place;
+use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
@@ -59,12 +61,17 @@ pub(crate) fn is_foreign(address: usize) -> bool {
 /// How much memory a seed's process may use; fdbserver's own limit.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
+/// After how many forks a process counts as one that forks often.
+const FORKS_MANY: usize = 50;
+
 /// What a seed may take at least if it is recorded.
 const RECORDED_TIME_MIN: Duration = Duration::from_secs(10);
 
 /// A process that is ready to fork for seeds.
 pub struct Isolation {
     time_limit: Duration,
+    /// How many forks there will be before the code is worth copying.
+    forks_left: Cell<usize>,
 }
 
 impl Isolation {
@@ -81,7 +88,10 @@ impl Isolation {
         // machines that takes long.
         #[cfg(target_arch = "x86_64")]
         let _ = std::is_x86_feature_detected!("avx2");
-        Ok(Isolation { time_limit })
+        Ok(Isolation {
+            time_limit,
+            forks_left: Cell::new(FORKS_MANY),
+        })
     }
 
     /// Simulates a seed in a process of its own.
@@ -92,6 +102,7 @@ impl Isolation {
         seed: u64,
         recording: &Recording,
     ) -> Outcome {
+        self.count_forks(recording);
         if let Recording::Futures(futures) = recording {
             return self.run_futures(plan, settings, seed, futures);
         }
@@ -108,6 +119,19 @@ impl Isolation {
             death::add_record(&mut outcome, self.run_once(plan, settings, seed, &again));
         }
         outcome
+    }
+
+    fn count_forks(&self, recording: &Recording) {
+        let forks = match recording {
+            Recording::Futures(futures) => futures.moments.len() * futures.seeds.len(),
+            Recording::Fates(fates) => fates.tries.len(),
+            _ => 1,
+        };
+        let before = self.forks_left.get();
+        self.forks_left.set(before.saturating_sub(forks));
+        if before > 0 && self.forks_left.get() == 0 {
+            code::make_inheritable();
+        }
     }
 
     /// How long a seed may take. Looking up lines for a record takes a while by itself.

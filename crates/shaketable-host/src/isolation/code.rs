@@ -1,0 +1,195 @@
+//! The program's code on large pages, which forks inherit.
+//!
+//! A fork begins without the code in its page table: the system puts it there sixteen pages at a
+//! time, when one of them is used. That is a hundred faults in a seed, and a tenth of its time. What
+//! a process has written itself is inherited with its entries, and if it lies on large pages, these
+//! are few. So a process that forks often replaces its code by a copy of it on large pages: once,
+//! and only what lies on whole ones.
+//!
+//! What this promises: the same bytes at the same addresses. Where the system has no large pages to
+//! give, or does not allow it, everything stays as it was.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr::null_mut;
+
+/// The size of a large page.
+const LARGE: usize = 1 << 21;
+
+/// Replaces the code of this process, as far as it lies on whole large pages. Returns how many bytes
+/// of it that were.
+pub(super) fn make_inheritable() -> usize {
+    // Debuggers and profilers find no file behind such code.
+    if std::env::var_os("SHAKETABLE_LARGE_PAGES").is_some_and(|value| value == "off") {
+        return 0;
+    }
+    let parts = executable_parts().into_iter().filter_map(whole_pages);
+    let replaced = parts.filter(|part| Copy::of(part).is_some_and(|copy| copy.replace(part)));
+    replaced.map(|part| part.len()).sum()
+}
+
+/// What of a range lies on whole large pages.
+fn whole_pages(range: Range<usize>) -> Option<Range<usize>> {
+    let inner = range.start.next_multiple_of(LARGE)..range.end / LARGE * LARGE;
+    (inner.start < inner.end).then_some(inner)
+}
+
+/// The parts of the program and of its libraries that can be executed.
+fn executable_parts() -> Vec<Range<usize>> {
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
+        // SAFETY: `executable_parts` passes a list that nothing else uses meanwhile, and the loader
+        // a file that stays loaded during the call.
+        let (parts, info) = unsafe { (&mut *to.cast::<Vec<Range<usize>>>(), &*info) };
+        if !info.dlpi_phdr.is_null() {
+            // SAFETY: not null, hence as many headers as the loader says.
+            let headers =
+                unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+            let code = headers.iter().filter(|part| {
+                part.p_type == libc::PT_LOAD && part.p_flags == libc::PF_R | libc::PF_X
+            });
+            parts.extend(code.map(|part| {
+                let begin = (info.dlpi_addr as usize).wrapping_add(part.p_vaddr as usize);
+                begin..begin.wrapping_add(part.p_memsz as usize)
+            }));
+        }
+        0
+    }
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    // SAFETY: the list lives until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut parts).cast()) };
+    parts
+}
+
+/// A copy of code on large pages, somewhere else. What is left there is unmapped when this is
+/// dropped.
+struct Copy {
+    /// The mapping, which is larger by a page than the copy in it.
+    room: Range<*mut u8>,
+    start: *mut u8,
+    bytes: usize,
+    moved: bool,
+}
+
+impl Copy {
+    /// Copies code, if there are large pages for all of it.
+    fn of(code: &Range<usize>) -> Option<Copy> {
+        let (bytes, room_bytes) = (code.len(), code.len() + LARGE);
+        // SAFETY: a mapping of its own, anonymous, at an address of the system's choice.
+        let room = unsafe {
+            libc::mmap(
+                null_mut(),
+                room_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if room == libc::MAP_FAILED {
+            return None;
+        }
+        let room = room.cast::<u8>();
+        let start = room.map_addr(|address| address.next_multiple_of(LARGE));
+        let copy = Copy {
+            room: room..room.wrapping_add(room_bytes),
+            start,
+            bytes,
+            moved: false,
+        };
+        // SAFETY: the copy's range is within its room, which nothing else uses; the code can be
+        // read, stays loaded, and nobody writes to it.
+        let allowed = unsafe {
+            libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) == 0 && {
+                std::ptr::with_exposed_provenance::<u8>(code.start)
+                    .copy_to_nonoverlapping(start, bytes);
+                let executable = libc::PROT_READ | libc::PROT_EXEC;
+                libc::mprotect(start.cast(), bytes, executable) == 0
+            }
+        };
+        (allowed && on_large_pages(start.addr()) == Some(bytes)).then_some(copy)
+    }
+
+    /// Puts the copy in the place of the code. Returns whether the system did so.
+    fn replace(mut self, code: &Range<usize>) -> bool {
+        let place = std::ptr::with_exposed_provenance_mut::<c_void>(code.start);
+        // SAFETY: the bytes at the place are the same before and after, and the system exchanges
+        // them at once: threads that execute code there see either.
+        let moved = unsafe {
+            libc::mremap(
+                self.start.cast(),
+                self.bytes,
+                self.bytes,
+                libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+                place,
+            )
+        };
+        self.moved = moved == place;
+        self.moved
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let end = self.start.wrapping_add(self.bytes);
+        // Where the copy was before it moved, something else may be by now.
+        let copy = (!self.moved).then_some(self.start..end);
+        let around = [self.room.start..self.start, end..self.room.end];
+        for part in around.into_iter().chain(copy) {
+            let bytes = part.end.addr() - part.start.addr();
+            if bytes > 0 {
+                // SAFETY: a part of the mapping, of which only this knows.
+                unsafe { libc::munmap(part.start.cast(), bytes) };
+            }
+        }
+    }
+}
+
+/// How many bytes of the mapping that begins there are on large pages.
+fn on_large_pages(start: usize) -> Option<usize> {
+    let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+    let mapping = format!("{start:x}-");
+    let mut lines = maps.lines().skip_while(|line| !line.starts_with(&mapping));
+    let large = lines.find_map(|line| line.strip_prefix("AnonHugePages:"))?;
+    let kib: usize = large.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code() -> Vec<Range<usize>> {
+        let parts = executable_parts().into_iter();
+        parts.filter_map(whole_pages).collect()
+    }
+
+    fn bytes(part: &Range<usize>) -> Vec<u8> {
+        // SAFETY: code of a file that stays loaded, which can be read.
+        unsafe {
+            let start = std::ptr::with_exposed_provenance::<u8>(part.start);
+            std::slice::from_raw_parts(start, part.len()).to_vec()
+        }
+    }
+
+    #[test]
+    fn code_that_was_replaced_is_the_same_and_at_the_same_place() {
+        let before: Vec<_> = code().iter().map(bytes).collect();
+        let replaced = make_inheritable();
+        let all: usize = before.iter().map(Vec::len).sum();
+        assert!(replaced <= all, "{replaced} of {all}");
+        let after: Vec<_> = code().iter().map(bytes).collect();
+        assert!(before == after);
+        // What runs now is the copy, where there is one.
+        let large: usize = { code().iter() }
+            .filter_map(|part| on_large_pages(part.start))
+            .sum();
+        assert_eq!(large, replaced);
+    }
+
+    #[test]
+    fn only_whole_pages_count() {
+        assert_eq!(whole_pages(5..LARGE), None);
+        assert_eq!(whole_pages(5..3 * LARGE + 7), Some(LARGE..3 * LARGE));
+        assert_eq!(whole_pages(LARGE..2 * LARGE), Some(LARGE..2 * LARGE));
+    }
+}
