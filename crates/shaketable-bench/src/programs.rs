@@ -41,10 +41,29 @@ pub struct Sweep {
     pub usage: Usage,
 }
 
+/// The program as cargo builds it.
+pub fn program() -> PathBuf {
+    root().join("target/release/shaketable")
+}
+
+/// The program that `.ci/archive` has packed for this machine, if it has.
+pub fn packed() -> Option<PathBuf> {
+    let folders = std::fs::read_dir(root().join("target/archive")).ok()?;
+    let programs = folders
+        .flatten()
+        .map(|entry| entry.path().join("shaketable"));
+    { programs }.find(|program| program.is_file())
+}
+
 /// Sweeps seeds from 1 on over an example's test file, with more arguments if need be. Panics if a
 /// seed fails.
 pub fn sweep(example: &str, seeds: u64, jobs: u64, more: &[&str]) -> Sweep {
-    let mut command = Command::new(root().join("target/release/shaketable"));
+    sweep_with(&program(), example, seeds, jobs, more)
+}
+
+/// The same with another build of the program.
+pub fn sweep_with(program: &Path, example: &str, seeds: u64, jobs: u64, more: &[&str]) -> Sweep {
+    let mut command = Command::new(program);
     command
         .current_dir(root())
         .args(["run", "--no-build", "--message-format", "json"])
