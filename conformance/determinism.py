@@ -184,7 +184,6 @@ class Place:
             resource.setrlimit(resource.RLIMIT_STACK, (64 << 20, most))
         if self.one_core:
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-            os.nice(5)
 
 
 BASE = Place("release build")
