@@ -184,7 +184,6 @@ class Place:
             resource.setrlimit(resource.RLIMIT_STACK, (64 << 20, most))
         if self.one_core:
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-            os.nice(5)
 
 
 BASE = Place("release build")
@@ -221,11 +220,7 @@ def main():
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     arguments = parser.parse_args()
     for profile in [["--release"], []]:
-        # The service by itself: together with the others it would give them all the feature
-        # `tokio`.
-        for packages in [["shaketable-cli", "shaketable-example-*"], ["shaketable-service"]]:
-            packages = [word for package in packages for word in ["-p", package]]
-            subprocess.run(["cargo", "build", "--quiet", *profile, *packages], cwd=ROOT, check=True)
+        subprocess.run([ROOT / "conformance/build", *profile], check=True)
     chosen = [case for case in cases(arguments.seeds) if arguments.only in case.name]
     scratch = tempfile.mkdtemp(prefix="shaketable-determinism-")
     compared, differences = collections.Counter(), []

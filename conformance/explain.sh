@@ -17,9 +17,7 @@ SEEDS_PER_BUG=${SEEDS_PER_BUG:-2}
 LINT_SEEDS=${LINT_SEEDS:-10}
 
 if [ -z "${NO_BUILD:-}" ]; then
-    cargo build --quiet --release -p shaketable-cli -p 'shaketable-example-*'
-    # By itself: together with the others it would give them all the feature `tokio`.
-    cargo build --quiet --release -p shaketable-service
+    conformance/build --release
 fi
 program=target/release/shaketable
 surprises=0

@@ -41,6 +41,8 @@ def directory(argument):
 def build():
     """The crate that is our libfdb_c.so."""
     command = ["cargo", "build", "--release", "--package", "fdb_c", "--message-format=json"]
+    # With the features that other parts of the workspace have, so that little is compiled twice.
+    command += ["--package", "shaketable-alike", "--no-default-features"]
     messages = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     ).stdout

@@ -17,9 +17,7 @@ BUG_SEEDS=${BUG_SEEDS:-200}
 FIX_SEEDS=${FIX_SEEDS:-2000}
 DETERMINISM_SEEDS=${DETERMINISM_SEEDS:-20}
 
-cargo build --quiet --release -p shaketable-cli -p 'shaketable-example-*'
-# By itself: together with the others it would give them all the feature `tokio`.
-cargo build --quiet --release -p shaketable-service
+conformance/build --release
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 surprises=0
@@ -28,7 +26,7 @@ passed=0
 sweep() { # sweep FILE SEEDS EXPECTED-EXIT-CODE SUB-COMMAND...
     local file=$1 seeds=$2 expected=$3 code=0
     shift 3
-    target/release/shaketable "$@" "$file" --seed "$SEED" --seeds "$seeds" >"$log" 2>&1 || code=$?
+    target/release/shaketable "$@" "$file" --no-build --seed "$SEED" --seeds "$seeds" >"$log" 2>&1 || code=$?
     if [ "$code" = "$expected" ]; then
         printf '%-18s %-45s %s\n' "$1" "$file" \
             "$(grep -E '^[0-9]+ (runs|seeds)' "$log" | tail -n 1)"

@@ -209,10 +209,10 @@ shaketable = {{ path = "{repository}/crates/shaketable", features = ["embedded",
 foundationdb-sys = {{ path = "{repository}/sys" }}
 
 [profile.dev.package]
-shaketable-cluster.opt-level = 2
-shaketable-fdbc.opt-level = 2
-shaketable-host.opt-level = 2
-shaketable-kernel.opt-level = 2
+shaketable-cluster = {{ opt-level = 2, codegen-units = 4, debug = "line-tables-only", incremental = false }}
+shaketable-fdbc = {{ opt-level = 2, codegen-units = 4, debug = "line-tables-only", incremental = false }}
+shaketable-host = {{ opt-level = 2, codegen-units = 4, debug = "line-tables-only", incremental = false }}
+shaketable-kernel = {{ opt-level = 2, codegen-units = 4, debug = "line-tables-only", incremental = false }}
 "#
     );
     write("Cargo.toml", &manifest);

@@ -190,6 +190,7 @@ pub fn probe() -> &'static Path {
         let _turn = turn();
         let status = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--package", "shaketable-test-probe"])
+            .args(["--package", "shaketable-alike"])
             .arg("--target-dir")
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))

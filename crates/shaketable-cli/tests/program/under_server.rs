@@ -31,6 +31,7 @@ fn library(folder: &Path) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args(["build", "--quiet", "--package", "shaketable-test-probe"])
+        .args(["--package", "shaketable-alike"])
         .args(["--no-default-features", "--features", "fdb-7_4,record"])
         .arg("--target-dir")
         .arg(target)

@@ -219,12 +219,19 @@ pub fn example(name: &str) -> PathBuf {
 
 fn build_probe(variant: &str, features: &str, more: &[&str]) -> PathBuf {
     // All variants are built in the target folder of this test, where most dependencies are built
-    // already, and under one name; so each is put aside before the next one is built.
+    // already, and under one name; so each is put aside before the next one is built. With another
+    // way to panic every dependency is another one.
+    let alike: &[&str] = if more.is_empty() {
+        &["--package", "shaketable-alike"]
+    } else {
+        &[]
+    };
     let _turn = turn();
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--quiet", "--package", "shaketable-test-probe"])
         .args(["--no-default-features", "--features", features])
+        .args(alike)
         .args(more)
         .arg("--target-dir")
         .arg(target())
