@@ -1,4 +1,4 @@
-//! The program's code on large pages, which forks inherit.
+//! The program's code on large pages, which forks inherit; and what it only reads.
 //!
 //! A fork begins without the code in its page table: the system puts it there sixteen pages at a
 //! time, when one of them is used. That is a hundred faults in a seed, and a tenth of its time. What
@@ -23,9 +23,12 @@ pub(super) fn make_inheritable() -> usize {
     if std::env::var_os("SHAKETABLE_LARGE_PAGES").is_some_and(|value| value == "off") {
         return 0;
     }
-    let parts = executable_parts().into_iter().filter_map(whole_pages);
-    let replaced = parts.filter(|part| Copy::of(part).is_some_and(|copy| copy.replace(part)));
-    replaced.map(|part| part.len()).sum()
+    let replaced = fixed_parts().into_iter().filter_map(|(part, protection)| {
+        let part = whole_pages(part)?;
+        let copy = Copy::of(&part, protection)?;
+        copy.replace(&part).then_some(part.len())
+    });
+    replaced.sum()
 }
 
 /// What of a range lies on whole large pages.
@@ -34,27 +37,32 @@ fn whole_pages(range: Range<usize>) -> Option<Range<usize>> {
     (inner.start < inner.end).then_some(inner)
 }
 
-/// The parts of the program and of its libraries that can be executed.
-fn executable_parts() -> Vec<Range<usize>> {
+/// The parts of the program and of its libraries that nobody writes to, the code and what it only
+/// reads, and how each is protected.
+fn fixed_parts() -> Vec<(Range<usize>, c_int)> {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
-        // SAFETY: `executable_parts` passes a list that nothing else uses meanwhile, and the loader
-        // a file that stays loaded during the call.
-        let (parts, info) = unsafe { (&mut *to.cast::<Vec<Range<usize>>>(), &*info) };
+        // SAFETY: `fixed_parts` passes a list that nothing else uses meanwhile, and the loader a file
+        // that stays loaded during the call.
+        let (parts, info) = unsafe { (&mut *to.cast::<Vec<(Range<usize>, c_int)>>(), &*info) };
         if !info.dlpi_phdr.is_null() {
             // SAFETY: not null, hence as many headers as the loader says.
             let headers =
                 unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-            let code = headers.iter().filter(|part| {
-                part.p_type == libc::PT_LOAD && part.p_flags == libc::PF_R | libc::PF_X
-            });
-            parts.extend(code.map(|part| {
+            let loaded = headers.iter().filter(|part| part.p_type == libc::PT_LOAD);
+            parts.extend(loaded.filter_map(|part| {
+                const CODE: u32 = libc::PF_R | libc::PF_X;
+                let protection = match part.p_flags {
+                    libc::PF_R => libc::PROT_READ,
+                    CODE => libc::PROT_READ | libc::PROT_EXEC,
+                    _ => return None,
+                };
                 let begin = (info.dlpi_addr as usize).wrapping_add(part.p_vaddr as usize);
-                begin..begin.wrapping_add(part.p_memsz as usize)
+                Some((begin..begin.wrapping_add(part.p_memsz as usize), protection))
             }));
         }
         0
     }
-    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut parts: Vec<(Range<usize>, c_int)> = Vec::new();
     // SAFETY: the list lives until the call returns.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut parts).cast()) };
     parts
@@ -72,7 +80,7 @@ struct Copy {
 
 impl Copy {
     /// Copies code, if there are large pages for all of it.
-    fn of(code: &Range<usize>) -> Option<Copy> {
+    fn of(code: &Range<usize>, protection: c_int) -> Option<Copy> {
         let (bytes, room_bytes) = (code.len(), code.len() + LARGE);
         // SAFETY: a mapping of its own, anonymous, at an address of the system's choice.
         let room = unsafe {
@@ -102,8 +110,7 @@ impl Copy {
             libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) == 0 && {
                 std::ptr::with_exposed_provenance::<u8>(code.start)
                     .copy_to_nonoverlapping(start, bytes);
-                let executable = libc::PROT_READ | libc::PROT_EXEC;
-                libc::mprotect(start.cast(), bytes, executable) == 0
+                libc::mprotect(start.cast(), bytes, protection) == 0
             }
         };
         (allowed && on_large_pages(start.addr()) == Some(bytes)).then_some(copy)
@@ -159,12 +166,12 @@ mod tests {
     use super::*;
 
     fn code() -> Vec<Range<usize>> {
-        let parts = executable_parts().into_iter();
-        parts.filter_map(whole_pages).collect()
+        let parts = fixed_parts().into_iter();
+        parts.filter_map(|(part, _)| whole_pages(part)).collect()
     }
 
     fn bytes(part: &Range<usize>) -> Vec<u8> {
-        // SAFETY: code of a file that stays loaded, which can be read.
+        // SAFETY: a part of a file that stays loaded, which can be read and does not change.
         unsafe {
             let start = std::ptr::with_exposed_provenance::<u8>(part.start);
             std::slice::from_raw_parts(start, part.len()).to_vec()
@@ -180,10 +187,9 @@ mod tests {
         let after: Vec<_> = code().iter().map(bytes).collect();
         assert!(before == after);
         // What runs now is the copy, where there is one.
-        let large: usize = { code().iter() }
-            .filter_map(|part| on_large_pages(part.start))
-            .sum();
-        assert_eq!(large, replaced);
+        let parts = code().into_iter();
+        let large: usize = parts.filter_map(|part| on_large_pages(part.start)).sum();
+        assert_eq!(replaced, large);
     }
 
     #[test]
