@@ -3,10 +3,11 @@
 //! Everything that a run can meet is a *feature*, known by its words. For each feature the corpus
 //! counts the runs that met it, and keeps a few *places*: runs, cut at the moment after they met
 //! it. Energy goes where few runs have been: the next futures begin at a place of the feature with
-//! the fewest runs for its worth. No place is preferred for long, because every future of it meets
-//! the feature too, and counts. So what is common is never returned to, what is rare is returned to
-//! until it is rare no more, and what leads on to something new is worth more. Eleven choices of
-//! twelve are made among what the author of the code has marked, if there is anything.
+//! the fewest runs for its worth; `entries.rs` says at which. No feature is preferred for long,
+//! because every future of it meets it too, and counts. So what is common is never returned to,
+//! what is rare is returned to until it is rare no more, and what leads on to something new is
+//! worth more. Eleven choices of twelve are made among what the author of the code has marked, if
+//! there is anything.
 //!
 //! A distance is one feature with many places, its *front*: for each distance a few moments at
 //! which a run was as close as that. The closest run alone would be a poor guide. Often it came
@@ -23,6 +24,7 @@
 //! by another client: then it is a dead end, and so is every moment until that draw. The ways that
 //! lead on branch off before it.
 
+use super::entries::Entries;
 use serde::{Deserialize, Serialize};
 use shaketable_host::verdict::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,13 +58,22 @@ pub struct Place {
     pub from: f64,
 }
 
-/// A place that was chosen, and the feature it was chosen for.
+/// A place that was chosen, and what it was chosen for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// The number of the feature.
-    pub feature: usize,
     /// The place.
     pub place: Place,
+    /// What it was chosen for.
+    pub chosen: Chosen,
+}
+
+/// What a place was chosen for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chosen {
+    /// The number of the feature.
+    feature: usize,
+    /// When it was met there.
+    at: f64,
 }
 
 impl Path {
@@ -92,7 +103,7 @@ impl Place {
     }
 
     /// The moment as long as this before what was met there, as far back as it can be drawn anew.
-    fn back(&self, seconds: f64) -> Place {
+    pub(super) fn back(&self, seconds: f64) -> Place {
         let new_since = self.path.is_new_since() + INSTANT_SECONDS;
         Place {
             path: self.path.clone(),
@@ -104,7 +115,7 @@ impl Place {
 /// Futures begin this long after what was met, or before it: the shortest time there is.
 const INSTANT_SECONDS: f64 = 1e-9;
 /// How long before a place its futures begin: at its first choice, at its second, and so on.
-const BACK_SECONDS: [f64; 8] = [
+pub(super) const BACK_SECONDS: [f64; 8] = [
     JUST_BEFORE,
     0.0,
     0.1,
@@ -119,7 +130,7 @@ const JUST_BEFORE: f64 = 2.0 * INSTANT_SECONDS;
 /// A future that meets what it was chosen for this soon after it begins has met the same again, and
 /// is no other place: the copies of a dead end would be as dead, and crowd out all others.
 const AGAIN_SECONDS: f64 = 0.15;
-/// How many places of a feature, or of a distance, are kept.
+/// How many places of a distance are kept.
 const PLACES_MAX: usize = 16;
 /// How often a place is chosen until it makes room for another.
 const CHANCES: usize = 4;
@@ -128,7 +139,7 @@ const ALL_FEATURES: u64 = 12;
 /// What a future that met something new adds to the worth of where it began.
 const WORTH_OF_NEWS: f64 = 1.0;
 
-/// A mark is rare if it was met by one run of this many at most.
+/// A mark is rare if it was met by one new seed of this many at most.
 const RARE: u64 = 8;
 /// How many distances a front has at most.
 const FRONT_MAX: usize = 32;
@@ -148,15 +159,17 @@ enum Places {
     Alike {
         /// How many runs have met it.
         runs: u64,
+        /// How many of them were new seeds.
+        seeds: u64,
         /// How many futures of it are under way.
         planned: u64,
-        places: Kept,
+        places: Entries,
     },
     /// It is met more or less.
     Front(Front),
 }
 
-/// A few places of the same thing. The earliest has the most before it, and every other choice
+/// A few places of the same distance. The earliest has the most before it, and every other choice
 /// falls on it. But it may be a dead end, and so may all that were met first: a place whose futures
 /// have had their chances makes room for the next.
 #[derive(Debug)]
@@ -198,16 +211,28 @@ impl Feature {
         self.worth / runs.max(1) as f64
     }
 
-    /// A place for this many futures.
-    fn choose(&mut self, futures: u64) -> Option<Place> {
+    /// Whether there is nothing left to try: each of its places has had its chances.
+    fn is_spent(&self) -> bool {
+        match &self.places {
+            Places::Alike { places, .. } => places.are_spent(),
+            Places::Front(_) => false,
+        }
+    }
+
+    /// A place for this many futures, and when the feature was met there.
+    fn choose(&mut self, futures: u64) -> Option<(Place, f64)> {
         match &mut self.places {
             Places::Alike {
                 planned, places, ..
             } => {
                 *planned += futures;
-                places.choose()
+                places.choose(futures)
             }
-            Places::Front(front) => front.choose(futures),
+            Places::Front(front) => {
+                let place = front.choose(futures)?;
+                let at = place.from;
+                Some((place, at))
+            }
         }
     }
 }
@@ -338,6 +363,8 @@ pub struct Corpus {
     numbers: BTreeMap<String, usize>,
     features: Vec<Feature>,
     choices: u64,
+    /// Choices for which every feature was spent.
+    spent: u64,
 }
 
 impl Corpus {
@@ -351,21 +378,22 @@ impl Corpus {
         self.features.is_empty()
     }
 
-    /// Whether there is a moment to return to before chance had all of its first runs: the author
-    /// of the code has marked something that hardly any of them has met.
-    pub fn has_rare_mark(&self, runs: u64) -> bool {
+    /// Whether there is a moment that is likely to be worth returning to: the author of the code
+    /// has marked something that hardly any of this many new seeds has met. Futures do not count,
+    /// or what is returned to would soon be rare no more.
+    pub fn has_rare_mark(&self, seeds: u64) -> bool {
         self.features.iter().any(|feature| {
             let is_rare = match &feature.places {
-                Places::Alike { runs: met, .. } => met.saturating_mul(RARE) <= runs,
+                Places::Alike { seeds: met, .. } => met.saturating_mul(RARE) <= seeds,
                 Places::Front(_) => true,
             };
             feature.is_marked && is_rare
         })
     }
 
-    /// Adds what a run has met; `from` is the feature for which its place was chosen. Returns
-    /// whether something was new.
-    pub fn learn(&mut self, path: &Path, moments: &[Moment], from: Option<usize>) -> bool {
+    /// Adds what a run has met; `from` is what its place was chosen for. Returns whether something
+    /// was new.
+    pub fn learn(&mut self, path: &Path, moments: &[Moment], from: Option<Chosen>) -> bool {
         let mut met = BTreeSet::new();
         let mut is_news = false;
         for moment in moments {
@@ -374,10 +402,29 @@ impl Corpus {
                 is_news |= self.meet(path, moment);
             }
         }
-        if let (true, Some(from)) = (is_news, from) {
-            self.features[from].worth += WORTH_OF_NEWS;
+        if let Some(from) = from {
+            if is_news {
+                self.features[from.feature].worth += WORTH_OF_NEWS;
+            }
+            self.note_further(path, moments, from);
         }
         is_news
+    }
+
+    /// Tells the place where a run began if the run led further than the place: it has met another
+    /// mark, which was met for the first time later than what the place was chosen for.
+    fn note_further(&mut self, path: &Path, moments: &[Moment], from: Chosen) {
+        let began = path.is_new_since();
+        let is_further = moments.iter().any(|moment| {
+            let is_mark = moment.is_marked && moment.distance.is_none();
+            let number = self.numbers.get(&moment.what);
+            is_mark && moment.seconds > began && number.is_some_and(|one| *one > from.feature)
+        });
+        if let (true, Places::Alike { places, .. }) =
+            (is_further, &mut self.features[from.feature].places)
+        {
+            places.led_on(from.at);
+        }
     }
 
     fn meet(&mut self, path: &Path, moment: &Moment) -> bool {
@@ -385,6 +432,7 @@ impl Corpus {
             path: path.clone(),
             from: moment.seconds + INSTANT_SECONDS,
         };
+        let is_seed = path.turns.is_empty();
         let is_here = place.from > path.is_new_since();
         let is_again = !path.turns.is_empty() && place.from <= path.is_new_since() + AGAIN_SECONDS;
         let Some(number) = self.numbers.get(&moment.what) else {
@@ -398,8 +446,9 @@ impl Corpus {
                 }
                 None => Places::Alike {
                     runs: 1,
+                    seeds: u64::from(is_seed),
                     planned: 0,
-                    places: Kept::of(place),
+                    places: Entries::of(place),
                 },
             };
             self.features.push(Feature {
@@ -418,8 +467,17 @@ impl Corpus {
                 }
                 is_closest
             }
-            (Places::Alike { runs, places, .. }, _) => {
+            (
+                Places::Alike {
+                    runs,
+                    seeds,
+                    places,
+                    ..
+                },
+                _,
+            ) => {
                 *runs += 1;
+                *seeds += u64::from(is_seed);
                 if is_here && !is_again {
                     places.meet(place);
                 }
@@ -429,19 +487,35 @@ impl Corpus {
         }
     }
 
-    /// Chooses where this many futures begin; `None` if nothing was met.
+    /// Chooses where this many futures begin; `None` if nothing was met, and every second time that
+    /// no place has a chance left: new seeds may bring one.
     pub fn choose(&mut self, futures: u64) -> Option<Choice> {
         self.choices += 1;
-        let only_marked = !self.choices.is_multiple_of(ALL_FEATURES);
-        let best = |only_marked: bool| {
+        let only_marked = !self.choices.is_multiple_of(ALL_FEATURES)
+            && self.features.iter().any(|feature| feature.is_marked);
+        let best = |also_spent: bool| {
             let features = self.features.iter().enumerate();
             let features = features.filter(|(_, one)| one.is_marked || !only_marked);
+            let features = features.filter(|(_, one)| also_spent || !one.is_spent());
             // Of equals the one that was met last.
-            features.max_by(|one, other| one.1.score().total_cmp(&other.1.score()))
+            let best = features.max_by(|one, other| one.1.score().total_cmp(&other.1.score()));
+            best.map(|(feature, _)| feature)
         };
-        let (feature, _) = best(only_marked).or_else(|| best(false))?;
-        let place = self.features[feature].choose(futures)?;
-        Some(Choice { feature, place })
+        let feature = match best(false) {
+            Some(feature) => feature,
+            None => {
+                self.spent += 1;
+                if self.spent.is_multiple_of(2) {
+                    return None;
+                }
+                best(true)?
+            }
+        };
+        let (place, at) = self.features[feature].choose(futures)?;
+        Some(Choice {
+            place,
+            chosen: Chosen { feature, at },
+        })
     }
 
     /// Everything that was planned has been learned.
@@ -457,14 +531,14 @@ impl Corpus {
     pub fn paths(&self) -> Vec<Path> {
         let mut paths: Vec<Path> = Vec::new();
         for feature in &self.features {
-            let places: Vec<&Kept> = match &feature.places {
-                Places::Alike { places, .. } => vec![places],
-                Places::Front(front) => front.0.iter().map(|step| &step.places).collect(),
+            let first = |step: &'_ Step| step.places.places[0].place.path.clone();
+            let first: Vec<Path> = match &feature.places {
+                Places::Alike { places, .. } => vec![places.first().path.clone()],
+                Places::Front(front) => front.0.iter().map(first).collect(),
             };
-            for places in places {
-                let path = &places.places[0].place.path;
-                if !paths.contains(path) {
-                    paths.push(path.clone());
+            for path in first {
+                if !paths.contains(&path) {
+                    paths.push(path);
                 }
             }
         }
@@ -517,14 +591,23 @@ mod tests {
         assert!(choice.place.from > 1.999 && choice.place.from < 2.0);
         for seed in 0..20 {
             let path = choice.place.future(seed);
-            assert!(!corpus.learn(&path, &moments, Some(choice.feature)));
+            assert!(!corpus.learn(&path, &moments, Some(choice.chosen)));
         }
         corpus.end_round();
         assert_eq!(corpus.features.len(), 2);
         // 31 runs have met the one, 21 the other.
-        assert_eq!(corpus.choose(8).unwrap().feature, choice.feature);
-        assert_eq!(corpus.choose(8).unwrap().feature, choice.feature);
-        assert_ne!(corpus.choose(8).unwrap().feature, choice.feature);
+        assert_eq!(
+            corpus.choose(8).unwrap().chosen.feature,
+            choice.chosen.feature
+        );
+        assert_eq!(
+            corpus.choose(8).unwrap().chosen.feature,
+            choice.chosen.feature
+        );
+        assert_ne!(
+            corpus.choose(8).unwrap().chosen.feature,
+            choice.chosen.feature
+        );
     }
 
     #[test]
@@ -580,10 +663,10 @@ mod tests {
             let is_long_before = choice.place.from < 19.5;
             let path = choice.place.future(seed);
             // A little earlier than before, which must not make it worth more.
-            corpus.learn(&path, &moments(20.0 - 1e-6), Some(choice.feature));
+            corpus.learn(&path, &moments(20.0 - 1e-6), Some(choice.chosen));
             corpus.end_round();
             assert!(corpus.features.iter().all(|feature| match &feature.places {
-                Places::Alike { places, .. } => is_long_before || places.places.len() == 1,
+                Places::Alike { places, .. } => is_long_before || places.len() == 1,
                 Places::Front(front) => is_long_before || front.0[0].places.places.len() == 1,
             }));
             if is_long_before {
@@ -674,7 +757,7 @@ mod tests {
                 Some(choice) => {
                     for seed in runs..runs + 8 {
                         let path = choice.place.future(seed);
-                        corpus.learn(&path, &walk(&path), Some(choice.feature));
+                        corpus.learn(&path, &walk(&path), Some(choice.chosen));
                     }
                 }
             }
@@ -730,11 +813,7 @@ mod tests {
                 if is_found(&moments) {
                     break 'search;
                 }
-                corpus.learn(
-                    &path,
-                    &moments,
-                    choice.as_ref().map(|choice| choice.feature),
-                );
+                corpus.learn(&path, &moments, choice.as_ref().map(|choice| choice.chosen));
             }
             corpus.end_round();
             runs += 8;

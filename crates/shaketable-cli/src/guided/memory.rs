@@ -12,7 +12,7 @@
 //! each fresh start may take longer than the one before, because a step that seldom succeeds needs
 //! patience.
 
-use super::corpus::{Corpus, Path, Place};
+use super::corpus::{Chosen, Corpus, Path, Place};
 use shaketable_host::verdict::Moment;
 
 /// The first fresh start comes after this many runs without news.
@@ -43,11 +43,11 @@ pub struct Choice {
 }
 
 /// What a place was chosen for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Origin {
     /// How many fresh starts there were; `None` if it was chosen from everything.
     fresh: Option<u64>,
-    feature: usize,
+    chosen: Chosen,
 }
 
 impl Memory {
@@ -66,9 +66,9 @@ impl Memory {
         self.all.paths()
     }
 
-    /// Whether the code has marked something that hardly any of this many runs has met.
-    pub fn has_rare_mark(&self, runs: u64) -> bool {
-        self.all.has_rare_mark(runs)
+    /// Whether the code has marked something that hardly any of this many new seeds has met.
+    pub fn has_rare_mark(&self, seeds: u64) -> bool {
+        self.all.has_rare_mark(seeds)
     }
 
     /// Chooses where this many futures begin; `None` if nothing was met.
@@ -84,7 +84,7 @@ impl Memory {
             place: choice.place,
             origin: Origin {
                 fresh,
-                feature: choice.feature,
+                chosen: choice.chosen,
             },
         })
     }
@@ -92,17 +92,17 @@ impl Memory {
     /// Adds what a run has met, a future of a choice or the run of a seed. Returns whether no run
     /// had met it before.
     pub fn learn(&mut self, path: &Path, moments: &[Moment], origin: Option<Origin>) -> bool {
-        let feature = |fresh: Option<u64>| {
+        let chosen = |fresh: Option<u64>| {
             let origin = origin.filter(|origin| origin.fresh == fresh);
-            origin.map(|origin| origin.feature)
+            origin.map(|origin| origin.chosen)
         };
         let is_old = origin.is_some_and(|origin| origin.fresh.is_none());
-        let is_news = self.all.learn(path, moments, feature(None));
+        let is_news = self.all.learn(path, moments, chosen(None));
         // A fresh start is one from new seeds: the futures of old places would bring it back.
         let is_news_to_fresh = !is_old
             && self
                 .fresh
-                .learn(path, moments, feature(Some(self.fresh_starts)));
+                .learn(path, moments, chosen(Some(self.fresh_starts)));
         match is_news || is_news_to_fresh {
             true => self.without_news = 0,
             false => self.without_news += 1,
@@ -164,7 +164,9 @@ mod tests {
         runs_without_news(&mut memory, 2);
         assert!(memory.choose(4).is_none());
         assert!(!memory.learn(&Path::of(900), &[moment("common")], None));
-        let places = [0; 11].map(|_| memory.choose(4).unwrap());
+        // Some choices are left to new seeds, because what was met since is spent.
+        let choices = (0..11).filter_map(|_| memory.choose(4));
+        let places: Vec<Choice> = choices.collect();
         let is_of_old = |choice: &&Choice| choice.place.path == Path::of(1);
         assert_eq!(places.iter().filter(is_of_old).count(), 3);
         assert_eq!(memory.paths(), [Path::of(1)]);

@@ -17,6 +17,7 @@
 //! is kept as such a file.
 
 pub mod corpus;
+mod entries;
 mod memory;
 mod schedule;
 
@@ -140,7 +141,7 @@ impl Search {
         }
         let (seeds, mut futures) = self
             .schedule
-            .next(left, self.memory.has_rare_mark(self.runs));
+            .next(left, self.memory.has_rare_mark(self.counts.seeds));
         let mut number = self.runs + seeds;
         let mut groups = Vec::new();
         while futures > 0 {

@@ -4,11 +4,14 @@
 //! before it, and may have nothing to find. So the first seeds are run alone. As long as there are
 //! few, futures are only run if the code has marked something rare, and at most one run of six is
 //! one: the bug that chance finds with the 60th seed is found after 72 runs at the latest. Chance
-//! has had its turn then, and what it has not found is rare. Most runs are futures from there on,
-//! unless new seeds still bring news.
+//! has had its turn then, and what it has not found is rare. If the code has marked something rare,
+//! most runs are futures from there on, unless new seeds still bring news. If it has not, one run
+//! of six stays the most: where nothing says that a bug takes several rare things in a row, chance
+//! is the better guess, and what it finds with the thousandth seed takes a fifth more runs as well.
 //!
-//! Where chance has had its turn is a choice. What it promises holds for bugs that chance finds
-//! within [`SEEDS_FIRST`] seeds, and no needle can be found in many fewer runs than that.
+//! Where chance has had its turn is a choice. For code with a rare mark the promise holds for bugs
+//! that chance finds within [`SEEDS_FIRST`] seeds, and no needle can be found in many fewer runs
+//! than that.
 //!
 //! Rounds are small: what a future has met is returned to in the next round at the earliest, and a
 //! needle takes one round for each of its rare events. A long search has larger rounds, for the
@@ -21,8 +24,8 @@ pub(super) const ROUND_MAX: u64 = 32;
 
 /// The first runs are new seeds alone.
 const SEEDS_ALONE: u64 = 32;
-/// Up to this one, new seeds come first: a bug that chance finds within as many takes a fifth more
-/// runs at most. Twice as many put 150 runs under every needle.
+/// Up to this one, new seeds come first, whatever the code has marked: a bug that chance finds
+/// within as many takes a fifth more runs at most. Twice as many put 150 runs under every needle.
 const SEEDS_FIRST: u64 = 64;
 /// How many of them there are for each future at least: one run of six is a future then.
 const SEEDS_PER_FUTURE: u64 = 5;
@@ -69,12 +72,11 @@ impl Schedule {
             let size = self.seeds.max(FIRST_ROUND);
             return (size.min(SEEDS_ALONE - self.seeds), 0);
         }
-        if self.seeds < SEEDS_FIRST {
-            if !is_worth_returning {
-                return (ROUND.min(SEEDS_FIRST - self.seeds), 0);
-            }
-            let needed = SEEDS_PER_FUTURE * (self.futures + GROUP);
-            return (needed.saturating_sub(self.seeds).max(GROUP), GROUP);
+        if self.seeds < SEEDS_FIRST && !is_worth_returning {
+            return (ROUND.min(SEEDS_FIRST - self.seeds), 0);
+        }
+        if self.seeds < SEEDS_FIRST || !is_worth_returning {
+            return self.round_of_seeds();
         }
         let size = ((self.seeds + self.futures) / LONG).clamp(ROUND, ROUND_MAX);
         let seeds = match self.seeds_bring_news {
@@ -82,6 +84,17 @@ impl Schedule {
             false => size / 4,
         };
         (seeds, size - seeds)
+    }
+
+    /// New seeds, and a few futures after them if there are seeds enough for them.
+    fn round_of_seeds(&self) -> (u64, u64) {
+        let needed = SEEDS_PER_FUTURE * (self.futures + GROUP);
+        let missing = needed.saturating_sub(self.seeds);
+        let seeds = missing.clamp(GROUP, ROUND_MAX - GROUP);
+        match missing <= seeds {
+            true => (seeds, GROUP),
+            false => (seeds, 0),
+        }
     }
 
     /// The runs of a round were looked at.
@@ -124,6 +137,31 @@ mod tests {
         for seed in 1..=SEEDS_FIRST {
             let runs = runs_until(seed, true);
             assert!(5 * runs <= 6 * seed, "{runs} runs for {seed} seeds");
+        }
+    }
+
+    #[test]
+    fn without_a_rare_mark_whatever_chance_finds_takes_a_fifth_more_at_most() {
+        for seed in 1..5_000 {
+            let runs = runs_until(seed, false);
+            assert!(5 * runs <= 6 * seed, "{runs} runs for {seed} seeds");
+        }
+        // But moments are returned to all the same.
+        let futures = runs_until(5_000, false) - 5_000;
+        assert!(futures >= 900, "{futures} futures");
+    }
+
+    #[test]
+    fn seeds_catch_up_when_what_was_marked_is_rare_no_more() {
+        let mut schedule = Schedule::default();
+        while schedule.futures < 1_000 {
+            schedule.next(u64::MAX, true);
+            schedule.learn(false);
+        }
+        while schedule.seeds < SEEDS_PER_FUTURE * schedule.futures {
+            let (seeds, futures) = schedule.next(u64::MAX, false);
+            assert!(seeds + futures <= ROUND_MAX && futures < seeds);
+            schedule.learn(false);
         }
     }
 
