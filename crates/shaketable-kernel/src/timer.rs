@@ -363,8 +363,8 @@ impl Timers {
 /// How many steps from the present a place among the near timers is looked for one by one.
 const STEPS: usize = 8;
 
-/// Where a timer of that time belongs among the near ones. Most are set for a moment that only a few
-/// others come before; that is found faster step by step than by halving the row.
+/// Where a timer of that time belongs among the near ones. Most are set for a moment that only a
+/// few others come before; that is found faster step by step than by halving the row.
 #[inline]
 fn place(near: &[Item], time: u64) -> usize {
     let begin = near.len().saturating_sub(STEPS);

@@ -1,10 +1,10 @@
 //! The program's code on large pages, which forks inherit; and what it only reads.
 //!
 //! A fork begins without the code in its page table: the system puts it there sixteen pages at a
-//! time, when one of them is used. That is a hundred faults in a seed, and a tenth of its time. What
-//! a process has written itself is inherited with its entries, and if it lies on large pages, these
-//! are few. So a process that forks often replaces its code by a copy of it on large pages: once,
-//! and only what lies on whole ones.
+//! time, when one of them is used. That is a hundred faults in a seed, and a tenth of its time.
+//! What a process has written itself is inherited with its entries, and if it lies on large pages,
+//! these are few. So a process that forks often replaces its code by a copy of it on large pages:
+//! once, and only what lies on whole ones.
 //!
 //! What this promises: the same bytes at the same addresses. Where the system has no large pages to
 //! give, or does not allow it, everything stays as it was.
@@ -16,8 +16,8 @@ use std::ptr::null_mut;
 /// The size of a large page.
 const LARGE: usize = 1 << 21;
 
-/// Replaces the code of this process, as far as it lies on whole large pages. Returns how many bytes
-/// of it that were.
+/// Replaces the code of this process, as far as it lies on whole large pages. Returns how many
+/// bytes of it that were.
 pub(super) fn make_inheritable() -> usize {
     // Debuggers and profilers find no file behind such code.
     if std::env::var_os("SHAKETABLE_LARGE_PAGES").is_some_and(|value| value == "off") {
@@ -41,8 +41,8 @@ fn whole_pages(range: Range<usize>) -> Option<Range<usize>> {
 /// reads, and how each is protected.
 fn fixed_parts() -> Vec<(Range<usize>, c_int)> {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
-        // SAFETY: `fixed_parts` passes a list that nothing else uses meanwhile, and the loader a file
-        // that stays loaded during the call.
+        // SAFETY: `fixed_parts` passes a list that nothing else uses meanwhile, and the loader a
+        // file that stays loaded during the call.
         let (parts, info) = unsafe { (&mut *to.cast::<Vec<(Range<usize>, c_int)>>(), &*info) };
         if !info.dlpi_phdr.is_null() {
             // SAFETY: not null, hence as many headers as the loader says.
