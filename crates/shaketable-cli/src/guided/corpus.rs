@@ -9,54 +9,15 @@
 //! worth more. Eleven choices of twelve are made among what the author of the code has marked, if
 //! there is anything.
 //!
-//! A distance is one feature with many places, its *front*: for each distance a few moments at
-//! which a run was as close as that. The closest run alone would be a poor guide. Often it came
-//! close at the end, when little time was left to come closer, and a run that was half as close
-//! in half the time has better futures. So a moment joins the front unless a run was closer as
-//! early as that, those that it beats leave it, and futures begin at all distances, but more often
-//! where it is closer: of six futures about three begin at the closest, and one at the second
-//! closest.
-//!
-//! Futures begin just before the instant at which the feature was met, just after it, and, three
-//! times of eight, a while before it. Code that meets something often draws what it does next in
-//! the same instant: after it, all futures would share that draw. Before it they do not, and most
-//! meet the feature again. And what decides whether a moment leads on may have been drawn earlier,
-//! by another client: then it is a dead end, and so is every moment until that draw. The ways that
-//! lead on branch off before it.
+//! A distance is one feature with many places: `front.rs` keeps them. Where the futures of a place
+//! begin is in `place.rs`.
 
 use super::entries::Entries;
-use serde::{Deserialize, Serialize};
+use super::front::Front;
+use super::place::{INSTANT_SECONDS, Path, Place};
 use shaketable_host::verdict::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-
-/// A run: a seed, and the moments from which on it was drawn anew.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Path {
-    /// The seed.
-    pub seed: u64,
-    /// In the order of time.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub turns: Vec<Turn>,
-}
-
-/// From a moment on, everything is drawn from another seed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Turn {
-    /// Simulated seconds.
-    pub from: f64,
-    /// The seed.
-    pub seed: u64,
-}
-
-/// A moment of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Place {
-    /// The run up to it.
-    pub path: Path,
-    /// Where futures begin, in simulated seconds.
-    pub from: f64,
-}
 
 /// A place that was chosen, and what it was chosen for.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,64 +37,9 @@ pub struct Chosen {
     at: f64,
 }
 
-impl Path {
-    /// The run of a seed.
-    pub fn of(seed: u64) -> Path {
-        Path {
-            seed,
-            turns: Vec::new(),
-        }
-    }
-
-    /// Since when nothing is known of it yet.
-    fn is_new_since(&self) -> f64 {
-        self.turns.last().map_or(0.0, |turn| turn.from)
-    }
-}
-
-impl Place {
-    /// What becomes of the run if it is drawn from this seed from here on.
-    pub fn future(&self, seed: u64) -> Path {
-        let mut path = self.path.clone();
-        path.turns.push(Turn {
-            from: self.from,
-            seed,
-        });
-        path
-    }
-
-    /// The moment as long as this before what was met there, as far back as it can be drawn anew.
-    pub(super) fn back(&self, seconds: f64) -> Place {
-        let new_since = self.path.is_new_since() + INSTANT_SECONDS;
-        Place {
-            path: self.path.clone(),
-            from: (self.from - seconds).max(new_since).min(self.from),
-        }
-    }
-}
-
-/// Futures begin this long after what was met, or before it: the shortest time there is.
-const INSTANT_SECONDS: f64 = 1e-9;
-/// How long before a place its futures begin: at its first choice, at its second, and so on.
-pub(super) const BACK_SECONDS: [f64; 8] = [
-    JUST_BEFORE,
-    0.0,
-    0.1,
-    JUST_BEFORE,
-    0.0,
-    0.01,
-    JUST_BEFORE,
-    1.0,
-];
-/// Before what was met, where a place is just after it.
-const JUST_BEFORE: f64 = 2.0 * INSTANT_SECONDS;
 /// A future that meets what it was chosen for this soon after it begins has met the same again, and
 /// is no other place: the copies of a dead end would be as dead, and crowd out all others.
 const AGAIN_SECONDS: f64 = 0.15;
-/// How many places of a distance are kept.
-const PLACES_MAX: usize = 16;
-/// How often a place is chosen until it makes room for another.
-const CHANCES: usize = 4;
 /// One choice of this many is made among all features, not only among those that are marked.
 const ALL_FEATURES: u64 = 12;
 /// What a future that met something new adds to the worth of where it began.
@@ -141,9 +47,6 @@ const WORTH_OF_NEWS: f64 = 1.0;
 
 /// A mark is rare if it was met by one new seed of this many at most.
 const RARE: u64 = 8;
-/// How many distances a front has at most.
-const FRONT_MAX: usize = 32;
-
 /// Something that runs have met.
 #[derive(Debug)]
 struct Feature {
@@ -169,44 +72,12 @@ enum Places {
     Front(Front),
 }
 
-/// A few places of the same distance. The earliest has the most before it, and every other choice
-/// falls on it. But it may be a dead end, and so may all that were met first: a place whose futures
-/// have had their chances makes room for the next.
-#[derive(Debug)]
-struct Kept {
-    /// The first is the one that was new.
-    places: Vec<Chances>,
-    /// When it was met at the earliest.
-    earliest: f64,
-    choices: u64,
-}
-
-/// A place, and how often it was chosen.
-#[derive(Debug)]
-struct Chances {
-    place: Place,
-    had: usize,
-}
-
-/// Moments of which none is both farther and later than another; the closest comes first.
-#[derive(Debug, Default)]
-struct Front(Vec<Step>);
-
-/// The moments of a front that are as close as this.
-#[derive(Debug)]
-struct Step {
-    distance: f64,
-    places: Kept,
-    /// How many futures have begun here.
-    futures: u64,
-}
-
 impl Feature {
     /// What it is worth for each run that has been there.
     fn score(&self) -> f64 {
         let runs = match &self.places {
             Places::Alike { runs, planned, .. } => runs + planned,
-            Places::Front(front) => front.next().map_or(0, |step| front.0[step].futures),
+            Places::Front(front) => front.futures(),
         };
         self.worth / runs.max(1) as f64
     }
@@ -234,126 +105,6 @@ impl Feature {
                 Some((place, at))
             }
         }
-    }
-}
-
-impl Chances {
-    fn of(place: Place) -> Chances {
-        Chances { place, had: 0 }
-    }
-
-    fn choose(&mut self) -> Place {
-        let seconds = BACK_SECONDS[self.had % BACK_SECONDS.len()];
-        self.had += 1;
-        self.place.back(seconds)
-    }
-}
-
-impl Kept {
-    fn of(place: Place) -> Kept {
-        Kept {
-            earliest: place.from,
-            places: vec![Chances::of(place)],
-            choices: 0,
-        }
-    }
-
-    /// Takes a place in, if there is room. Returns whether it is the earliest.
-    fn meet(&mut self, place: Place) -> bool {
-        let is_earliest = place.from < self.earliest;
-        self.earliest = self.earliest.min(place.from);
-        let chances = Chances::of(place);
-        if self.places.len() < PLACES_MAX {
-            self.places.push(chances);
-            return is_earliest;
-        }
-        let spent = self.places.iter_mut().max_by_key(|one| one.had);
-        if let Some(spent) = spent
-            && (spent.had >= CHANCES || is_earliest)
-        {
-            *spent = chances;
-        }
-        is_earliest
-    }
-
-    fn choose(&mut self) -> Option<Place> {
-        self.choices += 1;
-        let open = self.places.iter_mut().filter(|one| one.had < CHANCES);
-        let earliest = open.min_by(|one, other| one.place.from.total_cmp(&other.place.from));
-        let next = match earliest {
-            Some(earliest) if !self.choices.is_multiple_of(2) => earliest,
-            // The first of those with the fewest chances.
-            _ => self.places.iter_mut().min_by_key(|one| one.had)?,
-        };
-        Some(next.choose())
-    }
-}
-
-impl Front {
-    /// Takes a moment in, unless a run was closer as early as that, or it is a place that is known
-    /// and was only met again. Returns whether it is closer than all others.
-    fn meet(&mut self, distance: f64, place: Place, is_again: bool) -> bool {
-        let time = place.from;
-        let is_beaten = |step: &Step| step.distance < distance && step.earliest() <= time;
-        if self.0.iter().any(is_beaten) {
-            return false;
-        }
-        self.0
-            .retain(|step| step.distance <= distance || step.earliest() < time);
-        let index = self.0.partition_point(|step| step.distance < distance);
-        if let Some(step) = self.0.get_mut(index)
-            && step.distance == distance
-        {
-            if !is_again && step.places.meet(place) {
-                step.futures = 0;
-            }
-            return false;
-        }
-        let step = Step {
-            distance,
-            places: Kept::of(place),
-            futures: 0,
-        };
-        self.0.insert(index, step);
-        self.thin();
-        index == 0
-    }
-
-    /// Leaves out the step whose neighbours are nearest to each other, if there are too many.
-    fn thin(&mut self) {
-        if self.0.len() <= FRONT_MAX {
-            return;
-        }
-        let gap = |index: &usize| self.0[index + 1].distance - self.0[index - 1].distance;
-        let inner = 1..self.0.len() - 1;
-        let densest = inner.min_by(|one, other| gap(one).total_cmp(&gap(other)));
-        if let Some(index) = densest {
-            self.0.remove(index);
-        }
-    }
-
-    /// Where the next futures begin.
-    fn next(&self) -> Option<usize> {
-        let weighed = |index: &usize| {
-            let (futures, rank) = (self.0[*index].futures + 1, (*index + 1) as f64);
-            futures as f64 * rank * rank.sqrt()
-        };
-        // Of equals the first, which is the closest.
-        (0..self.0.len()).min_by(|one, other| weighed(one).total_cmp(&weighed(other)))
-    }
-
-    fn choose(&mut self, futures: u64) -> Option<Place> {
-        let index = self.next()?;
-        let step = &mut self.0[index];
-        step.futures += futures;
-        step.places.choose()
-    }
-}
-
-impl Step {
-    /// When a run was as close as this at the earliest.
-    fn earliest(&self) -> f64 {
-        self.places.earliest
     }
 }
 
@@ -531,10 +282,9 @@ impl Corpus {
     pub fn paths(&self) -> Vec<Path> {
         let mut paths: Vec<Path> = Vec::new();
         for feature in &self.features {
-            let first = |step: &'_ Step| step.places.places[0].place.path.clone();
             let first: Vec<Path> = match &feature.places {
                 Places::Alike { places, .. } => vec![places.first().path.clone()],
-                Places::Front(front) => front.0.iter().map(first).collect(),
+                Places::Front(front) => front.paths().cloned().collect(),
             };
             for path in first {
                 if !paths.contains(&path) {
@@ -567,6 +317,7 @@ pub fn write(folder: &std::path::Path, name: &str, paths: &[Path]) -> io::Result
 
 #[cfg(test)]
 mod tests {
+    use super::super::place::Turn;
     use super::*;
 
     fn moment(seconds: f64, what: &str) -> Moment {
@@ -667,7 +418,7 @@ mod tests {
             corpus.end_round();
             assert!(corpus.features.iter().all(|feature| match &feature.places {
                 Places::Alike { places, .. } => is_long_before || places.len() == 1,
-                Places::Front(front) => is_long_before || front.0[0].places.places.len() == 1,
+                Places::Front(front) => is_long_before || front.closest_len() == 1,
             }));
             if is_long_before {
                 return;
@@ -691,25 +442,6 @@ mod tests {
         assert!(!corpus.has_rare_mark(32));
         corpus.learn(&Path::of(32), &[mark("rare")], None);
         assert!(corpus.has_rare_mark(33));
-    }
-
-    #[test]
-    fn a_front_has_its_ends_and_no_more_moments_than_it_may() {
-        let mut front = Front(Vec::new());
-        for step in 0..1_000_u32 {
-            let place = Place {
-                path: Path::of(step.into()),
-                from: f64::from(step),
-            };
-            assert!(front.meet(1_000.0 - f64::from(step), place, false));
-            assert!(front.0.len() <= FRONT_MAX);
-        }
-        let ends = (front.0[0].distance, front.0[FRONT_MAX - 1].distance);
-        assert_eq!(ends, (1.0, 1_000.0));
-        let is_ordered = front
-            .0
-            .is_sorted_by(|one, other| one.distance < other.distance);
-        assert!(is_ordered);
     }
 
     /// A number that looks random.

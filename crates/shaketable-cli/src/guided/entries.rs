@@ -13,7 +13,7 @@
 //! A place that has had its chances, and led nowhere, is *spent*. If all are, new seeds are the
 //! better way to find a place: so each second choice is left to them.
 
-use super::corpus::{BACK_SECONDS, Place};
+use super::place::{BACK_SECONDS, Place};
 
 /// How many places are kept.
 const PLACES_MAX: usize = 64;
@@ -120,7 +120,7 @@ impl Entries {
 
 #[cfg(test)]
 mod tests {
-    use super::super::corpus::Path;
+    use super::super::place::Path;
     use super::*;
 
     fn place(from: f64) -> Place {

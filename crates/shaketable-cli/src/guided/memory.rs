@@ -12,7 +12,8 @@
 //! each fresh start may take longer than the one before, because a step that seldom succeeds needs
 //! patience.
 
-use super::corpus::{Chosen, Corpus, Path, Place};
+use super::corpus::{Chosen, Corpus};
+use super::place::{Path, Place};
 use shaketable_host::verdict::Moment;
 
 /// The first fresh start comes after this many runs without news.

@@ -18,7 +18,9 @@
 
 pub mod corpus;
 mod entries;
+mod front;
 mod memory;
+pub mod place;
 mod schedule;
 
 use crate::minimise::start_of;
@@ -27,8 +29,8 @@ use crate::protocol::{Request, Response};
 use crate::seed::{self, Seed};
 use crate::session::{Session, SessionError};
 use crate::sweep::{Ended, Flow, Observer, lost};
-use corpus::Path;
 use memory::{Choice, Memory, Origin};
+use place::Path;
 use schedule::{GROUP, ROUND_MAX, Schedule};
 use shaketable_host::case::{Case, ReseedStreams};
 use shaketable_host::plan::{Futures, Recording};
