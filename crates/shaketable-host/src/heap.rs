@@ -500,7 +500,7 @@ mod tests {
                 }
             }
         };
-        std::thread::spawn(thread).join().unwrap();
+        std::thread::scope(|scope| scope.spawn(thread).join().unwrap());
     }
 
     #[test]
