@@ -6,6 +6,7 @@ Another set of features is another crate to compile, and whatever uses it is com
 part with those in what is built first, and says what is missing there.
 """
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,7 @@ def main():
     sys.exit(1 if problems else 0)
 
 
+@functools.cache
 def features(part):
     """The sets of features that other people's crates have in a part: for each the ones it is built with."""
     edges, *selection = part.split()
