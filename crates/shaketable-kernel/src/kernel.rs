@@ -50,9 +50,8 @@ pub(crate) struct Inner {
     events: Cell<u64>,
     /// How many there were when time last moved.
     events_before: Cell<u64>,
-    /// How many there may be before time must move again: `budget` more than that. A real clock
-    /// moves by itself, so there it is never reached.
-    events_max: Cell<u64>,
+    /// How many more there may be before it must move again. A real clock moves by itself, so there
+    /// this is never reached.
     budget: Cell<u64>,
     pub(crate) last_process: Cell<Option<ProcessId>>,
     pub(crate) outside: RefCell<Option<Rc<dyn Outside>>>,
@@ -135,7 +134,10 @@ impl Kernel {
     fn new(seed: u64, clock: Clock, inbox: Inbox, network: NetworkConfig) -> Kernel {
         let mut streams = Streams::new(seed);
         let network = Network::new(network, &mut streams);
-        let simulated = matches!(clock, Clock::Virtual(_));
+        let budget = match clock {
+            Clock::Virtual(_) => BUDGET,
+            Clock::Real(..) => u64::MAX,
+        };
         Kernel(Rc::new(Inner {
             ready: Ready::new(inbox),
             clock,
@@ -152,8 +154,7 @@ impl Kernel {
             current_process: Cell::new(None),
             events: Cell::new(0),
             events_before: Cell::new(0),
-            events_max: Cell::new(if simulated { BUDGET } else { u64::MAX }),
-            budget: Cell::new(BUDGET),
+            budget: Cell::new(budget),
             last_process: Cell::new(None),
             outside: RefCell::default(),
             seed,
@@ -376,10 +377,8 @@ impl Kernel {
 
     /// Sets how many events may happen in a simulation before time must move.
     pub fn set_budget(&self, events: u64) {
-        self.0.budget.set(events);
         if self.is_simulation() {
-            let before = self.0.events_before.get();
-            self.0.events_max.set(before.saturating_add(events));
+            self.0.budget.set(events);
         }
     }
 
@@ -452,17 +451,18 @@ impl Kernel {
 
     #[inline]
     fn check_budget(&self) -> Result<(), Spinning> {
-        if self.0.events.get() >= self.0.events_max.get() {
-            return Err(self.spinning());
+        let events = self.0.events.get() - self.0.events_before.get();
+        if events >= self.0.budget.get() {
+            return Err(self.spinning(events));
         }
         Ok(())
     }
 
     #[cold]
-    fn spinning(&self) -> Spinning {
+    fn spinning(&self, events: u64) -> Spinning {
         Spinning {
             time: self.now(),
-            events: self.0.events.get() - self.0.events_before.get(),
+            events,
             process: self.0.last_process.get(),
         }
     }
@@ -485,10 +485,7 @@ impl Kernel {
     fn move_clock(&self, now: &Cell<Time>, time: Time) {
         if time > now.get() {
             now.set(time);
-            let events = self.0.events.get();
-            self.0.events_before.set(events);
-            let events_max = events.saturating_add(self.0.budget.get());
-            self.0.events_max.set(events_max);
+            self.0.events_before.set(self.0.events.get());
         }
     }
 
