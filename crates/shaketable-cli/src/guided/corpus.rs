@@ -47,6 +47,7 @@ const WORTH_OF_NEWS: f64 = 1.0;
 
 /// A mark is rare if it was met by one new seed of this many at most.
 const RARE: u64 = 8;
+
 /// Something that runs have met.
 #[derive(Debug)]
 struct Feature {
