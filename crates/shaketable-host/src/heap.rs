@@ -16,7 +16,7 @@
 //! test fork, do not have it at all, so they cannot write to it. Beyond the ground, and without
 //! one, pieces come from the system with their pages in place, because a machine hands out a
 //! hundred pages at once in the time that a few take one by one. A process that has taken many
-//! pieces takes larger ones, on huge pages if the system has them: who holds a million keys looks
+//! pieces takes larger ones, on large pages if the system has them: who holds a million keys looks
 //! at another page with every key, and where each of these has an entry of its own in the page
 //! table, finding the page takes longer than reading it.
 //!
@@ -46,8 +46,8 @@ const PIECE: usize = 1 << 19;
 const PIECES_MANY: u32 = 32;
 /// How much it takes at a time from then on.
 const PIECE_LARGE: usize = 1 << 25;
-/// The size of a huge page.
-const HUGE_PAGE: usize = 1 << 21;
+/// The size of a large page.
+pub(crate) const LARGE_PAGE: usize = 1 << 21;
 /// How much of the ground is made ready at a time: as many pages as the machine puts in place at
 /// once.
 const STRETCH: usize = 1 << 16;
@@ -244,16 +244,16 @@ fn map_large() -> (*mut u8, usize) {
     if room.is_null() {
         return (room, 0);
     }
-    let start = room.map_addr(|address| address.next_multiple_of(HUGE_PAGE));
+    let start = room.map_addr(|address| address.next_multiple_of(LARGE_PAGE));
     let bytes = PIECE_LARGE - (start.addr() - room.addr());
-    // SAFETY: the range is a part of the mapping. A system without huge pages refuses, and nothing
+    // SAFETY: the range is a part of the mapping. A system without large pages refuses, and nothing
     // is lost.
     unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
     (start, bytes)
 }
 
 /// New memory of the system, or null.
-fn map(bytes: usize, flags: libc::c_int) -> *mut u8 {
+pub(crate) fn map(bytes: usize, flags: libc::c_int) -> *mut u8 {
     // SAFETY: a mapping of its own, anonymous, at an address of the machine's choice.
     let start = unsafe {
         libc::mmap(

@@ -9,12 +9,10 @@
 //! What this promises: the same bytes at the same addresses. Where the system has no large pages to
 //! give, or does not allow it, everything stays as it was.
 
+use super::mapped;
+use crate::heap::{self, LARGE_PAGE};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
-use std::ptr::null_mut;
-
-/// The size of a large page.
-const LARGE: usize = 1 << 21;
 
 /// Replaces the code of this program, as far as it lies on whole large pages. Returns how many
 /// bytes of it that were.
@@ -34,7 +32,7 @@ pub(super) fn make_inheritable() -> usize {
 /// What of a range lies on whole large pages. Its first bytes stay where they are: by the mapping
 /// that holds them a program finds the name of its own file.
 fn whole_pages(range: Range<usize>) -> Option<Range<usize>> {
-    let inner = (range.start + 1).next_multiple_of(LARGE)..range.end / LARGE * LARGE;
+    let inner = (range.start + 1).next_multiple_of(LARGE_PAGE)..range.end / LARGE_PAGE * LARGE_PAGE;
     (inner.start < inner.end).then_some(inner)
 }
 
@@ -45,22 +43,17 @@ fn fixed_parts() -> Vec<(Range<usize>, c_int)> {
         // SAFETY: `fixed_parts` passes a list that nothing else uses meanwhile, and the loader a
         // file that stays loaded during the call.
         let (parts, info) = unsafe { (&mut *to.cast::<Vec<(Range<usize>, c_int)>>(), &*info) };
-        if !info.dlpi_phdr.is_null() {
-            // SAFETY: not null, hence as many headers as the loader says.
-            let headers =
-                unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-            let loaded = headers.iter().filter(|part| part.p_type == libc::PT_LOAD);
-            parts.extend(loaded.filter_map(|part| {
-                const CODE: u32 = libc::PF_R | libc::PF_X;
-                let protection = match part.p_flags {
-                    libc::PF_R => libc::PROT_READ,
-                    CODE => libc::PROT_READ | libc::PROT_EXEC,
-                    _ => return None,
-                };
-                let begin = (info.dlpi_addr as usize).wrapping_add(part.p_vaddr as usize);
-                Some((begin..begin.wrapping_add(part.p_memsz as usize), protection))
-            }));
-        }
+        // SAFETY: it is what the loader has passed.
+        let fixed = unsafe { mapped::parts(info) }.filter_map(|(range, flags)| {
+            const CODE: u32 = libc::PF_R | libc::PF_X;
+            let protection = match flags {
+                libc::PF_R => libc::PROT_READ,
+                CODE => libc::PROT_READ | libc::PROT_EXEC,
+                _ => return None,
+            };
+            Some((range, protection))
+        });
+        parts.extend(fixed);
         // The program comes first. What the libraries of the code under test do with their pages is
         // unknown, so they keep them.
         1
@@ -84,23 +77,12 @@ struct Copy {
 impl Copy {
     /// Copies code, if there are large pages for all of it.
     fn of(code: &Range<usize>, protection: c_int) -> Option<Copy> {
-        let (bytes, room_bytes) = (code.len(), code.len() + LARGE);
-        // SAFETY: a mapping of its own, anonymous, at an address of the system's choice.
-        let room = unsafe {
-            libc::mmap(
-                null_mut(),
-                room_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if room == libc::MAP_FAILED {
+        let (bytes, room_bytes) = (code.len(), code.len() + LARGE_PAGE);
+        let room = heap::map(room_bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+        if room.is_null() {
             return None;
         }
-        let room = room.cast::<u8>();
-        let start = room.map_addr(|address| address.next_multiple_of(LARGE));
+        let start = room.map_addr(|address| address.next_multiple_of(LARGE_PAGE));
         let copy = Copy {
             room: room..room.wrapping_add(room_bytes),
             start,
@@ -197,9 +179,15 @@ mod tests {
 
     #[test]
     fn only_whole_pages_count() {
-        assert_eq!(whole_pages(5..LARGE), None);
-        assert_eq!(whole_pages(5..3 * LARGE + 7), Some(LARGE..3 * LARGE));
-        assert_eq!(whole_pages(LARGE..2 * LARGE), None);
-        assert_eq!(whole_pages(LARGE..3 * LARGE), Some(2 * LARGE..3 * LARGE));
+        assert_eq!(whole_pages(5..LARGE_PAGE), None);
+        assert_eq!(
+            whole_pages(5..3 * LARGE_PAGE + 7),
+            Some(LARGE_PAGE..3 * LARGE_PAGE)
+        );
+        assert_eq!(whole_pages(LARGE_PAGE..2 * LARGE_PAGE), None);
+        assert_eq!(
+            whole_pages(LARGE_PAGE..3 * LARGE_PAGE),
+            Some(2 * LARGE_PAGE..3 * LARGE_PAGE)
+        );
     }
 }

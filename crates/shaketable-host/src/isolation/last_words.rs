@@ -7,6 +7,7 @@
 //! ([`stack`]).
 
 use super::beacon::{Beacon, FRAMES_MAX, PANICKED};
+use super::mapped;
 use nix::sys::signal::Signal;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
@@ -234,18 +235,8 @@ fn file_with(address: usize) -> Range<usize> {
         // SAFETY: `file_with` passes a search that nothing else uses meanwhile, and the loader a
         // file that stays loaded during the call.
         let (search, info) = unsafe { (&mut *to.cast::<Search>(), &*info) };
-        let headers = match info.dlpi_phdr.is_null() {
-            true => &[],
-            // SAFETY: not null, hence as many headers as the loader says.
-            false => unsafe {
-                std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
-            },
-        };
-        let loaded = headers.iter().filter(|part| part.p_type == libc::PT_LOAD);
-        let ranges = loaded.map(|part| {
-            let begin = (info.dlpi_addr as usize).wrapping_add(part.p_vaddr as usize);
-            begin..begin.wrapping_add(part.p_memsz as usize)
-        });
+        // SAFETY: it is what the loader has passed.
+        let ranges = unsafe { mapped::parts(info) }.map(|(range, _)| range);
         let all = ranges.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
         match all.filter(|all| all.contains(&search.0)) {
             Some(all) => {

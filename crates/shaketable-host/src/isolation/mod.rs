@@ -25,6 +25,7 @@ mod fork;
 mod futures;
 mod in_process;
 mod last_words;
+mod mapped;
 mod trunk;
 mod watched;
 
