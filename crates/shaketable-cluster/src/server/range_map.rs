@@ -61,6 +61,11 @@ impl<T> RangeMap<T> {
         self.ranges.iter().map(|range| (&range.begin, &range.value))
     }
 
+    /// All ranges in order, each with where it ends.
+    pub fn whole(&self) -> impl Iterator<Item = (KeyRange, &T)> {
+        (0..self.ranges.len()).map(|index| self.whole_at(index))
+    }
+
     /// All ranges, in order of their first keys.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut T)> {
         let ranges = self.ranges.iter_mut();
@@ -130,14 +135,16 @@ impl<T> RangeMap<T> {
     pub fn overlapping(&self, other: &KeyRange) -> impl DoubleEndedIterator<Item = (KeyRange, &T)> {
         let from = self.first_after(&other.begin).saturating_sub(1);
         let to = self.first_from(&other.end);
-        (from..to).map(|index| {
-            let range = &self.ranges[index];
-            let keys = KeyRange {
-                begin: range.begin.clone(),
-                end: self.begin_at(index + 1),
-            };
-            (keys, &range.value)
-        })
+        (from..to).map(|index| self.whole_at(index))
+    }
+
+    fn whole_at(&self, index: usize) -> (KeyRange, &T) {
+        let range = &self.ranges[index];
+        let keys = KeyRange {
+            begin: range.begin.clone(),
+            end: self.begin_at(index + 1),
+        };
+        (keys, &range.value)
     }
 
     /// Where a range begins, or where the last one ends.

@@ -228,13 +228,9 @@ impl StorageDisk {
     /// earliest version they may read at.
     pub fn fetches(&self) -> Vec<(u64, KeyRange, Rc<[Tag]>, Version)> {
         self.shards
-            .iter()
-            .filter_map(|(begin, shard)| match &shard.part {
+            .whole()
+            .filter_map(|(range, shard)| match &shard.part {
                 Part::Fetching { fetch, since, .. } => {
-                    let range = KeyRange {
-                        begin: begin.clone(),
-                        end: self.shards.end_of(begin),
-                    };
                     Some((*fetch, range, shard.serving.clone(), *since))
                 }
                 _ => None,
@@ -396,11 +392,8 @@ impl StorageDisk {
 
     /// The shards that this server answers for, each with the first version it can answer at.
     pub fn served(&self) -> impl Iterator<Item = (KeyRange, Version)> {
-        self.shards.iter().filter_map(|(begin, shard)| {
-            let since = self.serves(shard)?;
-            let (begin, end) = (begin.clone(), self.shards.end_of(begin));
-            Some((KeyRange { begin, end }, since))
-        })
+        let shards = self.shards.whole();
+        shards.filter_map(|(range, shard)| Some((range, self.serves(shard)?)))
     }
 
     /// Whether all rows of a range are here.
