@@ -39,6 +39,7 @@ impl Isolation {
                 if !kernel.is_deciding() {
                     kernel.list_decisions();
                 }
+                kernel.leave_decisions_unread();
                 kernel.watch_visits(move |name| watching.visit(name));
             });
             tries.end(&outcome);
