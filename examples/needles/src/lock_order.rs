@@ -6,7 +6,8 @@
 //!
 //! A line of clients that wait becomes a circle if its head needs the lock of the last one. So the
 //! mark says how long the line is, but only while the head does not know what it needs: a head that
-//! has all it needs, or a lock that is free again, ends the line, however long it is.
+//! has all it needs, or a lock that is free again, ends the line, however long it is. And it is set
+//! where the line is read: when the commit is answered, the head has often drawn already.
 
 use crate::key;
 use shaketable::foundationdb::tuple::{Subspace, unpack};
@@ -76,37 +77,34 @@ impl Locks {
         let depth = self.depth;
         // The shortest circle that is not noticed.
         let circle = depth + 2;
-        let (second, line) = db
-            .run(|trx, _| async move {
-                let mut head = match held(&trx, lock).await? {
-                    Some((holder, ..)) if holder == me => return Ok((Second::Taken, None)),
-                    Some(head) => Some(head),
-                    None => {
-                        hold(&trx, first, (me, true, None));
-                        hold(&trx, lock, (me, true, None));
-                        return Ok((Second::Taken, None));
-                    }
-                };
-                // The clients that wait in a line, this one included.
-                let mut waiting = 1;
-                while let Some((.., Some(lock))) = head
-                    && waiting < circle
-                {
-                    if lock == first && waiting <= depth {
-                        return Ok((Second::StepBack, None));
-                    }
-                    waiting += 1;
-                    head = held(&trx, lock).await?;
+        db.run(|trx, _| async move {
+            let mut head = match held(&trx, lock).await? {
+                Some((holder, ..)) if holder == me => return Ok(Second::Taken),
+                Some(head) => Some(head),
+                None => {
+                    hold(&trx, first, (me, true, None));
+                    hold(&trx, lock, (me, true, None));
+                    return Ok(Second::Taken);
                 }
-                hold(&trx, first, (me, false, Some(lock)));
-                let is_open = matches!(head, Some((_, false, None)));
-                Ok((Second::Wait, is_open.then_some(waiting)))
-            })
-            .await?;
-        if let Some(waiting) = line {
-            closest!(circle - waiting, "a circle that is too long to be noticed");
-        }
-        Ok(second)
+            };
+            // The clients that wait in a line, this one included.
+            let mut waiting = 1;
+            while let Some((.., Some(lock))) = head
+                && waiting < circle
+            {
+                if lock == first && waiting <= depth {
+                    return Ok(Second::StepBack);
+                }
+                waiting += 1;
+                head = held(&trx, lock).await?;
+            }
+            hold(&trx, first, (me, false, Some(lock)));
+            if matches!(head, Some((_, false, None))) {
+                closest!(circle - waiting, "a circle that is too long to be noticed");
+            }
+            Ok(Second::Wait)
+        })
+        .await
     }
 
     async fn release(&self, db: &SimDatabase, locks: &[u32]) -> Result<(), FdbBindingError> {
