@@ -37,6 +37,17 @@ pub struct Chosen {
     at: f64,
 }
 
+/// What a run has met that no run had met before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    /// Nothing.
+    None,
+    /// Something, but nothing that the author of the code has marked.
+    NotMarked,
+    /// Something that is marked.
+    Marked,
+}
+
 /// A future that meets what it was chosen for this soon after it begins has met the same again, and
 /// is no other place: the copies of a dead end would be as dead, and crowd out all others.
 const AGAIN_SECONDS: f64 = 0.15;
@@ -143,24 +154,31 @@ impl Corpus {
         })
     }
 
-    /// Adds what a run has met; `from` is what its place was chosen for. Returns whether something
-    /// was new.
-    pub fn learn(&mut self, path: &Path, moments: &[Moment], from: Option<Chosen>) -> bool {
+    /// Whether runs have met anything that is marked.
+    pub fn has_mark(&self) -> bool {
+        self.features.iter().any(|feature| feature.is_marked)
+    }
+
+    /// Adds what a run has met; `from` is what its place was chosen for.
+    pub fn learn(&mut self, path: &Path, moments: &[Moment], from: Option<Chosen>) -> News {
         let mut met = BTreeSet::new();
-        let mut is_news = false;
+        let mut news = News::None;
         for moment in moments {
             let is_first = met.insert(&*moment.what) || moment.distance.is_some();
-            if is_first {
-                is_news |= self.meet(path, moment);
+            if is_first && self.meet(path, moment) {
+                news = news.max(match moment.is_marked {
+                    true => News::Marked,
+                    false => News::NotMarked,
+                });
             }
         }
         if let Some(from) = from {
-            if is_news {
+            if news > News::None {
                 self.features[from.feature].worth += WORTH_OF_NEWS;
             }
             self.note_further(path, moments, from);
         }
-        is_news
+        news
     }
 
     /// Tells the place where a run began if the run led further than the place: it has met another
@@ -243,8 +261,7 @@ impl Corpus {
     /// no place has a chance left: new seeds may bring one.
     pub fn choose(&mut self, futures: u64) -> Option<Choice> {
         self.choices += 1;
-        let only_marked = !self.choices.is_multiple_of(ALL_FEATURES)
-            && self.features.iter().any(|feature| feature.is_marked);
+        let only_marked = !self.choices.is_multiple_of(ALL_FEATURES) && self.has_mark();
         let best = |also_spent: bool| {
             let features = self.features.iter().enumerate();
             let features = features.filter(|(_, one)| one.is_marked || !only_marked);
@@ -337,13 +354,14 @@ mod tests {
             corpus.learn(&Path::of(seed), &[moment(1.0, "common")], None);
         }
         let moments = [moment(1.0, "common"), moment(2.0, "rare")];
-        assert!(corpus.learn(&Path::of(10), &moments, None));
+        assert_eq!(corpus.learn(&Path::of(10), &moments, None), News::NotMarked);
         let choice = corpus.choose(8).unwrap();
         assert_eq!(choice.place.path, Path::of(10));
         assert!(choice.place.from > 1.999 && choice.place.from < 2.0);
         for seed in 0..20 {
             let path = choice.place.future(seed);
-            assert!(!corpus.learn(&path, &moments, Some(choice.chosen)));
+            let news = corpus.learn(&path, &moments, Some(choice.chosen));
+            assert_eq!(news, News::None);
         }
         corpus.end_round();
         assert_eq!(corpus.features.len(), 2);
@@ -370,13 +388,16 @@ mod tests {
             ..moment(seconds, "closest to the goal")
         };
         let mut corpus = Corpus::default();
-        assert!(corpus.learn(&Path::of(1), &[at(1.0, 9.0), at(5.0, 4.0)], None));
-        assert!(!corpus.learn(&Path::of(2), &[at(1.0, 9.0), at(2.0, 5.0)], None));
+        let mut learn =
+            |seed: u64, moments: &[Moment]| corpus.learn(&Path::of(seed), moments, None);
+        assert_eq!(learn(1, &[at(1.0, 9.0), at(5.0, 4.0)]), News::Marked);
+        assert_eq!(learn(2, &[at(1.0, 9.0), at(2.0, 5.0)]), News::None);
         assert_eq!(corpus.choose(8).unwrap().place.path, Path::of(1));
         // As close as that, but earlier: also a place to return to.
         assert_eq!(corpus.choose(8).unwrap().place.path, Path::of(2));
         // Closer and earlier than both.
-        assert!(corpus.learn(&Path::of(3), &[at(1.5, 3.0)], None));
+        let news = corpus.learn(&Path::of(3), &[at(1.5, 3.0)], None);
+        assert_eq!(news, News::Marked);
         for _ in 0..8 {
             let place = corpus.choose(8).unwrap().place;
             let is_first_step = place.from < 1.1;

@@ -12,7 +12,7 @@
 //! each fresh start may take longer than the one before, because a step that seldom succeeds needs
 //! patience.
 
-use super::corpus::{Chosen, Corpus};
+use super::corpus::{Chosen, Corpus, News};
 use super::place::{Path, Place};
 use shaketable_host::verdict::Moment;
 
@@ -98,17 +98,22 @@ impl Memory {
             origin.map(|origin| origin.chosen)
         };
         let is_old = origin.is_some_and(|origin| origin.fresh.is_none());
-        let is_news = self.all.learn(path, moments, chosen(None));
+        let news = self.all.learn(path, moments, chosen(None));
         // A fresh start is one from new seeds: the futures of old places would bring it back.
-        let is_news_to_fresh = !is_old
-            && self
-                .fresh
-                .learn(path, moments, chosen(Some(self.fresh_starts)));
-        match is_news || is_news_to_fresh {
+        let chosen_since = chosen(Some(self.fresh_starts));
+        let news_to_fresh = match is_old {
+            true => News::None,
+            false => self.fresh.learn(path, moments, chosen_since),
+        };
+        let enough = match self.all.has_mark() {
+            true => News::Marked,
+            false => News::NotMarked,
+        };
+        match news.max(news_to_fresh) >= enough {
             true => self.without_news = 0,
             false => self.without_news += 1,
         }
-        is_news
+        news > News::None
     }
 
     /// Everything that was planned has been learned.
@@ -156,6 +161,23 @@ mod tests {
         // The first run after a fresh start has news.
         assert_eq!(runs_without_news(&mut memory, 1_000), 251);
         assert_eq!(runs_without_news(&mut memory, 2_000), 301);
+    }
+
+    #[test]
+    fn where_something_is_marked_nothing_else_puts_a_fresh_start_off() {
+        let starts = |is_marked: bool| {
+            let mut memory = Memory::default();
+            for seed in 0..1_000 {
+                let mut moments = [moment("mark"), moment(&format!("line {seed}"))];
+                moments[0].is_marked = is_marked;
+                moments[1].is_marked = false;
+                assert!(memory.learn(&Path::of(seed), &moments, None), "it is news");
+                memory.end_round();
+            }
+            memory.fresh_starts
+        };
+        assert_eq!(starts(false), 0);
+        assert!(starts(true) >= 3);
     }
 
     #[test]
