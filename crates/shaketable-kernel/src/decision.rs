@@ -404,7 +404,7 @@ impl Kernel {
     }
 
     /// Nobody will ask for the decisions of this run: those without a name in the overrides are not
-    /// counted, which takes a sixth of the time of a run.
+    /// counted, which takes a seventh of the time of a run.
     pub fn leave_decisions_unread(&self) {
         self.0.decisions.borrow_mut().is_unread = true;
     }
