@@ -84,9 +84,9 @@ macro_rules! sometimes_each {
 /// Marks how far the code under test is from something rare: a run that came closer than all others
 /// is one that a search returns to.
 ///
-/// The distance is a number of any type. Smaller is closer, and the message says to what. Mark what a
-/// transaction has read inside of it, not after its commit: by then it may be over, and what comes
-/// next may have been drawn.
+/// The distance is a number of any type. Smaller is closer, and the message says to what. Mark what
+/// a transaction has read inside of it, not after its commit: by then it may be over, and what
+/// comes next may have been drawn.
 ///
 /// ```
 /// # let (capacity, queued) = (100, 97);
