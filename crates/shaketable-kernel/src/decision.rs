@@ -558,16 +558,11 @@ impl Kernel {
         }
         let (group, place) = name();
         let mut decisions = self.0.decisions.borrow_mut();
-        let number = Some(decisions.visit(&group, &place));
+        let name = decisions.visited(group, place);
         let watcher = decisions.watcher.clone();
-        if watcher.is_none() && decisions.is_unforced(&group, number) {
+        if watcher.is_none() && decisions.is_unforced(&name.group, name.number) {
             return None;
         }
-        let name = DecisionName {
-            group,
-            place: Some(place),
-            number,
-        };
         if let Some(outcome) = decisions.overrides.forced.get(&name) {
             let outcome = outcome.clone()?;
             return Some(Forced { name, outcome });

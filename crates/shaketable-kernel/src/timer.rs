@@ -374,7 +374,7 @@ fn put(near: &mut Vec<Item>, item: Item) {
         near[at] = near[at - 1];
         at -= 1;
     }
-    if at == last && at > 0 {
+    if at == last {
         let place = near[..at].partition_point(|other| other.time > item.time);
         near.copy_within(place..at, place + 1);
         at = place;
