@@ -399,6 +399,8 @@ impl Walk {
             frames.push((frame.ip().addr(), frame.sp().addr()));
             frames.len() < FRAMES_MAX
         });
+        // Some unwinders end with a frame at no address, which is the end and not a caller.
+        while frames.pop_if(|(address, _)| *address == 0).is_some() {}
         // The frames before it are this function and its callees.
         let own = frames.iter().position(|(_, at)| *at == stack);
         let frames = &frames[own.map_or(0, |own| own + 1)..];
@@ -493,6 +495,7 @@ impl Walk {
 
     /// Keeps a frame, or a new size of one.
     fn put(&mut self, address: usize, step: usize) {
+        assert!(address != 0, "a frame has a return address");
         if self.known * 2 >= self.frames.len() {
             self.grow();
         }
@@ -568,6 +571,33 @@ mod tests {
                 tell_apart(stack[1], true);
             }
         }
+    }
+
+    /// Runs in a process of its own, on its main stack: see the test below.
+    #[test]
+    #[ignore = "walks to the end of the main stack, which the test below does on that stack"]
+    fn a_walk_to_the_end_of_the_main_stack() {
+        for told in [false, true] {
+            let site = caller(2);
+            let (places, found) = take_places();
+            for address in &places[site as usize] {
+                tell_apart(*address, false);
+            }
+            assert_eq!(told, found.is_empty(), "{found:?}");
+            // As the parent of a fork does it, and the next fork begins with it.
+            learn(&found);
+        }
+    }
+
+    #[test]
+    fn the_unwinder_is_asked_once_also_where_no_frame_is_the_authors() {
+        let name = "coverage::walk::tests::a_walk_to_the_end_of_the_main_stack";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--ignored", "--test-threads=1"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("1 passed"), "{text}");
     }
 
     // A function with a frame of variable size, as a C compiler makes it of `alloca`: it takes a
