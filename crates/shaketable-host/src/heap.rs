@@ -64,14 +64,38 @@ static GROUND_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Gives this process ground for its forks.
 pub(crate) fn prepare_ground() -> io::Result<()> {
     if GROUND_START.load(Ordering::Relaxed).is_null() {
-        let room = map(GROUND + STRETCH, libc::MAP_SHARED | libc::MAP_NORESERVE);
-        if room.is_null() {
+        // Large pages want the beginning of what is shared to lie at the beginning of one.
+        let room = map(GROUND + LARGE_PAGE, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+        let start = room.map_addr(|address| address.next_multiple_of(LARGE_PAGE));
+        // SAFETY: the range is a part of the mapping, of which only this knows.
+        let shared = !room.is_null()
+            && unsafe {
+                libc::mmap(
+                    start.cast(),
+                    GROUND,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_ANONYMOUS | libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                    -1,
+                    0,
+                )
+            } == start.cast();
+        if !shared {
             return Err(io::Error::last_os_error());
         }
-        let start = room.map_addr(|address| address.next_multiple_of(STRETCH));
         GROUND_START.store(start, Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// Puts the ground on large pages, if the system has them: a fork finds each of them in place after
+/// it has touched it once. No fork may have the ground.
+pub(crate) fn collapse_ground() {
+    let start = GROUND_START.load(Ordering::Relaxed);
+    if !start.is_null() && !GROUND_TAKEN.load(Ordering::Relaxed) {
+        // SAFETY: the range is the mapping of `prepare_ground`; what is in it stays the same. A
+        // system that cannot do it refuses, and nothing is lost.
+        unsafe { libc::madvise(start.cast(), GROUND, libc::MADV_COLLAPSE) };
+    }
 }
 
 /// The right of one fork to use the ground; it is held until that fork is gone.

@@ -1,132 +1,196 @@
-//! The program's code on large pages, which forks inherit; and what it only reads.
+//! Code that forks find in their page tables: the program's, and that of its libraries.
 //!
-//! A fork begins without the code in its page table: the system puts it there sixteen pages at a
-//! time, when one of them is used. That is a hundred faults in a seed, and a tenth of its time.
-//! What a process has written itself is inherited with its entries, and if it lies on large pages,
-//! these are few. So a process that forks often replaces its code by a copy of it on large pages:
-//! once, and only what lies on whole ones.
+//! A fork begins without code in its page table, and without what a program only reads: the system
+//! puts it there sixteen pages at a time, when one of them is used. That is a hundred faults in a
+//! seed, and a tenth of its time. What a process has written itself is inherited with its entries,
+//! and what lies on large pages is inherited quickly: what fills one of them has one entry, and of
+//! what shares one with others the system copies many entries at once. So a process that forks
+//! often replaces all of this by a copy on large pages, once.
 //!
-//! What this promises: the same bytes at the same addresses. Where the system has no large pages to
-//! give, or does not allow it, everything stays as it was.
+//! What this promises: the same bytes at the same addresses. The first bytes of each file stay
+//! where they are: by the mapping that holds them its name is found. Where the system has no large
+//! pages to give, or does not allow it, everything stays as it was.
 
 use super::mapped;
 use crate::heap::{self, LARGE_PAGE};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
-/// Replaces the code of this program, as far as it lies on whole large pages. Returns how many
-/// bytes of it that were.
+/// Replaces all code that is loaded, and what is only read. Returns how many bytes that were.
 pub(super) fn make_inheritable() -> usize {
     // Debuggers and profilers find no file behind such code.
     if std::env::var_os("SHAKETABLE_LARGE_PAGES").is_some_and(|value| value == "off") {
         return 0;
     }
-    let replaced = fixed_parts().into_iter().filter_map(|(part, protection)| {
-        let part = whole_pages(part)?;
-        let copy = Copy::of(&part, protection)?;
-        copy.replace(&part).then_some(part.len())
-    });
-    replaced.sum()
+    let mut whole = Vec::new();
+    let mut shared = Vec::new();
+    for part in fixed_parts() {
+        match large_pages(&part.range) {
+            Some(large) => {
+                shared.push(part.within(part.range.start..large.start));
+                shared.push(part.within(large.end..part.range.end));
+                whole.push(part.within(large));
+            }
+            None => shared.push(part),
+        }
+    }
+    let copies = [whole, shared].into_iter().filter_map(Copies::of);
+    copies.map(Copies::replace).sum()
 }
 
-/// What of a range lies on whole large pages. Its first bytes stay where they are: by the mapping
-/// that holds them a program finds the name of its own file.
-fn whole_pages(range: Range<usize>) -> Option<Range<usize>> {
-    let inner = (range.start + 1).next_multiple_of(LARGE_PAGE)..range.end / LARGE_PAGE * LARGE_PAGE;
+/// A part of a file that is loaded and that nobody writes to.
+#[derive(Clone)]
+struct Part {
+    range: Range<usize>,
+    protection: c_int,
+}
+
+impl Part {
+    fn within(&self, range: Range<usize>) -> Part {
+        Part {
+            range,
+            protection: self.protection,
+        }
+    }
+}
+
+/// What of a range lies on whole large pages.
+fn large_pages(range: &Range<usize>) -> Option<Range<usize>> {
+    let inner = range.start.next_multiple_of(LARGE_PAGE)..range.end / LARGE_PAGE * LARGE_PAGE;
     (inner.start < inner.end).then_some(inner)
 }
 
-/// The parts of the program that nobody writes to, the code and what it only reads, and how each is
-/// protected.
-fn fixed_parts() -> Vec<(Range<usize>, c_int)> {
+/// The pages of the code, and of what is only read, of this program and of its libraries, without
+/// the first page of each file.
+fn fixed_parts() -> Vec<Part> {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
         // SAFETY: `fixed_parts` passes a list that nothing else uses meanwhile, and the loader a
         // file that stays loaded during the call.
-        let (parts, info) = unsafe { (&mut *to.cast::<Vec<(Range<usize>, c_int)>>(), &*info) };
+        let (parts, info) = unsafe { (&mut *to.cast::<Vec<Part>>(), &*info) };
+        // SAFETY: reads what the system has passed to this process.
+        let systems = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
         // SAFETY: it is what the loader has passed.
-        let fixed = unsafe { mapped::parts(info) }.filter_map(|(range, flags)| {
+        let loaded = unsafe { mapped::parts(info) };
+        let mut pages = loaded
+            .map(|(range, flags)| {
+                let end = range.end.next_multiple_of(PAGE);
+                (range.start / PAGE * PAGE..end, flags)
+            })
+            .peekable();
+        let first = pages.peek().map_or(0, |(range, _)| range.start);
+        // What the system itself has put there is no file's.
+        if first == systems {
+            return 0;
+        }
+        parts.extend(pages.filter_map(|(range, flags)| {
             const CODE: u32 = libc::PF_R | libc::PF_X;
             let protection = match flags {
                 libc::PF_R => libc::PROT_READ,
                 CODE => libc::PROT_READ | libc::PROT_EXEC,
                 _ => return None,
             };
-            Some((range, protection))
-        });
-        parts.extend(fixed);
-        // The program comes first. What the libraries of the code under test do with their pages is
-        // unknown, so they keep them.
-        1
+            Some(Part {
+                range: range.start.max(first + PAGE)..range.end,
+                protection,
+            })
+        }));
+        0
     }
-    let mut parts: Vec<(Range<usize>, c_int)> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     // SAFETY: the list lives until the call returns.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut parts).cast()) };
+    parts.retain(|part| !part.range.is_empty());
     parts
 }
 
-/// A copy of code on large pages, somewhere else. What is left there is unmapped when this is
-/// dropped.
-struct Copy {
-    /// The mapping, which is larger by a page than the copy in it.
+/// The size of a small page.
+const PAGE: usize = 4096;
+
+/// Copies of parts on large pages, side by side, somewhere else. If they are not used, they are
+/// unmapped when this is dropped.
+struct Copies {
+    parts: Vec<Part>,
+    /// The mapping, which is larger by a page than the copies in it.
     room: Range<*mut u8>,
     start: *mut u8,
     bytes: usize,
-    moved: bool,
+    used: bool,
 }
 
-impl Copy {
-    /// Copies code, if there are large pages for all of it.
-    fn of(code: &Range<usize>, protection: c_int) -> Option<Copy> {
-        let (bytes, room_bytes) = (code.len(), code.len() + LARGE_PAGE);
+impl Copies {
+    /// Copies parts, if there are large pages for all of them.
+    fn of(parts: Vec<Part>) -> Option<Copies> {
+        let bytes: usize = parts.iter().map(|part| part.range.len()).sum();
+        let bytes = bytes.next_multiple_of(LARGE_PAGE);
+        let room_bytes = bytes + LARGE_PAGE;
         let room = heap::map(room_bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
         if room.is_null() {
             return None;
         }
         let start = room.map_addr(|address| address.next_multiple_of(LARGE_PAGE));
-        let copy = Copy {
+        let copies = Copies {
+            parts,
             room: room..room.wrapping_add(room_bytes),
             start,
             bytes,
-            moved: false,
+            used: false,
         };
-        // SAFETY: the copy's range is within its room, which nothing else uses; the code can be
-        // read, stays loaded, and nobody writes to it.
-        let allowed = unsafe {
-            libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) == 0 && {
-                std::ptr::with_exposed_provenance::<u8>(code.start)
-                    .copy_to_nonoverlapping(start, bytes);
-                libc::mprotect(start.cast(), bytes, protection) == 0
+        // SAFETY: the range is within the room, which nothing else uses.
+        if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) } != 0 {
+            return None;
+        }
+        for (copy, part) in copies.each() {
+            // SAFETY: the copy's bytes are within the room, and nothing else uses them; the part
+            // can be read, stays loaded, and nobody writes to it.
+            unsafe {
+                std::ptr::with_exposed_provenance::<u8>(part.range.start)
+                    .copy_to_nonoverlapping(copy, part.range.len());
             }
-        };
-        (allowed && on_large_pages(start.addr()) == Some(bytes)).then_some(copy)
+        }
+        (on_large_pages(start.addr()) == Some(bytes)).then_some(copies)
     }
 
-    /// Puts the copy in the place of the code. Returns whether the system did so.
-    fn replace(mut self, code: &Range<usize>) -> bool {
-        let place = std::ptr::with_exposed_provenance_mut::<c_void>(code.start);
-        // SAFETY: the bytes at the place are the same before and after, and the system exchanges
-        // them at once: threads that execute code there see either.
-        let moved = unsafe {
-            libc::mremap(
-                self.start.cast(),
-                self.bytes,
-                self.bytes,
-                libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
-                place,
-            )
-        };
-        self.moved = moved == place;
-        self.moved
+    /// Where the copy of each part is.
+    fn each(&self) -> impl Iterator<Item = (*mut u8, &Part)> {
+        self.parts.iter().scan(self.start, |next, part| {
+            let copy = *next;
+            *next = copy.wrapping_add(part.range.len());
+            Some((copy, part))
+        })
+    }
+
+    /// Puts the copies in the places of what they are copies of. Returns for how many bytes the
+    /// system did so.
+    fn replace(mut self) -> usize {
+        let replaced = self.each().filter(|(copy, part)| {
+            let place = std::ptr::with_exposed_provenance_mut::<c_void>(part.range.start);
+            let (copy, bytes) = (copy.cast::<c_void>(), part.range.len());
+            // SAFETY: the bytes at the place are the same before and after, and the system
+            // exchanges them at once: threads that execute code there see either.
+            unsafe {
+                libc::mprotect(copy, bytes, part.protection) == 0
+                    && libc::mremap(
+                        copy,
+                        bytes,
+                        bytes,
+                        libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+                        place,
+                    ) == place
+            }
+        });
+        let bytes = replaced.map(|(_, part)| part.range.len()).sum();
+        self.used = true;
+        bytes
     }
 }
 
-impl Drop for Copy {
+impl Drop for Copies {
     fn drop(&mut self) {
         let end = self.start.wrapping_add(self.bytes);
-        // Where the copy was before it moved, something else may be by now.
-        let copy = (!self.moved).then_some(self.start..end);
+        // What was used has moved, and something else may be there by now.
+        let copies = (!self.used).then_some(self.start..end);
         let around = [self.room.start..self.start, end..self.room.end];
-        for part in around.into_iter().chain(copy) {
+        for part in around.into_iter().chain(copies) {
             let bytes = part.end.addr() - part.start.addr();
             if bytes > 0 {
                 // SAFETY: a part of the mapping, of which only this knows.
@@ -150,44 +214,52 @@ fn on_large_pages(start: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn code() -> Vec<Range<usize>> {
-        let parts = fixed_parts().into_iter();
-        parts.filter_map(|(part, _)| whole_pages(part)).collect()
-    }
-
-    fn bytes(part: &Range<usize>) -> Vec<u8> {
+    fn bytes(part: &Part) -> Vec<u8> {
         // SAFETY: a part of a file that stays loaded, which can be read and does not change.
         unsafe {
-            let start = std::ptr::with_exposed_provenance::<u8>(part.start);
-            std::slice::from_raw_parts(start, part.len()).to_vec()
+            let start = std::ptr::with_exposed_provenance::<u8>(part.range.start);
+            std::slice::from_raw_parts(start, part.range.len()).to_vec()
         }
     }
 
     #[test]
     fn code_that_was_replaced_is_the_same_and_at_the_same_place() {
-        let before: Vec<_> = code().iter().map(bytes).collect();
+        let parts = fixed_parts();
+        assert!(parts.len() > 3, "there is a C library, at least");
+        let before: Vec<_> = parts.iter().map(bytes).collect();
         let replaced = make_inheritable();
         let all: usize = before.iter().map(Vec::len).sum();
         assert!(replaced <= all, "{replaced} of {all}");
-        let after: Vec<_> = code().iter().map(bytes).collect();
+        let after: Vec<_> = parts.iter().map(bytes).collect();
         assert!(before == after);
         // What runs now is the copy, where there is one.
-        let parts = code().into_iter();
-        let large: usize = parts.filter_map(|part| on_large_pages(part.start)).sum();
-        assert_eq!(replaced, large);
+        let whole = parts.iter().filter_map(|part| large_pages(&part.range));
+        let large: usize = whole.filter_map(|part| on_large_pages(part.start)).sum();
+        assert!(large <= replaced, "{large} of {replaced}");
+        assert_eq!(replaced == 0, large == 0);
+    }
+
+    #[test]
+    fn the_first_page_of_each_file_keeps_its_name() {
+        let begins = |part: &Part| part.range.start;
+        let parts: Vec<usize> = fixed_parts().iter().map(begins).collect();
+        assert!(parts.iter().all(|start| start.is_multiple_of(PAGE)));
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let first = maps.lines().next().unwrap();
+        let program = usize::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
+        assert!(!parts.contains(&program), "{first}");
     }
 
     #[test]
     fn only_whole_pages_count() {
-        assert_eq!(whole_pages(5..LARGE_PAGE), None);
+        assert_eq!(large_pages(&(5..LARGE_PAGE)), None);
         assert_eq!(
-            whole_pages(5..3 * LARGE_PAGE + 7),
+            large_pages(&(5..3 * LARGE_PAGE + 7)),
             Some(LARGE_PAGE..3 * LARGE_PAGE)
         );
-        assert_eq!(whole_pages(LARGE_PAGE..2 * LARGE_PAGE), None);
         assert_eq!(
-            whole_pages(LARGE_PAGE..3 * LARGE_PAGE),
-            Some(2 * LARGE_PAGE..3 * LARGE_PAGE)
+            large_pages(&(LARGE_PAGE..2 * LARGE_PAGE)),
+            Some(LARGE_PAGE..2 * LARGE_PAGE)
         );
     }
 }

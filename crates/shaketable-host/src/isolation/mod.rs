@@ -132,6 +132,7 @@ impl Isolation {
         self.forks_left.set(before.saturating_sub(forks));
         if before > 0 && self.forks_left.get() == 0 {
             code::make_inheritable();
+            heap::collapse_ground();
         }
     }
 
