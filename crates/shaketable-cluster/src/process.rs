@@ -123,6 +123,12 @@ impl Process {
         self.kernel.is_deciding()
     }
 
+    /// Whether it matters what events are called.
+    #[inline]
+    pub(crate) fn names_events(&self) -> bool {
+        self.kernel.names_events()
+    }
+
     /// Whether something happens, given what chance says; see [`shaketable_kernel::Decision`].
     /// `name` returns the group and the place.
     #[inline]

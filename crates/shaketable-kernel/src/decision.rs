@@ -40,7 +40,8 @@
 //!
 //! What becomes of one operation of a client is not for chance to decide by name, because many
 //! chances have a part in it. But it can be [forced](Kernel::forced): the operation is visited when
-//! it is asked for, and what carries it out says when the outcome [happens](Kernel::happens).
+//! it is asked for, and what carries it out says when the outcome [happens](Kernel::happens). The
+//! groups of operations are others than those of events.
 
 use crate::kernel::Kernel;
 use crate::time::Time;
@@ -170,6 +171,17 @@ pub(crate) enum Verdict {
     Forced(Option<String>),
 }
 
+/// Which events happen, of those that chance says should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Happening {
+    /// All of them.
+    AsDrawn,
+    /// None of them, and nothing is listed.
+    Never,
+    /// That depends on their names, or they are listed by them.
+    ByName,
+}
+
 /// The decisions of one run.
 #[derive(Default)]
 pub(crate) struct Decisions {
@@ -185,7 +197,7 @@ pub(crate) struct Decisions {
     reseeds_to_come: Vec<Reseed>,
     /// The beginnings of the names of streams that were given another seed.
     reseeded: BTreeSet<String>,
-    /// Called where an operation can have its outcome forced.
+    /// Called where an operation can have its outcome forced, until it returns one.
     watcher: Option<Rc<Watcher>>,
 }
 
@@ -197,6 +209,8 @@ type Watcher = dyn Fn(&DecisionName) -> Option<String>;
 struct Compiled {
     /// Whether what is not listed is dropped.
     only: bool,
+    /// Whether a name was listed when the run began: what a watcher forces later does not count.
+    names_any: bool,
     /// Groups that are left to chance.
     open: BTreeSet<String>,
     dropped: BTreeSet<DecisionName>,
@@ -226,6 +240,7 @@ impl Compiled {
             .iter()
             .map(|text| DecisionName::parse(text).0);
         compiled.dropped = dropped.collect();
+        compiled.names_any = !compiled.is_empty();
         compiled
     }
 
@@ -401,12 +416,30 @@ impl Kernel {
     /// Lists the decisions of this run from now on; see [`Kernel::decisions`].
     pub fn list_decisions(&self) {
         self.0.deciding.set(true);
+        self.note_what_has_names();
     }
 
     /// Nobody will ask for the decisions of this run: those without a name in the overrides are not
     /// counted, which takes a seventh of the time of a run.
     pub fn leave_decisions_unread(&self) {
         self.0.decisions.borrow_mut().is_unread = true;
+        self.note_what_has_names();
+    }
+
+    /// Works out for which decisions their names matter, so that others pay one comparison.
+    fn note_what_has_names(&self) {
+        let decisions = self.0.decisions.borrow();
+        let Compiled {
+            only, names_any, ..
+        } = decisions.overrides;
+        self.0.events_happen.set(match () {
+            () if !self.is_deciding() => Happening::AsDrawn,
+            () if names_any || !decisions.is_unread => Happening::ByName,
+            () if only => Happening::Never,
+            () => Happening::AsDrawn,
+        });
+        let naming_operations = names_any || decisions.watcher.is_some();
+        self.0.naming_operations.set(naming_operations);
     }
 
     /// Sets what becomes of decisions. Call it before anything is drawn.
@@ -414,8 +447,8 @@ impl Kernel {
         if overrides.is_empty() {
             return;
         }
-        self.list_decisions();
         self.0.decisions.borrow_mut().overrides = Compiled::new(overrides);
+        self.list_decisions();
         for reseed in &overrides.reseed {
             if reseed.from_seconds <= self.now().as_secs() {
                 self.reseed_as_told(reseed);
@@ -444,14 +477,25 @@ impl Kernel {
         self.0.deciding.get()
     }
 
+    /// Whether it matters what events are called: they are listed, or some of them overridden.
+    #[inline]
+    pub fn names_events(&self) -> bool {
+        self.events_happen() == Happening::ByName
+    }
+
+    #[inline]
+    pub(crate) fn events_happen(&self) -> Happening {
+        self.0.events_happen.get()
+    }
+
     /// Whether something happens, given what chance says. `name` returns the group and the place;
-    /// it is called only if decisions are listed or overridden.
+    /// it is called only if that matters.
     #[inline]
     pub fn decide(&self, drawn: bool, name: impl FnOnce() -> (String, String)) -> bool {
-        if self.is_deciding() {
-            self.decide_slowly(drawn, name)
-        } else {
-            drawn
+        match self.events_happen() {
+            Happening::AsDrawn => drawn,
+            Happening::Never => false,
+            Happening::ByName => self.decide_slowly(drawn, name),
         }
     }
 
@@ -478,8 +522,10 @@ impl Kernel {
         longest: f64,
         name: impl FnOnce() -> (String, String),
     ) -> Option<f64> {
-        if !self.is_deciding() {
-            return drawn;
+        match self.events_happen() {
+            Happening::AsDrawn => return drawn,
+            Happening::Never => return None,
+            Happening::ByName => {}
         }
         let (group, place) = name();
         let mut decisions = self.0.decisions.borrow_mut();
@@ -553,7 +599,7 @@ impl Kernel {
     /// Visits a place where chance takes no decision by name, and returns the outcome that an
     /// override wants there.
     pub fn forced(&self, name: impl FnOnce() -> (String, String)) -> Option<Forced> {
-        if !self.is_deciding() {
+        if !self.0.naming_operations.get() {
             return None;
         }
         let (group, place) = name();
@@ -569,15 +615,21 @@ impl Kernel {
         }
         drop(decisions);
         let outcome = watcher?(&name)?;
-        let overrides = &mut self.0.decisions.borrow_mut().overrides;
+        let mut decisions = self.0.decisions.borrow_mut();
+        decisions.watcher = None;
+        let overrides = &mut decisions.overrides;
         overrides.force(name.clone(), Some(outcome.clone()));
+        drop(decisions);
+        self.note_what_has_names();
         Some(Forced { name, outcome })
     }
 
-    /// Has `watcher` called when a place of that kind is visited; what it returns is forced there
-    /// and then. Decisions must be [listed](Kernel::list_decisions) or overridden for that.
+    /// Has `watcher` called when a place of that kind is visited, until it returns an outcome,
+    /// which is forced there and then. Decisions must be [listed](Kernel::list_decisions) or
+    /// overridden for that.
     pub fn watch_visits(&self, watcher: impl Fn(&DecisionName) -> Option<String> + 'static) {
         self.0.decisions.borrow_mut().watcher = Some(Rc::new(watcher));
+        self.note_what_has_names();
     }
 
     /// A forced outcome happens now.
@@ -809,6 +861,23 @@ mod tests {
         kernel.happens(&forced);
         assert_eq!(kernel.unmet_overrides(), Vec::<String>::new());
         assert_eq!(ask(), None);
+    }
+
+    #[test]
+    fn a_watcher_has_one_outcome_and_what_the_overrides_list_is_met_afterwards() {
+        for (listed, expected) in [(None, None), (Some("commit/a 3: late"), Some("late"))] {
+            let kernel = Kernel::simulation(1);
+            kernel.set_overrides(&overrides(None, &[], listed.as_slice()));
+            kernel.list_decisions();
+            kernel.leave_decisions_unread();
+            kernel.watch_visits(|_| Some("lost".to_owned()));
+            let ask = || kernel.forced(|| ("commit".into(), "a".into()));
+            let outcomes = [ask(), ask(), ask()].map(|forced| forced.map(|forced| forced.outcome));
+            let expected = [Some("lost"), None, expected];
+            assert_eq!(outcomes, expected.map(|outcome| outcome.map(str::to_owned)));
+            // Events are as chance has them, named or not.
+            assert_eq!(visit(&kernel), [vec![2, 4, 6], vec![2, 4, 6]]);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! A handle is an `Rc`. Tasks hold handles and the kernel holds tasks, so a kernel is freed only
 //! after [`Kernel::shutdown`].
 
-use crate::decision::Decisions;
+use crate::decision::{Decisions, Happening};
 use crate::inbox::Inbox;
 use crate::network::{Network, NetworkConfig};
 use crate::outside::Outside;
@@ -46,6 +46,9 @@ pub(crate) struct Inner {
     pub(crate) decisions: RefCell<Decisions>,
     /// Whether decisions are listed or overridden.
     pub(crate) deciding: Cell<bool>,
+    pub(crate) events_happen: Cell<Happening>,
+    /// Whether it matters what operations are called.
+    pub(crate) naming_operations: Cell<bool>,
     pub(crate) current_process: Cell<Option<ProcessId>>,
     events: Cell<u64>,
     /// How many there were when time last moved.
@@ -151,6 +154,8 @@ impl Kernel {
             fault_counts: Cell::default(),
             decisions: RefCell::default(),
             deciding: Cell::new(false),
+            events_happen: Cell::new(Happening::AsDrawn),
+            naming_operations: Cell::new(false),
             current_process: Cell::new(None),
             events: Cell::new(0),
             events_before: Cell::new(0),

@@ -251,7 +251,7 @@ impl Kernel {
                 self.monitor(id);
             }
         }
-        if breaks || self.is_deciding() {
+        if breaks || self.names_events() {
             self.maybe_break_connection(id, breaks, number);
         }
     }

@@ -286,7 +286,7 @@ impl Env {
     /// Whether stress can strike at all, by chance or because it is forced.
     #[inline]
     fn can_stress(&self) -> bool {
-        self.is_stressed() || self.process.is_deciding()
+        self.is_stressed() || self.process.names_events()
     }
 
     #[cold]

@@ -3,7 +3,7 @@
 use super::Network;
 use super::config::NetworkConfig;
 use super::link::{Connected, LinkId};
-use crate::decision::{DecisionName, Verdict};
+use crate::decision::{DecisionName, Happening, Verdict};
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::record::Event;
@@ -146,10 +146,10 @@ impl Kernel {
     #[cold]
     pub(super) fn maybe_break_connection(&self, id: LinkId, drawn: bool, number: u32) {
         let drawn = drawn.then(|| self.0.network.borrow().draw_break());
-        let broken = if self.is_deciding() {
-            self.decide_break(id, number, drawn)
-        } else {
-            drawn
+        let broken = match self.events_happen() {
+            Happening::AsDrawn => drawn,
+            Happening::Never => None,
+            Happening::ByName => self.decide_break(id, number, drawn),
         };
         if let Some(broken) = broken {
             self.break_connection(id, broken);
@@ -178,10 +178,10 @@ impl Kernel {
     /// Whether a message is lost with its connection, given what chance says.
     #[inline]
     pub(super) fn loses(&self, id: LinkId, number: u32, drawn: bool) -> bool {
-        if self.is_deciding() {
-            self.decide_loss(id, number, drawn)
-        } else {
-            drawn
+        match self.events_happen() {
+            Happening::AsDrawn => drawn,
+            Happening::Never => false,
+            Happening::ByName => self.decide_loss(id, number, drawn),
         }
     }
 
