@@ -4,9 +4,8 @@
     conformance/instructions.py examples/atomic/atomic.toml --seed 3 --seeds 10 --buggify on
 
 The program starts its workers through /proc/self/exe, which under valgrind is valgrind itself. So
-this script is the program: it starts one worker under callgrind and talks to it as
-crates/shaketable-cli/src/protocol.rs describes. Only the simulation counts, not the preparation of
-the worker. Build first:
+this script starts one worker under callgrind (`worker.py`). Only the simulation counts, not the
+preparation of the worker. Build first:
 
     cargo build --release -p shaketable-cli -p shaketable-example-atomic
 
@@ -15,10 +14,9 @@ profile of each seed stays in the folder, for callgrind_annotate.
 """
 
 import argparse
-import json
 import pathlib
-import socket
-import subprocess
+
+from worker import Worker
 
 
 def main():
@@ -39,48 +37,22 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("callgrind.*"):
         old.unlink()
-    ours, theirs = socket.socketpair()
-    worker = subprocess.Popen(
-        [
+    worker = Worker(
+        args.program,
+        args.file,
+        under=[
             "valgrind",
             "--quiet",
             "--tool=callgrind",
             "--collect-atstart=no",
             "--toggle-collect=*tester*simulate*",
             f"--callgrind-out-file={folder}/callgrind.%p",
-            args.program,
-            "__worker",
         ],
-        stdin=theirs,
+        buggify={"on": True, "off": False, None: None}[args.buggify],
+        stress=args.stress,
+        coverage=args.coverage,
+        measure=args.measure,
     )
-    theirs.close()
-    lines = ours.makefile("rw")
-
-    def ask(message):
-        lines.write(json.dumps(message) + "\n")
-        lines.flush()
-        return json.loads(lines.readline())
-
-    ready = ask(
-        {
-            "files": [{"path": args.file, "built": {}}],
-            "settings": {
-                "buggify": {"on": True, "off": False, None: None}[args.buggify],
-                "fault_injection": None,
-                # What a seed costs must not depend on how it chooses to be run.
-                "swarm": False,
-                "stress": args.stress,
-                "coverage": args.coverage,
-                "measure": args.measure,
-                "knobs": [],
-                "clients": None,
-            },
-            "hang_limit_seconds": 3600,
-            "capture": True,
-        }
-    )
-    if ready["error"]:
-        raise SystemExit(ready["error"])
     counts, seconds = [], []
     known = set(folder.glob("callgrind.*"))
     for seed in range(args.seed, args.seed + args.seeds):
@@ -89,7 +61,7 @@ def main():
             record = {"path": f"{folder}/record.jsonl.gz", "values": "short", "reproduce": None}
             trace = {"path": f"{folder}/trace.json", "format": "json", "record": record}
             recording = {"trace": trace}
-        outcome = ask({"file": 0, "seed": seed, "recording": recording})["outcome"]
+        outcome = worker.run(seed, recording)
         new = set(folder.glob("callgrind.*")) - known
         known |= new
         counts.append(sum(total(profile) for profile in new))
@@ -106,9 +78,7 @@ def main():
         f"mean: {mean / 1e6:.2f} million a seed, "
         f"{sum(counts) / sum(seconds) / 1e3:.0f} thousand a simulated second"
     )
-    lines.close()
-    ours.close()
-    worker.wait()
+    worker.end()
 
 
 def total(profile):

@@ -91,7 +91,7 @@ impl Child {
     }
 
     /// Forks a child that may be copied in its turn: it has none of the memory that children lend
-    /// to one another.
+    /// to one another, because its copies use that.
     pub(super) fn fork_trunk(work: impl FnOnce(Report)) -> io::Result<Child> {
         Beacon::reset();
         match Child::split(None)? {
@@ -106,7 +106,7 @@ impl Child {
 
     /// Copies this process, in the middle of its simulation.
     pub(super) fn branch() -> io::Result<Fork> {
-        Child::split(None)
+        Child::split(Ground::take())
     }
 
     fn split(ground: Option<Ground>) -> io::Result<Fork> {
