@@ -11,7 +11,6 @@ use crate::record::Event;
 use crate::request::CloseStream;
 use crate::time::Time;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::{Rc, Weak};
@@ -125,7 +124,8 @@ pub(crate) struct Process {
     disk: Disk,
     streams: Vec<Weak<dyn CloseStream>>,
     /// Streams that can be found by their name.
-    well_known: BTreeMap<&'static str, Weak<dyn Any>>,
+    /// A dozen at most, whose names differ in their length or at least in their address.
+    well_known: Vec<(&'static str, Weak<dyn Any>)>,
 }
 
 impl Kernel {
@@ -144,7 +144,7 @@ impl Kernel {
             boot: None,
             disk,
             streams: Vec::new(),
-            well_known: BTreeMap::new(),
+            well_known: Vec::new(),
         });
         id
     }
@@ -299,16 +299,18 @@ impl Kernel {
         name: &'static str,
         stream: Weak<dyn Any>,
     ) {
-        self.0.processes.borrow_mut()[process.index()]
-            .well_known
-            .insert(name, stream);
+        let known = &mut self.0.processes.borrow_mut()[process.index()].well_known;
+        match known.iter_mut().find(|(known, _)| is_same(known, name)) {
+            Some((_, old)) => *old = stream,
+            None => known.push((name, stream)),
+        }
     }
 
     pub(crate) fn well_known(&self, process: ProcessId, name: &str) -> Option<Rc<dyn Any>> {
-        self.0.processes.borrow()[process.index()]
-            .well_known
-            .get(name)?
-            .upgrade()
+        let processes = self.0.processes.borrow();
+        let mut known = processes[process.index()].well_known.iter();
+        let (_, stream) = known.find(|(known, _)| is_same(known, name))?;
+        stream.upgrade()
     }
 
     pub(crate) fn add_stream(&self, process: ProcessId, stream: Weak<dyn CloseStream>) {
@@ -320,4 +322,9 @@ impl Kernel {
         }
         streams.push(stream);
     }
+}
+
+/// Whether two names are the same. Nearly always a name is asked for from where it was given.
+fn is_same(known: &str, name: &str) -> bool {
+    std::ptr::eq(known, name) || known == name
 }

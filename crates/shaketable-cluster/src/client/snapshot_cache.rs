@@ -9,7 +9,7 @@
 //! ranges.
 
 use super::chunks::{Chunks, Keyed, Position};
-use crate::data::key::{AFTER_ALL, ALL_END, KeyBound, key_after};
+use crate::data::key::{AFTER_ALL, ALL_END, KeyBound, compare, key_after, same};
 use crate::proto::{Key, KeyValue, Value};
 use bytes::Bytes;
 use std::rc::Rc;
@@ -71,7 +71,7 @@ impl SnapshotCache {
     pub(crate) fn cursor(&self, key: &[u8]) -> CacheCursor<'_> {
         let at = self.entries.last_not_after(key);
         let entry = self.entries.get(at);
-        if entry.end <= *key && *key < ALL_END {
+        if compare(&entry.end, key).is_le() && compare(key, &ALL_END).is_lt() {
             let at = self.entries.next(at);
             return CacheCursor {
                 entries: &self.entries,
@@ -80,8 +80,8 @@ impl SnapshotCache {
             };
         }
         let rows = entry.rows.as_slice();
-        let index = rows.partition_point(|row| row.key < *key);
-        let is_row = rows.get(index).is_some_and(|row| row.key == *key);
+        let index = rows.partition_point(|row| compare(&row.key, key).is_lt());
+        let is_row = rows.get(index).is_some_and(|row| same(&row.key, key));
         CacheCursor {
             entries: &self.entries,
             at,
@@ -154,7 +154,10 @@ impl Rows {
 
     /// The number of rows of the reply, before this slice and in it, that have a smaller key.
     fn partition_point(&self, key: &[u8]) -> usize {
-        self.from + self.as_slice().partition_point(|row| row.key < *key)
+        self.from
+            + self
+                .as_slice()
+                .partition_point(|row| compare(&row.key, key).is_lt())
     }
 }
 

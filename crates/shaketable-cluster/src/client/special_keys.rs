@@ -20,7 +20,7 @@ mod status;
 pub use status::{ClusterDescription, GenerationDescription, ProcessDescription};
 
 use super::RangeLimits;
-use crate::data::key::KeyBound;
+use crate::data::key::{KeyBound, compare};
 use crate::error::Error;
 use crate::proto::{Key, KeyRange, KeySelector, KeyValues, Mutation, Value};
 use bytes::Bytes;
@@ -265,7 +265,7 @@ pub async fn commit(host: &impl Host) -> Result<(), Error> {
 }
 
 fn is_special(key: &[u8]) -> bool {
-    (BEGIN..END).contains(&key)
+    compare(key, BEGIN).is_ge() && compare(key, END).is_lt()
 }
 
 fn first_greater_or_equal(key: Key) -> KeySelector {

@@ -16,6 +16,7 @@ use nix::unistd::{ForkResult, Pid};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How a child ended.
@@ -55,6 +56,14 @@ pub(super) const TIME_TO_REACT: Duration = Duration::from_secs(4);
 pub(super) const TIME_TO_REPORT: Duration = Duration::from_secs(60);
 /// How often that is looked at.
 pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// Whether this process is a fork, which ends with its report.
+static IS_FORK: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process ends as soon as its seed has: then nothing needs to be freed.
+pub(crate) fn ends_with_its_seed() -> bool {
+    IS_FORK.load(Ordering::Relaxed)
+}
 
 /// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
@@ -123,6 +132,7 @@ impl Child {
             })),
             ForkResult::Child => {
                 drop(reader);
+                IS_FORK.store(true, Ordering::Relaxed);
                 heap::begin(ground.as_ref());
                 last_words::end_on_panic();
                 // The report of an orphan would have no reader.

@@ -30,6 +30,7 @@ mod trunk;
 mod watched;
 
 pub use copy_cost::CopyCost;
+pub(crate) use fork::ends_with_its_seed;
 pub use in_process::{DeathToRecord, Failing, InProcess, Output, Seed, Work, parse_hang_limit};
 
 /// Whether the simulation on this thread was asked to end by itself.

@@ -10,8 +10,8 @@ use crate::client::conflicts::RANGE_BYTES;
 use crate::client::operations::Operation;
 use crate::client::special_keys;
 use crate::data::key::{
-    ALL_END, KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, cut_to_limit, key_after, max_key_bytes,
-    max_write_key_bytes,
+    ALL_END, KeyBound, METADATA_VERSION, VALUE_BYTES_MAX, compare, cut_to_limit, key_after,
+    max_key_bytes, max_write_key_bytes,
 };
 use crate::data::{atomic, versionstamp};
 use crate::error::Error;
@@ -72,7 +72,7 @@ impl Inner {
         let conflict = self.begin_write()?;
         let mut state = self.state_mut();
         let state = &mut *state;
-        if key >= state.max_write_key() {
+        if compare(&key, &state.max_write_key()).is_ge() {
             return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
         }
         state.write_bytes += (key.len() + value.len()) as i64
@@ -155,7 +155,7 @@ impl Inner {
             if !stamps || operand != METADATA_VERSION_OPERAND[..] {
                 return Err(Error::CLIENT_INVALID_OPERATION);
             }
-        } else if key >= self.state().max_write_key() {
+        } else if compare(&key, &self.state().max_write_key()).is_ge() {
             return Err(Error::KEY_OUTSIDE_LEGAL_RANGE);
         }
         let api_version = self.context.api_version;

@@ -5,6 +5,7 @@
 //! go to all of them: they tell the other proxies.
 
 use super::CommitProxy;
+use crate::data::key::compare;
 use crate::proto::{Commit, Key, KeyRange, Version};
 use crate::server::conflict_set::{ResolveTransaction, Verdict};
 use crate::server::messages::{CommitVersion, Resolution, ResolveBatch, StateTransaction};
@@ -91,13 +92,14 @@ fn distribute(
     mut range: KeyRange,
     mut give: impl FnMut(usize, KeyRange),
 ) {
-    if range.begin >= range.end {
+    if compare(&range.begin, &range.end).is_ge() {
         return;
     }
     // The first begins with the empty key.
-    let begun = 1 + resolvers[1..].partition_point(|(begin, _)| *begin <= range.begin);
+    let begun =
+        1 + resolvers[1..].partition_point(|(begin, _)| compare(begin, &range.begin).is_le());
     for (number, (end, _)) in (begun - 1..).zip(&resolvers[begun..]) {
-        if *end >= range.end {
+        if compare(end, &range.end).is_ge() {
             return give(number, range);
         }
         let begin = std::mem::replace(&mut range.begin, end.clone());

@@ -10,7 +10,7 @@ use crate::client::database::Context;
 use crate::client::grv::GrvKind;
 use crate::client::limits::REPLY_BYTES_MAX;
 use crate::data::idempotency;
-use crate::data::key::key_after;
+use crate::data::key::{compare, key_after};
 use crate::error::Error;
 use crate::proto::{
     Commit, CommitOutcome, CommitTransaction, Key, KeyRange, KeySelector, TransactionPriority,
@@ -128,7 +128,8 @@ impl CommitTransaction {
         // Ranges from the overlay are in order; only a transaction without it may have them out of
         // order.
         let sorted = |ranges: &'_ [KeyRange]| {
-            let mixed = !ranges.is_sorted_by_key(|range| &range.begin);
+            let in_order = |a: &KeyRange, b: &KeyRange| compare(&a.begin, &b.begin).is_le();
+            let mixed = !ranges.is_sorted_by(in_order);
             mixed.then(|| {
                 let mut sorted = ranges.to_vec();
                 sorted.sort_by(|a, b| a.begin.cmp(&b.begin));
@@ -142,9 +143,9 @@ impl CommitTransaction {
         let (mut read, mut write) = (0, 0);
         while read < reads.len() && write < writes.len() {
             let (r, w) = (&reads[read], &writes[write]);
-            if r.end <= w.begin {
+            if compare(&r.end, &w.begin).is_le() {
                 read += 1;
-            } else if w.end <= r.begin {
+            } else if compare(&w.end, &r.begin).is_le() {
                 write += 1;
             } else {
                 return Some((&r.begin).max(&w.begin).clone());
