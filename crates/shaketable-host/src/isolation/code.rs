@@ -100,7 +100,23 @@ fn fixed_parts() -> Vec<Part> {
     // SAFETY: the list lives until the call returns.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut parts).cast()) };
     parts.retain(|part| !part.range.is_empty());
-    parts
+    join(parts)
+}
+
+/// Joins what lies side by side. What is only read can then be executed, too, which matters to
+/// nobody; and a large page may hold the end of one part and the beginning of the next.
+fn join(parts: Vec<Part>) -> Vec<Part> {
+    let mut joined: Vec<Part> = Vec::new();
+    for part in parts {
+        match joined.last_mut() {
+            Some(last) if last.range.end == part.range.start => {
+                last.range.end = part.range.end;
+                last.protection |= part.protection;
+            }
+            _ => joined.push(part),
+        }
+    }
+    joined
 }
 
 /// The size of a small page.
@@ -113,7 +129,6 @@ struct Copies {
     /// The mapping, which is larger by a page than the copies in it.
     room: Range<*mut u8>,
     start: *mut u8,
-    bytes: usize,
     used: bool,
 }
 
@@ -132,7 +147,6 @@ impl Copies {
             parts,
             room: room..room.wrapping_add(room_bytes),
             start,
-            bytes,
             used: false,
         };
         // SAFETY: the range is within the room, which nothing else uses.
@@ -186,9 +200,11 @@ impl Copies {
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        let end = self.start.wrapping_add(self.bytes);
+        let copied = self.parts.iter().map(|part| part.range.len()).sum();
+        let end = self.start.wrapping_add(copied);
         // What was used has moved, and something else may be there by now.
         let copies = (!self.used).then_some(self.start..end);
+        // The last large page is seldom full.
         let around = [self.room.start..self.start, end..self.room.end];
         for part in around.into_iter().chain(copies) {
             let bytes = part.end.addr() - part.start.addr();
