@@ -176,31 +176,28 @@ fn without_tags(stdout: &str) -> String {
 
 /// Builds `tests/workloads/probe` with these features, and returns the path of the library.
 pub fn probe(features: &str) -> PathBuf {
-    build_probe(features, features, &[])
+    build_probe(features, features, None)
 }
 
 /// The library with its workloads on tokio.
 pub fn probe_on_tokio() -> PathBuf {
-    build_probe("tokio", "fdb-7_4,tokio", &[])
+    build_probe("tokio", "fdb-7_4,tokio", None)
 }
 
 /// The library that answers for time and randomness itself.
 pub fn probe_that_is_hermetic() -> PathBuf {
-    build_probe("hermetic", "fdb-7_4,hermetic", &[])
+    build_probe("hermetic", "fdb-7_4,hermetic", None)
 }
 
 /// The library that records what its clients see.
 pub fn probe_that_records() -> PathBuf {
-    build_probe("record", "fdb-7_4,record", &[])
+    build_probe("record", "fdb-7_4,record", None)
 }
 
-/// The library as a profile with `panic = "abort"` builds it.
+/// The library as a profile with `panic = "abort"` builds it. The crates of other people stay as
+/// they are: with that profile all of them would be compiled for this one library.
 pub fn probe_that_aborts() -> PathBuf {
-    build_probe(
-        "abort",
-        "fdb-7_4",
-        &["--config", "profile.dev.panic='abort'"],
-    )
+    build_probe("abort", "fdb-7_4", Some("rustc-that-aborts"))
 }
 
 /// Builds one of the libraries in `examples/`.
@@ -217,26 +214,22 @@ pub fn example(name: &str) -> PathBuf {
     target().join(format!("debug/lib{name}.so"))
 }
 
-fn build_probe(variant: &str, features: &str, more: &[&str]) -> PathBuf {
+fn build_probe(variant: &str, features: &str, compiler: Option<&str>) -> PathBuf {
     // All variants are built in the target folder of this test, where most dependencies are built
-    // already, and under one name; so each is put aside before the next one is built. With another
-    // way to panic every dependency is another one.
-    let alike: &[&str] = if more.is_empty() {
-        &["--package", "shaketable-alike"]
-    } else {
-        &[]
-    };
+    // already, and under one name; so each is put aside before the next one is built.
     let _turn = turn();
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--quiet", "--package", "shaketable-test-probe"])
+        .args(["--package", "shaketable-alike"])
         .args(["--no-default-features", "--features", features])
-        .args(alike)
-        .args(more)
         .arg("--target-dir")
         .arg(target())
         .arg("--manifest-path")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads/probe/Cargo.toml"));
+    if let Some(compiler) = compiler {
+        command.env("RUSTC_WORKSPACE_WRAPPER", folder().join(compiler));
+    }
     succeed(command);
     let library = bench().join(format!("libprobe-{variant}.so"));
     let fresh = library.with_extension("new");
