@@ -140,27 +140,12 @@ impl Network {
 
     /// Records a request that waits for its reply; returns the slot to pass to `unregister`.
     pub(crate) fn register(&mut self, id: LinkId, request: Rc<dyn PendingRequest>) -> u32 {
-        let link = self.link(id);
-        match link.free.pop() {
-            Some(slot) => {
-                let before = link.pending[slot as usize].replace(request);
-                assert!(before.is_none(), "a free place holds no request");
-                slot
-            }
-            None => {
-                link.pending.push(Some(request));
-                link.pending.len() as u32 - 1
-            }
-        }
+        self.link(id).keep(request)
     }
 
     /// Forgets a request; it is returned for the caller to drop.
     pub(crate) fn unregister(&mut self, id: LinkId, slot: u32) -> Option<Rc<dyn PendingRequest>> {
-        let link = self.link(id);
-        let request = link.pending.get_mut(slot as usize)?.take();
-        assert!(request.is_some(), "a request is forgotten once");
-        link.free.push(slot);
-        request
+        self.link(id).forget(slot)
     }
 
     /// Forgets everything in flight; returned for the caller to drop.

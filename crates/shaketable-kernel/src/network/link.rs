@@ -54,26 +54,28 @@ pub(crate) enum Delivery {
     News,
 }
 
+/// What every message reads comes first: with many clients each message is on another link, and
+/// waits for every piece of memory that is not in the cache.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Link {
-    pub(super) queue: VecDeque<InFlight>,
+    pub(super) queue: Queue,
+    /// The time until which nothing arrives because the connection is silently broken, or being
+    /// made.
+    pub(super) mute_until: Time,
     /// The timer for the first message.
     pub(super) timer: Option<TimerId>,
     /// The number of this connection, counted from the first, and whether it has been made.
     pub(super) connection: u32,
-    pub(super) connected: Connected,
-    /// The time until which nothing arrives because the connection is silently broken, or being
-    /// made.
-    pub(super) mute_until: Time,
     /// How many messages were sent.
     pub(super) sent: u32,
-    pub(super) pending: Vec<Option<Rc<dyn PendingRequest>>>,
-    pub(super) free: Vec<u32>,
-    /// What the sender of this link knows about its receiver, if it watches it.
-    pub(crate) watch: Option<Box<Watch>>,
+    pub(super) connected: Connected,
     /// Whether the silence of the connection is being timed; of its two links, the first one keeps
     /// this.
     pub(crate) monitored: bool,
+    pending: Pending,
+    /// What the sender of this link knows about its receiver, if it watches it.
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -93,13 +95,126 @@ pub(super) struct InFlight {
     pub(super) parcel: Box<dyn Parcel>,
 }
 
+/// The messages on a link, in the order in which they were sent. Usually there is one at most.
+#[derive(Default)]
+pub(super) struct Queue {
+    first: Option<InFlight>,
+    /// The others; stays once there has been one.
+    #[expect(
+        clippy::box_collection,
+        reason = "every link has the field and few need it"
+    )]
+    rest: Option<Box<VecDeque<InFlight>>>,
+}
+
+impl Queue {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    #[inline]
+    pub(super) fn front(&self) -> Option<&InFlight> {
+        self.first.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn push_back(&mut self, message: InFlight) {
+        if self.first.is_none() {
+            self.first = Some(message);
+        } else {
+            self.rest.get_or_insert_default().push_back(message);
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop_front(&mut self) -> Option<InFlight> {
+        let next = self.rest.as_mut().and_then(|rest| rest.pop_front());
+        std::mem::replace(&mut self.first, next)
+    }
+}
+
+/// The requests that wait for their reply, each in a place with a number.
+struct Pending {
+    places: Vec<PendingPlace>,
+    /// The place that became free last, or [`NO_PLACE`].
+    free: u32,
+    /// How many requests there are.
+    count: u32,
+}
+
+enum PendingPlace {
+    Taken(Rc<dyn PendingRequest>),
+    /// And the one that became free before it.
+    Free(u32),
+}
+
+const NO_PLACE: u32 = u32::MAX;
+
+impl Default for Pending {
+    fn default() -> Pending {
+        Pending {
+            places: Vec::new(),
+            free: NO_PLACE,
+            count: 0,
+        }
+    }
+}
+
 impl Link {
     /// Whether the sender waits for a reply.
     pub(crate) fn awaits(&self) -> bool {
-        self.pending.len() > self.free.len()
+        self.pending.count > 0
     }
 
+    /// The requests that wait for their reply, in the order of their places.
     pub(super) fn pending(&self) -> Vec<Rc<dyn PendingRequest>> {
-        self.pending.iter().flatten().cloned().collect()
+        let requests = self.pending.places.iter().filter_map(|place| match place {
+            PendingPlace::Taken(request) => Some(request.clone()),
+            PendingPlace::Free(_) => None,
+        });
+        requests.collect()
+    }
+
+    /// Keeps a request that waits for its reply; returns its place.
+    #[inline]
+    pub(super) fn keep(&mut self, request: Rc<dyn PendingRequest>) -> u32 {
+        let Pending {
+            places,
+            free,
+            count,
+        } = &mut self.pending;
+        *count += 1;
+        let taken = PendingPlace::Taken(request);
+        if *free == NO_PLACE {
+            places.push(taken);
+            return places.len() as u32 - 1;
+        }
+        let place = *free;
+        match std::mem::replace(&mut places[place as usize], taken) {
+            PendingPlace::Free(before) => *free = before,
+            PendingPlace::Taken(_) => unreachable!("a free place holds no request"),
+        }
+        place
+    }
+
+    /// Gives up the place of a request, and returns the request for the caller to drop. `None` if
+    /// there is no such place.
+    #[inline]
+    pub(super) fn forget(&mut self, place: u32) -> Option<Rc<dyn PendingRequest>> {
+        let Pending {
+            places,
+            free,
+            count,
+        } = &mut self.pending;
+        let found = places.get_mut(place as usize)?;
+        match std::mem::replace(found, PendingPlace::Free(*free)) {
+            PendingPlace::Taken(request) => {
+                *free = place;
+                *count -= 1;
+                Some(request)
+            }
+            PendingPlace::Free(_) => unreachable!("a request is forgotten once"),
+        }
     }
 }
