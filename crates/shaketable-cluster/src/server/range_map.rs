@@ -2,7 +2,8 @@
 //!
 //! A range ends where the next one begins. Every mutation looks up the range around its key, at the
 //! proxy and at each storage server that receives it, while ranges come and go only when shards
-//! move; so they are stored in one sorted vector instead of a tree.
+//! move; so they are stored in a sorted vector instead of a tree. What is searched is apart from what is
+//! found: a hundred keys are in the cache, a hundred shards are not.
 
 use crate::data::key::ALL_END;
 use crate::proto::{Key, KeyRange};
@@ -11,20 +12,24 @@ use crate::server::small_key::SmallKey;
 /// Values by the key at which their range begins.
 #[derive(Clone, Debug)]
 pub struct RangeMap<T> {
+    /// Where each range begins, to search by.
+    found_by: Vec<SmallKey>,
     ranges: Vec<Range<T>>,
 }
 
 #[derive(Clone, Debug)]
 struct Range<T> {
-    /// The same key twice: one to search by, one to hand out.
-    found_by: SmallKey,
+    /// The same key, to hand out.
     begin: Key,
     value: T,
 }
 
 impl<T> Default for RangeMap<T> {
     fn default() -> Self {
-        RangeMap { ranges: Vec::new() }
+        RangeMap {
+            found_by: Vec::new(),
+            ranges: Vec::new(),
+        }
     }
 }
 
@@ -33,27 +38,27 @@ impl<T> RangeMap<T> {
     /// around the key.
     pub fn insert(&mut self, begin: Key, value: T) {
         let found_by = SmallKey::from(&*begin);
-        let range = Range {
-            found_by: found_by.clone(),
-            begin,
-            value,
-        };
-        match self.search(&found_by) {
+        let range = Range { begin, value };
+        match self.found_by.binary_search(&found_by) {
             Ok(index) => self.ranges[index] = range,
-            Err(index) => self.ranges.insert(index, range),
+            Err(index) => {
+                self.found_by.insert(index, found_by);
+                self.ranges.insert(index, range);
+            }
         }
     }
 
     /// Joins the range that begins with a key to the one before it.
     pub fn remove(&mut self, begin: &[u8]) {
-        if let Ok(index) = self.search(&SmallKey::from(begin)) {
+        if let Ok(index) = self.found_by.binary_search(&SmallKey::from(begin)) {
+            self.found_by.remove(index);
             self.ranges.remove(index);
         }
     }
 
     /// Whether a range begins with this key.
     pub fn begins_with(&self, key: &[u8]) -> bool {
-        self.search(&SmallKey::from(key)).is_ok()
+        self.found_by.binary_search(&SmallKey::from(key)).is_ok()
     }
 
     /// All ranges, in order of their first keys.
@@ -155,19 +160,14 @@ impl<T> RangeMap<T> {
         }
     }
 
-    fn search(&self, key: &SmallKey) -> Result<usize, usize> {
-        self.ranges
-            .binary_search_by(|range| range.found_by.cmp(key))
-    }
-
     fn first_from(&self, key: &[u8]) -> usize {
         let key = SmallKey::from(key);
-        self.ranges.partition_point(|range| range.found_by < key)
+        self.found_by.partition_point(|begin| *begin < key)
     }
 
     fn first_after(&self, key: &[u8]) -> usize {
         let key = SmallKey::from(key);
-        self.ranges.partition_point(|range| range.found_by <= key)
+        self.found_by.partition_point(|begin| *begin <= key)
     }
 }
 
