@@ -22,6 +22,7 @@ pub(crate) mod distribution;
 pub(crate) mod election;
 pub(crate) mod env;
 pub(crate) mod grv_proxy;
+mod key_map;
 pub mod layout;
 pub(crate) mod log;
 pub(crate) mod messages;

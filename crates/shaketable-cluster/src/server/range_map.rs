@@ -2,8 +2,8 @@
 //!
 //! A range ends where the next one begins. Every mutation looks up the range around its key, at the
 //! proxy and at each storage server that receives it, while ranges come and go only when shards
-//! move; so they are stored in a sorted vector instead of a tree. What is searched is apart from what is
-//! found: a hundred keys are in the cache, a hundred shards are not.
+//! move; so they are stored in a sorted vector instead of a tree. What is searched is apart from
+//! what is found: a hundred keys are in the cache, a hundred shards are not.
 
 use crate::data::key::ALL_END;
 use crate::proto::{Key, KeyRange};

@@ -26,6 +26,81 @@ enum Form {
 impl SmallKey {
     /// The empty key.
     pub const EMPTY: SmallKey = SmallKey(Form::Short([0; SHORT_MAX + 1]));
+
+    /// What both keys begin with, as far as it is a [`Beginning`].
+    pub fn common_beginning(&self, other: &SmallKey) -> Beginning {
+        let [this, that] = [self.as_ref(), other.as_ref()];
+        let pairs = this.iter().zip(that).take(BEGINNING_MAX);
+        let len = pairs.take_while(|(this, that)| this == that).count();
+        let mut bytes = [0; BEGINNING_MAX + 1];
+        bytes[..len].copy_from_slice(&this[..len]);
+        Beginning {
+            bytes,
+            len: len as u8,
+        }
+    }
+
+    /// Two bytes from there on as a number that sorts in the same order as the bytes, those behind
+    /// the end being zero. `at` is the length of a [`Beginning`].
+    #[inline]
+    pub fn number_at(&self, at: usize) -> i16 {
+        let bytes = match &self.0 {
+            Form::Short(short) => &short[at..at + 2],
+            Form::Long(long) => &long[at..at + 2],
+        };
+        let number = u16::from_be_bytes(bytes.try_into().expect("two bytes"));
+        // Smaller numbers are the ones with the sign.
+        (number ^ 1 << 15) as i16
+    }
+}
+
+/// The longest beginning that a group of keys is known to share: with the two bytes behind it, it
+/// is shorter than any key that is boxed.
+const BEGINNING_MAX: usize = 23;
+
+/// What all keys of a group begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// Zeros behind the length; one more than needed, so that eight can be read at a time.
+    bytes: [u8; BEGINNING_MAX + 1],
+    len: u8,
+}
+
+impl Beginning {
+    /// The number of its bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether a key begins like this.
+    pub fn begins(&self, key: &SmallKey) -> bool {
+        key.as_ref().starts_with(&self.bytes[..self.len()])
+    }
+
+    /// Where a key stands that is to be found among keys that begin like this: before all of them,
+    /// behind all of them, or somewhere among them or before them.
+    #[inline]
+    pub fn place_of(&self, key: &SmallKey) -> Ordering {
+        let len = self.len();
+        let Form::Short(short) = &key.0 else {
+            return key.as_ref()[..len].cmp(&self.bytes[..len]);
+        };
+        let mut at = 0;
+        while at + 8 <= len {
+            let (this, that) = (word(short, at), word(&self.bytes, at));
+            if this != that {
+                return this.cmp(&that);
+            }
+            at += 8;
+        }
+        if at == len {
+            return Ordering::Equal;
+        }
+        // At most seven bytes are left, and the last of eight is the length.
+        let behind = 64 - 8 * (len - at) as u32;
+        (word(short, at) >> behind).cmp(&(word(&self.bytes, at) >> behind))
+    }
 }
 
 impl From<&[u8]> for SmallKey {
@@ -97,7 +172,7 @@ impl fmt::Debug for SmallKey {
 
 /// Eight bytes as a number that sorts in the same order as the bytes.
 #[inline]
-fn word(bytes: &[u8; SHORT_MAX + 1], at: usize) -> u64 {
+fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 

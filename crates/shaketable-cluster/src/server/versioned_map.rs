@@ -1,27 +1,33 @@
 //! The ordered map of a storage server, readable at every version of its window.
 //!
 //! Each key has one row: its newest value with the versions at which it was set and at which it was
-//! cleared, and, only while a reader may still need them, the values before. A read at a version is
-//! one lookup in a B-tree and a comparison. Clearing a range marks rows in place, so it allocates
-//! nothing however many keys it covers; the rows are removed when the clear leaves the window.
+//! cleared. What was there before is in the list of changes, for as long as a reader may need it,
+//! and the row says where. So a change that leaves the window is dropped without a look at its row,
+//! which by then is in no cache. A read at a version is one look-up in an ordered map (`key_map`)
+//! and a comparison. Clearing a range marks rows in place, so it allocates nothing however many
+//! keys it covers; the rows are removed when the clear leaves the window.
 //!
 //! The same marks allow the map to go *back*: [`VersionedMap::rollback`] undoes everything newer
 //! than a version inside the window. That is what a reboot does (what was not durable is gone) and
 //! what a recovery does to versions that the logs could not keep.
 //!
-//! Keys are stored inline (`SmallKey`) and values are boxed slices instead of `Bytes`: half the
-//! size per row, and a row never pins the buffer of the transaction that wrote it.
+//! Keys and short values are stored in the row, longer ones in boxes of their own instead of in a
+//! `Bytes`: half the size per row, one less piece of memory to wait for, and a row never pins the
+//! buffer of the transaction that wrote it.
 
 use crate::data::atomic::Outcome;
 use crate::proto::Version;
+use crate::server::key_map::{KeyMap, Place};
 use crate::server::small_key::SmallKey;
 use bytes::Bytes;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::collections::VecDeque;
+use std::ops::Deref;
 
 /// The version of something that has not happened.
 const NEVER: Version = Version::MAX;
+
+/// A list of so many changes is small.
+const CHANGES_FEW: usize = 1024;
 
 /// Clears that kill more rows than this are remembered as one range instead of key by key.
 const RANGE_CHANGE_ROWS: usize = 32;
@@ -29,37 +35,68 @@ const RANGE_CHANGE_ROWS: usize = 32;
 /// A multi-version ordered map.
 #[derive(Debug, Default)]
 pub struct VersionedMap {
-    rows: BTreeMap<SmallKey, Row>,
+    rows: KeyMap<Row>,
     /// What changed in the window, and at which version, oldest first.
     changes: VecDeque<(Version, Change)>,
+    /// How many changes have left the window.
+    forgotten: u64,
     oldest: Version,
 }
 
-/// A key's values. The newest lives in `value` from `set_at` until `gone_at`.
+/// The value of a key. It lives from `set_at` until `gone_at`.
 #[derive(Debug)]
 struct Row {
     set_at: Version,
     gone_at: Version,
-    value: Box<[u8]>,
-    /// Values before the newest, oldest first. Boxed because most rows have none, and every row
-    /// pays for the field.
-    #[allow(clippy::box_collection)]
-    older: Option<Box<VecDeque<OldValue>>>,
+    value: Value,
+    /// The number of the change that holds the row as it was before, counted from 1; 0 if there was
+    /// nothing. A change that was forgotten holds nothing that a reader needs.
+    before: u64,
 }
 
+/// How long a value may be to lie in its row.
+const SHORT_MAX: usize = 22;
+
 #[derive(Debug)]
-struct OldValue {
-    set_at: Version,
-    gone_at: Version,
-    value: Box<[u8]>,
+enum Value {
+    /// The bytes and how many there are.
+    Short([u8; SHORT_MAX], u8),
+    Long(Box<[u8]>),
+}
+
+impl From<&[u8]> for Value {
+    #[inline]
+    fn from(bytes: &[u8]) -> Value {
+        if bytes.len() > SHORT_MAX {
+            return Value::Long(bytes.into());
+        }
+        let mut short = [0; SHORT_MAX];
+        short[..bytes.len()].copy_from_slice(bytes);
+        Value::Short(short, bytes.len() as u8)
+    }
+}
+
+impl Deref for Value {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Value::Short(bytes, len) => &bytes[..usize::from(*len)],
+            Value::Long(bytes) => bytes,
+        }
+    }
 }
 
 #[derive(Debug)]
 enum Change {
     /// A row was created. There was nothing before it, so there is nothing to forget.
     Made(SmallKey),
-    Key(SmallKey),
+    /// A row got another value; this is what it was before.
+    Set(SmallKey, Row),
+    Cleared(SmallKey),
     Range(Box<(Bytes, Bytes)>),
+    Undone,
 }
 
 impl VersionedMap {
@@ -70,7 +107,7 @@ impl VersionedMap {
 
     /// The value of a key at a version of the window.
     pub fn get(&self, key: &[u8], version: Version) -> Option<&[u8]> {
-        self.rows.get(&SmallKey::from(key))?.at(version)
+        self.at(self.rows.get(&SmallKey::from(key))?, version)
     }
 
     /// The value of a key after everything applied so far.
@@ -85,31 +122,19 @@ impl VersionedMap {
         end: &[u8],
         version: Version,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + 'a {
-        let bounds = if begin < end {
-            (begin, end)
-        } else {
-            (begin, begin)
-        };
         self.rows
-            .range::<[u8], _>((Bound::Included(bounds.0), Bound::Excluded(bounds.1)))
-            .filter_map(move |(key, row)| Some((key.as_ref(), row.at(version)?)))
+            .range(begin, end)
+            .filter_map(move |(key, row)| Some((key.as_ref(), self.at(row, version)?)))
     }
 
     /// Sets a key. Versions must not go backwards, except for rows that enter a range which was not
     /// held before (see `server::storage`).
     pub fn set(&mut self, version: Version, key: &[u8], value: &[u8]) {
         let key = SmallKey::from(key);
-        let change = match self.rows.entry(key.clone()) {
-            Entry::Occupied(mut row) => {
-                row.get_mut().set(version, value.into());
-                Change::Key(key)
-            }
-            Entry::Vacant(place) => {
-                place.insert(Row::new(version, value.into()));
-                Change::Made(key)
-            }
-        };
-        self.changed(version, change);
+        match self.rows.find(&key) {
+            Ok(place) => self.replace(version, place, key, value.into()),
+            Err(place) => self.make(version, place, key, value.into()),
+        }
     }
 
     /// Sets or clears a key, depending on its value after everything applied so far.
@@ -120,25 +145,26 @@ impl VersionedMap {
         outcome: impl FnOnce(Option<&[u8]>) -> Outcome,
     ) {
         let key = SmallKey::from(key);
-        let change = match self.rows.entry(key.clone()) {
-            Entry::Occupied(mut row) => {
-                let row = row.get_mut();
+        match self.rows.find(&key) {
+            Ok(place) => {
+                let row = self.rows.at_mut(place);
                 match outcome(row.latest()) {
-                    Outcome::Value(value) => row.set(version, (*value).into()),
-                    Outcome::Absent if row.gone_at == NEVER => row.gone_at = version,
-                    Outcome::Absent | Outcome::Unchanged => return,
+                    Outcome::Value(value) => {
+                        self.replace(version, place, key, (*value).into());
+                    }
+                    Outcome::Absent if row.gone_at == NEVER => {
+                        row.gone_at = version;
+                        self.changed(version, Change::Cleared(key));
+                    }
+                    Outcome::Absent | Outcome::Unchanged => {}
                 }
-                Change::Key(key)
             }
-            Entry::Vacant(place) => {
-                let Outcome::Value(value) = outcome(None) else {
-                    return;
-                };
-                place.insert(Row::new(version, (*value).into()));
-                Change::Made(key)
+            Err(place) => {
+                if let Outcome::Value(value) = outcome(None) {
+                    self.make(version, place, key, (*value).into());
+                }
             }
-        };
-        self.changed(version, change);
+        }
     }
 
     /// Clears one key.
@@ -156,15 +182,16 @@ impl VersionedMap {
         }
         let mut killed: Vec<Change> = Vec::new();
         let mut count = 0;
-        for (key, row) in self.rows.range_mut::<[u8], _>(bounds(begin, end)) {
+        self.rows.retain_in(begin, end, |key, row| {
             if row.gone_at == NEVER {
                 row.gone_at = version;
                 count += 1;
                 if count <= RANGE_CHANGE_ROWS {
-                    killed.push(Change::Key(key.clone()));
+                    killed.push(Change::Cleared(key.clone()));
                 }
             }
-        }
+            true
+        });
         if count > RANGE_CHANGE_ROWS {
             self.changed(
                 version,
@@ -179,7 +206,7 @@ impl VersionedMap {
 
     /// Drops the keys of a range with all their history, as if they had never been here.
     pub fn forget_range(&mut self, begin: &[u8], end: &[u8]) {
-        self.remove_rows(begin, end, |_| true);
+        self.rows.retain_in(begin, end, |_, _| false);
     }
 
     /// Moves the window: versions before `oldest` can no longer be read, and no longer cost
@@ -195,20 +222,26 @@ impl VersionedMap {
             .is_some_and(|(version, _)| *version <= oldest)
         {
             let (_, change) = self.changes.pop_front().expect("looked at above");
+            self.forgotten += 1;
             match change {
-                Change::Made(_) => {}
-                Change::Key(key) => {
-                    if let Entry::Occupied(mut row) = self.rows.entry(key) {
-                        row.get_mut().forget_before(oldest);
-                        if row.get().gone_at <= oldest {
-                            row.remove();
-                        }
+                Change::Made(_) | Change::Set(..) | Change::Undone => {}
+                Change::Cleared(key) => {
+                    if let Ok(place) = self.rows.find(&key)
+                        && self.rows.at_mut(place).gone_at <= oldest
+                    {
+                        self.rows.remove(place);
                     }
                 }
                 Change::Range(range) => {
-                    self.remove_rows(&range.0, &range.1, |row| row.gone_at <= oldest);
+                    let lives = |_: &SmallKey, row: &mut Row| row.gone_at > oldest;
+                    self.rows.retain_in(&range.0, &range.1, lives);
                 }
             }
+        }
+        // Whoever loads a million rows would go round in that much memory for ever after.
+        if self.changes.capacity() > CHANGES_FEW && self.changes.len() < self.changes.capacity() / 8
+        {
+            self.changes.shrink_to(2 * self.changes.len());
         }
     }
 
@@ -219,33 +252,110 @@ impl VersionedMap {
             "roll back to {to}, before the window at {}",
             self.oldest
         );
-        while self
-            .changes
-            .back()
-            .is_some_and(|(version, _)| *version > to)
-        {
-            let (_, change) = self.changes.pop_back().expect("looked at above");
-            match change {
-                Change::Made(key) | Change::Key(key) => {
-                    if let Entry::Occupied(mut row) = self.rows.entry(key)
-                        && !row.get_mut().rollback(to)
-                    {
-                        row.remove();
-                    }
-                }
-                Change::Range(range) => {
-                    let mut unset = Vec::new();
-                    for (key, row) in self.rows.range_mut::<[u8], _>(bounds(&range.0, &range.1)) {
-                        if !row.rollback(to) {
-                            unset.push(key.clone());
-                        }
-                    }
-                    for key in unset {
-                        self.rows.remove(&key);
-                    }
-                }
+        let stays = self.changes.partition_point(|(version, _)| *version <= to);
+        for index in (stays..self.changes.len()).rev() {
+            // What stays of a change that was filed under a later version is in the window now.
+            let change = (to, Change::Undone);
+            let (_, change) = std::mem::replace(&mut self.changes[index], change);
+            let number = self.forgotten + index as u64 + 1;
+            if let Some(change) = self.undo(change, number, to) {
+                self.changes[index].1 = change;
             }
         }
+        while let Some((_, Change::Undone)) = self.changes.back() {
+            self.changes.pop_back();
+        }
+    }
+
+    /// Undoes what a change did after a version. Returns the change if some of it was done before
+    /// that.
+    fn undo(&mut self, change: Change, number: u64, to: Version) -> Option<Change> {
+        match &change {
+            Change::Made(key) => {
+                if let Ok(place) = self.rows.find(key)
+                    && self.rows.at_mut(place).set_at > to
+                {
+                    self.rows.remove(place);
+                }
+                None
+            }
+            Change::Set(key, _) => {
+                let Ok(place) = self.rows.find(key) else {
+                    return None; // dropped with its range
+                };
+                let row = self.rows.at_mut(place);
+                if row.before == number && row.set_at > to {
+                    if let Change::Set(_, before) = change {
+                        *row = before;
+                        row.revive(to);
+                    }
+                    if row.gone_at <= self.oldest {
+                        // The change that would have removed it has left the window.
+                        self.rows.remove(place);
+                    }
+                    return None;
+                }
+                Some(change)
+            }
+            Change::Cleared(key) => {
+                let row = self.rows.at_mut(self.rows.find(key).ok()?);
+                row.revive(to);
+                (row.gone_at != NEVER).then_some(change)
+            }
+            Change::Range(range) => {
+                let mut are_gone = false;
+                self.rows.retain_in(&range.0, &range.1, |_, row| {
+                    row.revive(to);
+                    are_gone |= row.gone_at != NEVER;
+                    true
+                });
+                are_gone.then_some(change)
+            }
+            Change::Undone => None,
+        }
+    }
+
+    /// The value of a row at a version of the window.
+    #[inline]
+    fn at<'a>(&'a self, mut row: &'a Row, version: Version) -> Option<&'a [u8]> {
+        while version < row.set_at {
+            let index = row.before.checked_sub(self.forgotten + 1)?;
+            let (_, Change::Set(_, before)) = self.changes.get(index as usize)? else {
+                return None;
+            };
+            row = before;
+        }
+        (version < row.gone_at).then_some(&*row.value)
+    }
+
+    /// Adds a row where there is none.
+    fn make(&mut self, version: Version, place: Place, key: SmallKey, value: Value) {
+        let row = Row {
+            set_at: version,
+            gone_at: NEVER,
+            value,
+            before: 0,
+        };
+        self.rows.insert(place, key.clone(), row);
+        self.changed(version, Change::Made(key));
+    }
+
+    /// Gives a row another value.
+    fn replace(&mut self, version: Version, place: Place, key: SmallKey, value: Value) {
+        let row = self.rows.at_mut(place);
+        if row.set_at == version {
+            (row.gone_at, row.value) = (NEVER, value);
+            return;
+        }
+        let new = Row {
+            set_at: version,
+            gone_at: NEVER,
+            value,
+            before: self.forgotten + self.changes.len() as u64 + 1,
+        };
+        let mut before = std::mem::replace(row, new);
+        before.gone_at = before.gone_at.min(version);
+        self.changed(version, Change::Set(key, before));
     }
 
     fn changed(&mut self, version: Version, change: Change) {
@@ -254,97 +364,18 @@ impl VersionedMap {
         let newest = self.changes.back().map_or(version, |(newest, _)| *newest);
         self.changes.push_back((version.max(newest), change));
     }
-
-    fn remove_rows(&mut self, begin: &[u8], end: &[u8], gone: impl Fn(&Row) -> bool) {
-        if begin >= end {
-            return;
-        }
-        let range = || self.rows.range::<[u8], _>(bounds(begin, end));
-        let count = range().filter(|(_, row)| gone(row)).count();
-        if count > 1000 && count * 2 > self.rows.len() {
-            // Most of the map is dropped: building what stays is cheaper than removing rows one by
-            // one.
-            let stays = |key: &[u8], row: &Row| key < begin || key >= end || !gone(row);
-            let rows = std::mem::take(&mut self.rows).into_iter();
-            self.rows = rows.filter(|(key, row)| stays(key.as_ref(), row)).collect();
-            return;
-        }
-        let dead = range().filter(|(_, row)| gone(row));
-        let dead: Vec<SmallKey> = dead.map(|(key, _)| key.clone()).collect();
-        for key in dead {
-            self.rows.remove(&key);
-        }
-    }
 }
 
 impl Row {
-    fn new(version: Version, value: Box<[u8]>) -> Row {
-        Row {
-            set_at: version,
-            gone_at: NEVER,
-            value,
-            older: None,
-        }
-    }
-
     fn latest(&self) -> Option<&[u8]> {
         (self.gone_at == NEVER).then_some(&*self.value)
     }
 
-    fn at(&self, version: Version) -> Option<&[u8]> {
-        if version >= self.set_at {
-            return (version < self.gone_at).then_some(&*self.value);
-        }
-        let older = self.older.as_ref()?;
-        let index = older
-            .partition_point(|old| old.set_at <= version)
-            .checked_sub(1)?;
-        let old = &older[index];
-        (version < old.gone_at).then_some(&*old.value)
-    }
-
-    fn set(&mut self, version: Version, value: Box<[u8]>) {
-        if self.set_at != version {
-            let old = OldValue {
-                set_at: self.set_at,
-                gone_at: self.gone_at.min(version),
-                value: std::mem::take(&mut self.value),
-            };
-            self.older.get_or_insert_default().push_back(old);
-            self.set_at = version;
-        }
-        self.gone_at = NEVER;
-        self.value = value;
-    }
-
-    fn forget_before(&mut self, oldest: Version) {
-        if let Some(older) = &mut self.older {
-            while older.front().is_some_and(|old| old.gone_at <= oldest) {
-                older.pop_front();
-            }
-            if older.is_empty() {
-                self.older = None;
-            }
-        }
-    }
-
-    /// Returns false when nothing of the row is left.
-    fn rollback(&mut self, to: Version) -> bool {
-        while self.set_at > to {
-            let Some(old) = self.older.as_mut().and_then(|older| older.pop_back()) else {
-                return false;
-            };
-            *self = Row {
-                set_at: old.set_at,
-                gone_at: old.gone_at,
-                value: old.value,
-                older: self.older.take(),
-            };
-        }
+    /// Undoes a clear after a version.
+    fn revive(&mut self, to: Version) {
         if self.gone_at > to {
             self.gone_at = NEVER;
         }
-        true
     }
 }
 
@@ -353,13 +384,10 @@ pub fn is_single_key(begin: &[u8], end: &[u8]) -> bool {
     end.len() == begin.len() + 1 && end[begin.len()] == 0 && &end[..begin.len()] == begin
 }
 
-fn bounds<'a>(begin: &'a [u8], end: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
-    (Bound::Included(begin), Bound::Excluded(end))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn b(text: &str) -> Bytes {
         Bytes::copy_from_slice(text.as_bytes())
