@@ -96,11 +96,15 @@ impl Batch {
     }
 }
 
+type Interfaces = Rc<[StorageInterface]>;
+
 struct CommitProxy {
     role: Role,
     spec: CommitProxySpec,
     metadata: RefCell<Metadata>,
     storages: RefCell<BTreeMap<Tag, StorageInterface>>,
+    /// The interfaces of each team that was asked for: all clients read the same memory.
+    teams: RefCell<BTreeMap<Rc<[Tag]>, Interfaces>>,
     collecting: RefCell<Batch>,
     arrived: Notify,
     interval: Cell<f64>,
@@ -120,6 +124,7 @@ pub fn start(role: &Role, spec: CommitProxySpec) -> CommitProxyHandle {
         role: role.clone(),
         metadata: RefCell::new(spec.metadata.clone()),
         storages: RefCell::default(),
+        teams: RefCell::default(),
         collecting: RefCell::default(),
         arrived: Notify::new(),
         interval: Cell::new(role.env().knobs().commit_transaction_batch_interval_min),
@@ -172,6 +177,7 @@ impl CommitProxy {
             .iter()
             .map(|storage| (storage.id, storage.clone()))
             .collect();
+        self.teams.borrow_mut().clear();
     }
 
     fn receive(self: &Rc<Self>, commit: Commit, reply: CommitReply) {
@@ -257,14 +263,19 @@ impl CommitProxy {
         }
         let metadata = self.metadata.borrow();
         let storages = self.storages.borrow();
+        let mut teams = self.teams.borrow_mut();
+        let mut interfaces = |team: &Rc<[Tag]>| {
+            if let Some(known) = teams.get(team) {
+                return known.clone();
+            }
+            let servers = team.iter().filter_map(|tag| storages.get(tag));
+            let servers: Interfaces = servers.cloned().collect();
+            teams.insert(team.clone(), servers.clone());
+            servers
+        };
         let location = |(range, team): (KeyRange, &crate::server::metadata::Team)| ShardLocation {
             range,
-            servers: team
-                .serving
-                .iter()
-                .filter_map(|tag| storages.get(tag))
-                .cloned()
-                .collect(),
+            servers: interfaces(&team.serving),
         };
         let shards = metadata.whole_shards_of(&request.range);
         if request.reverse {
