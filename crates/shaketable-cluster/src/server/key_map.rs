@@ -476,14 +476,15 @@ impl<const N: usize> Index<N> {
             Ordering::Greater => return Err(self.len),
         }
         let number = wanted.number_at(self.beginning.len());
-        // All of them, whatever is in the last ones: the compiler compares several at once.
-        let smaller = self.numbers.iter().map(|other| i16::from(*other < number));
-        let mut from = smaller.sum::<i16>() as usize;
+        let mut from = self.count_smaller(number);
         let numbers = &self.numbers[..self.len];
         // Usually there is one such key at most.
         let mut to = from;
-        while numbers.get(to) == Some(&number) {
+        if numbers.get(to) == Some(&number) {
             to += 1;
+            if numbers.get(to) == Some(&number) {
+                to += numbers[to..].partition_point(|other| *other == number);
+            }
         }
         while from < to {
             let middle = from + (to - from) / 2;
@@ -494,6 +495,21 @@ impl<const N: usize> Index<N> {
             }
         }
         Err(from)
+    }
+
+    /// How many numbers are smaller. The compiler compares eight at once, whatever is behind the
+    /// last.
+    #[inline]
+    fn count_smaller(&self, number: i16) -> usize {
+        const AT_ONCE: usize = 8;
+        let mut smaller = [0_i16; AT_ONCE];
+        let filled = self.len.div_ceil(AT_ONCE);
+        for others in self.numbers.chunks_exact(AT_ONCE).take(filled) {
+            for (count, other) in smaller.iter_mut().zip(others) {
+                *count += i16::from(*other < number);
+            }
+        }
+        smaller.iter().sum::<i16>() as usize
     }
 
     /// A key was inserted, and there are that many now.
