@@ -10,7 +10,6 @@
 //! stay.
 
 use super::Cluster;
-use crate::data::key::same;
 use crate::proto::Version;
 use crate::server::storage::{self, StorageDisk};
 use shaketable_kernel::ProcessId;
@@ -106,9 +105,7 @@ fn compare(one: &StorageDisk, two: &StorageDisk, rows: &mut u64) -> Option<(Vec<
             loop {
                 match (ours.next(), theirs.next()) {
                     (None, None) => break,
-                    (Some(ours), Some(theirs)) if same(ours.0, theirs.0) && ours.1 == theirs.1 => {
-                        *rows += 1
-                    }
+                    (Some(ours), Some(theirs)) if ours == theirs => *rows += 1,
                     // The smaller key is the one that the other server does not have.
                     (ours, theirs) => {
                         let keys = [ours, theirs].into_iter().flatten().map(|(key, _)| key);

@@ -62,7 +62,8 @@ pub(crate) fn is_key_after(first: &[u8], second: &[u8]) -> bool {
     second.len() == first.len() + 1 && second.last() == Some(&0) && second.starts_with(first)
 }
 
-/// Compares two keys as slices are compared, without a call of the C library for keys that are short.
+/// Compares two keys as slices are compared, without a call of the C library for keys that are
+/// short.
 ///
 /// The C library loads a short key under a mask, as a whole. Bytes that were written a moment ago
 /// in pieces, as those of a key in a transaction usually were, arrive there late; and zero bytes at
