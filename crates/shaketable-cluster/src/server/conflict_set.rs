@@ -143,6 +143,9 @@ impl ConflictSet {
 #[derive(Debug)]
 struct Segments {
     chunks: Vec<Chunk>,
+    /// Where each chunk begins: side by side, because a search through the chunks themselves would
+    /// wait for another place in memory at every step.
+    begins: Vec<SmallKey>,
     len: usize,
 }
 
@@ -171,12 +174,14 @@ impl Segments {
         };
         Segments {
             chunks: vec![first],
+            begins: vec![SmallKey::EMPTY],
             len: 1,
         }
     }
 
     fn reset(&mut self, version: Version) {
         self.chunks.truncate(1);
+        self.begins.truncate(1);
         let first = &mut self.chunks[0];
         first.segments.clear();
         first.segments.push((SmallKey::EMPTY, version));
@@ -186,10 +191,7 @@ impl Segments {
 
     /// The chunk and index of the segment that holds `key`.
     fn find(&self, key: &SmallKey) -> (usize, usize) {
-        let chunk = self
-            .chunks
-            .partition_point(|chunk| chunk.segments[0].0 <= *key)
-            - 1;
+        let chunk = self.begins.partition_point(|begin| begin <= key) - 1;
         let segments = &self.chunks[chunk].segments;
         (
             chunk,
@@ -200,8 +202,7 @@ impl Segments {
     /// The same for a key that is not before the beginning of a segment already found. Most ranges
     /// are a single key, whose end is close by.
     fn find_after(&self, chunk: usize, index: usize, key: &SmallKey) -> (usize, usize) {
-        let begins_before = |next: &Chunk| next.segments[0].0 <= *key;
-        if self.chunks.get(chunk + 1).is_some_and(begins_before) {
+        if self.begins.get(chunk + 1).is_some_and(|begin| begin <= key) {
             return self.find(key);
         }
         let behind = &self.chunks[chunk].segments[index + 1..];
@@ -227,7 +228,7 @@ impl Segments {
         }
         let (first, index) = self.find(&begin);
         for (number, chunk) in self.chunks[first..].iter().enumerate() {
-            if chunk.segments[0].0 >= end {
+            if self.begins[first + number] >= end {
                 return false;
             }
             if chunk.newest > version {
@@ -288,8 +289,13 @@ impl Segments {
             self.chunks[first].segments.truncate(from);
             self.chunks[first].segments.extend(new);
             self.chunks[first].refresh();
-            let drop_last = self.chunks[last].segments.is_empty();
-            self.chunks.drain(first + 1..last + usize::from(drop_last));
+            let rest = self.chunks[last].segments.first();
+            if let Some((begin, _)) = rest {
+                self.begins[last].clone_from(begin);
+            }
+            let gone = first + 1..last + usize::from(rest.is_none());
+            self.chunks.drain(gone.clone());
+            self.begins.drain(gone);
         }
         if self.chunks[first].segments.len() >= CHUNK_SEGMENTS_MAX {
             let chunk = &mut self.chunks[first];
@@ -300,6 +306,7 @@ impl Segments {
                 newest: 0,
             };
             second.refresh();
+            self.begins.insert(first + 1, second.segments[0].0.clone());
             self.chunks.insert(first + 1, second);
         }
     }
@@ -308,6 +315,7 @@ impl Segments {
     fn merge_before(&mut self, oldest: Version) {
         let mut merged = Segments {
             chunks: Vec::new(),
+            begins: Vec::new(),
             len: 0,
         };
         let mut previous_old = false;
@@ -323,10 +331,13 @@ impl Segments {
                     chunk.newest = chunk.newest.max(version);
                     chunk.segments.push((key, version));
                 }
-                _ => merged.chunks.push(Chunk {
-                    segments: vec![(key, version)],
-                    newest: version,
-                }),
+                _ => {
+                    merged.begins.push(key.clone());
+                    merged.chunks.push(Chunk {
+                        segments: vec![(key, version)],
+                        newest: version,
+                    });
+                }
             }
         }
         *self = merged;
@@ -483,6 +494,8 @@ mod tests {
                 }
                 let counted: usize = set.history.chunks.iter().map(|c| c.segments.len()).sum();
                 assert_eq!(counted, set.history.len);
+                let begins = set.history.chunks.iter().map(|c| &c.segments[0].0);
+                assert!(begins.eq(&set.history.begins), "version {version}");
             }
         }
     }
