@@ -18,7 +18,7 @@ use crate::ready::{Item, Ready};
 use crate::record::{FaultCounts, Recorder};
 use crate::task::Tasks;
 use crate::time::Time;
-use crate::timer::{Action, Fired, TimerId, Timers};
+use crate::timer::{Action, Taken, TimerId, Timers};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
@@ -220,11 +220,13 @@ impl Kernel {
     /// Runs everything that is ready, until nothing is. A simulation gives up when that takes
     /// suspiciously many steps without time moving; see [`Kernel::set_budget`].
     pub fn run_ready(&self) -> Result<(), Spinning> {
-        self.check_budget()?;
-        while let Some(item) = self.0.ready.pop() {
-            self.run_item(item)?;
+        loop {
+            self.check_budget()?;
+            match self.0.ready.pop() {
+                Some(item) => self.run_item(item),
+                None => return Ok(()),
+            }
         }
-        Ok(())
     }
 
     /// Whether nothing is ready to run.
@@ -290,12 +292,17 @@ impl Kernel {
             }
             let now = now.get();
             moved(now);
-            // If timers have used up the budget, that is reported before the next task runs.
-            if now >= until || !self.is_idle() || self.check_budget().is_err() {
+            if now >= until || !self.nothing_to_run() {
                 break;
             }
         }
         true
+    }
+
+    /// Whether time may go on. If timers have used up the budget, that is reported before the next
+    /// task runs.
+    fn nothing_to_run(&self) -> bool {
+        self.0.ready.is_empty() && self.has_budget()
     }
 
     /// Runs a simulation until nothing is left to do or the next timer lies beyond `limit`.
@@ -326,7 +333,7 @@ impl Kernel {
             match self.0.ready.pop() {
                 Some(item) => {
                     // A real clock has no budget: time moves by itself.
-                    let _ = self.run_item(item);
+                    self.run_item(item);
                     // Threads that never stop posting must not delay the timers.
                     in_a_row += 1;
                     if in_a_row == TIMERS_EVERY {
@@ -361,11 +368,15 @@ impl Kernel {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                     return Ok(output);
                 }
-                self.count_event()?;
+                self.count_event();
+                self.check_budget()?;
             }
             match self.0.ready.pop() {
                 Some(Item::Task(id)) if id == outside.id => woken = true,
-                Some(item) => self.run_item(item)?,
+                Some(item) => {
+                    self.run_item(item);
+                    self.check_budget()?;
+                }
                 None => {
                     self.check_budget()?;
                     if !self.advance() {
@@ -439,48 +450,52 @@ impl Kernel {
         self.0.timers.borrow_mut().set(time, action)
     }
 
-    fn run_item(&self, item: Item) -> Result<(), Spinning> {
+    #[inline]
+    fn run_item(&self, item: Item) {
         match item {
             Item::Task(id) => self.poll_task(id),
             Item::Call(call) => call(self),
             Item::Serve(served) => served.serve(self),
         }
-        self.count_event()
+        self.count_event();
     }
 
     #[inline]
-    fn count_event(&self) -> Result<(), Spinning> {
+    fn count_event(&self) {
         self.0.events.set(self.0.events.get() + 1);
-        self.check_budget()
+    }
+
+    #[inline]
+    fn has_budget(&self) -> bool {
+        self.0.events.get() - self.0.events_before.get() < self.0.budget.get()
     }
 
     #[inline]
     fn check_budget(&self) -> Result<(), Spinning> {
-        let events = self.0.events.get() - self.0.events_before.get();
-        if events >= self.0.budget.get() {
-            return Err(self.spinning(events));
+        if self.has_budget() {
+            Ok(())
+        } else {
+            Err(self.spinning())
         }
-        Ok(())
     }
 
     #[cold]
-    fn spinning(&self, events: u64) -> Spinning {
+    fn spinning(&self) -> Spinning {
         Spinning {
             time: self.now(),
-            events,
+            events: self.0.events.get() - self.0.events_before.get(),
             process: self.0.last_process.get(),
         }
     }
 
     /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
     /// everything due then. Returns whether there was one.
-    #[inline(always)]
     fn advance_until(&self, now: &Cell<Time>, limit: Time) -> bool {
         let taken = self.0.timers.borrow_mut().take_next(limit);
-        let Some((time, first)) = taken else {
+        let Some(first) = taken else {
             return false;
         };
-        self.move_clock(now, time);
+        self.move_clock(now, first.time);
         self.fire(first);
         true
     }
@@ -498,33 +513,39 @@ impl Kernel {
     fn fire_until(&self, now: Time) {
         loop {
             let taken = self.0.timers.borrow_mut().take_next(now);
-            let Some((_, first)) = taken else { return };
+            let Some(first) = taken else { return };
             self.fire(first);
         }
     }
 
     /// Runs every timer of a moment, in the order they were set.
     #[inline]
-    fn fire(&self, first: Fired) {
-        self.act(first);
+    fn fire(&self, first: Taken) {
+        self.act(first.action);
+        if first.more {
+            self.fire_others();
+        }
+    }
+
+    #[inline(never)]
+    fn fire_others(&self) {
         loop {
             let next = self.0.timers.borrow_mut().fire_due();
             match next {
-                Some(fired) => self.act(fired),
+                Some(action) => self.act(action),
                 None => return,
             }
         }
     }
 
-    #[inline(always)]
-    fn act(&self, fired: Fired) {
-        // If timers use up the budget, that is reported before the next task runs.
-        let _ = self.count_event();
-        match fired {
-            Fired::Wake(Some(wakeup)) => wakeup.wake(),
-            Fired::Link(link) => self.serve_link(link, true),
-            Fired::Call(call) => call(self),
-            Fired::Wake(None) => {}
+    #[inline]
+    fn act(&self, action: Action) {
+        self.count_event();
+        match action {
+            Action::Sleep(Some(wakeup)) => self.0.ready.wake_up(wakeup),
+            Action::Link(link) => self.serve_link(link, true),
+            Action::Call(call) => call(self),
+            Action::Sleep(None) => {}
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::outside::Outside;
 use crate::priority::Priority;
 use crate::request::Served;
 use crate::task::TaskId;
+use crate::wakeup::Wakeup;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -31,13 +32,21 @@ pub(crate) enum Item {
 }
 
 /// A task, as known to the thread that its kernel lives on.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Local {
     id: TaskId,
     level: u8,
     /// Where the kernel's queues are among those of its thread, and the kernel's number.
     place: u32,
     kernel: u64,
+}
+
+impl PartialEq for Local {
+    /// Whether it is the same task of the same kernel. The rest follows from that.
+    #[inline]
+    fn eq(&self, other: &Local) -> bool {
+        self.id == other.id && self.kernel == other.kernel
+    }
 }
 
 thread_local! {
@@ -53,7 +62,7 @@ pub(crate) fn queues<T>(kernel: u64, place: u32, look: impl FnOnce(&Queues) -> T
     let look = |here: &RefCell<Vec<Option<Rc<Queues>>>>| {
         let here = here.borrow();
         let queues = here.get(place as usize)?.as_ref()?;
-        (queues.shared.kernel == kernel).then(|| look(queues))
+        (queues.kernel == kernel).then(|| look(queues))
     };
     HERE.try_with(look).ok().flatten()
 }
@@ -79,6 +88,7 @@ impl Ready {
         let shared = inbox.0;
         let queues = Rc::new(Queues {
             levels: RefCell::default(),
+            kernel: shared.kernel,
             shared: shared.clone(),
         });
         let place = HERE.with_borrow_mut(|here| {
@@ -117,6 +127,16 @@ impl Ready {
         self.queues.wake(task);
     }
 
+    /// Wakes whatever it is that waits: nearly always a task of this kernel, whose queues need not
+    /// be looked for.
+    #[inline]
+    pub(crate) fn wake_up(&self, wakeup: Wakeup) {
+        match wakeup {
+            Wakeup::Task(task) if task.kernel == self.queues.kernel => self.queues.wake(task),
+            other => other.wake(),
+        }
+    }
+
     /// Queues a stream whose requests want to be served.
     pub(crate) fn push_served(&self, priority: Priority, served: Rc<dyn Served>) {
         let mut levels = self.queues.levels.borrow_mut();
@@ -124,7 +144,7 @@ impl Ready {
     }
 
     /// The next thing to run.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Item> {
         self.queues.receive();
         self.queues.levels.borrow_mut().pop()
@@ -177,6 +197,8 @@ impl Ready {
 /// The queues of one kernel, for its own thread.
 pub(crate) struct Queues {
     levels: RefCell<Levels>,
+    /// The kernel's number.
+    kernel: u64,
     shared: Arc<Shared>,
 }
 
@@ -270,7 +292,7 @@ impl Levels {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn pop(&mut self) -> Option<Item> {
         if let Some((_, id)) = self.only.take() {
             self.unmark(id);
@@ -279,6 +301,11 @@ impl Levels {
         if self.occupied == 0 {
             return None;
         }
+        self.pop_queued()
+    }
+
+    #[inline(never)]
+    fn pop_queued(&mut self) -> Option<Item> {
         let level = 31 - self.occupied.leading_zeros();
         let queue = &mut self.queues[level as usize];
         let item = queue.pop_front();

@@ -40,11 +40,12 @@ pub(crate) struct TimerId {
     generation: u32,
 }
 
-/// A timer that has come due.
-pub(crate) enum Fired {
-    Wake(Option<Wakeup>),
-    Link(LinkId),
-    Call(Box<dyn FnOnce(&crate::Kernel)>),
+/// The first timer of a moment.
+pub(crate) struct Taken {
+    pub(crate) time: Time,
+    pub(crate) action: Action,
+    /// Whether there are others, for [`Timers::fire_due`].
+    pub(crate) more: bool,
 }
 
 /// All timers of one kernel.
@@ -109,18 +110,14 @@ impl Timers {
         let time = time.as_nanos().max(self.current);
         let index = match self.free.pop() {
             Some(index) => index,
-            None => {
-                self.entries.push(Entry {
-                    generation: 0,
-                    sequence: 0,
-                    due: false,
-                    state: State::Free,
-                });
-                u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 timers")
-            }
+            None => self.add_entry(),
         };
         let entry = &mut self.entries[index as usize];
-        entry.state = State::Waiting(action);
+        // Asked instead of dropped: nothing that is free holds anything.
+        let before = std::mem::replace(&mut entry.state, State::Waiting(action));
+        let State::Free = before else {
+            unreachable!("an entry holds one timer at a time");
+        };
         entry.due = false;
         self.sequence += 1;
         entry.sequence = self.sequence;
@@ -141,6 +138,17 @@ impl Timers {
             }
         }
         item.id
+    }
+
+    #[cold]
+    fn add_entry(&mut self) -> u32 {
+        self.entries.push(Entry {
+            generation: 0,
+            sequence: 0,
+            due: false,
+            state: State::Free,
+        });
+        u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 timers")
     }
 
     /// Returns whether the sleep is over; if not, remembers which task to wake when it is.
@@ -200,7 +208,7 @@ impl Timers {
     /// Takes the timers of the earliest moment, unless that is later than `limit`, and fires the
     /// first of them; [`Timers::fire_due`] fires the others.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, limit: Time) -> Option<(Time, Fired)> {
+    pub(crate) fn take_next(&mut self, limit: Time) -> Option<Taken> {
         loop {
             let Some(item) = self.near.pop_if(|item| item.time <= limit.as_nanos()) else {
                 if !self.near.is_empty() {
@@ -223,16 +231,17 @@ impl Timers {
                 self.current = item.time;
                 self.fired = 0;
             }
+            let action = self.fire(item.id.index);
             // Usually it is the only one of its moment.
-            if self
-                .near
-                .last()
-                .is_some_and(|other| other.time == item.time)
-            {
+            let next = self.near.last();
+            if next.is_some_and(|next| next.time == item.time) {
                 self.take_others(item.time);
             }
-            let fired = self.fire(item.id).expect("nothing could cancel it");
-            return Some((Time::from_nanos(item.time), fired));
+            return Some(Taken {
+                time: Time::from_nanos(item.time),
+                action,
+                more: !self.due.is_empty(),
+            });
         }
     }
 
@@ -248,12 +257,10 @@ impl Timers {
     }
 
     /// Fires the next timer of the moment that was taken, unless there is none left.
-    #[inline]
-    pub(crate) fn fire_due(&mut self) -> Option<Fired> {
+    pub(crate) fn fire_due(&mut self) -> Option<Action> {
         while let Some(id) = self.due.pop_front() {
-            let fired = self.fire(id);
-            if fired.is_some() {
-                return fired;
+            if is_live(&self.entries, id) {
+                return Some(self.fire(id.index));
             }
         }
         None
@@ -270,29 +277,27 @@ impl Timers {
         true
     }
 
-    /// Fires a timer that was taken, unless it has been cancelled since.
+    /// Fires a timer that was taken: returns what it does.
     #[inline(always)]
-    fn fire(&mut self, id: TimerId) -> Option<Fired> {
-        let entry = &mut self.entries[id.index as usize];
-        if entry.generation != id.generation {
-            return None;
-        }
+    fn fire(&mut self, index: u32) -> Action {
+        let entry = &mut self.entries[index as usize];
         let in_order = entry.sequence > self.fired;
         assert!(
             in_order,
             "timers of one moment fire in the order they were set"
         );
         self.fired = entry.sequence;
-        if let State::Waiting(Action::Sleep(waker)) = &mut entry.state {
-            let waker = waker.take();
-            entry.state = State::Over;
-            return Some(Fired::Wake(waker));
+        // A sleep keeps its entry until its owner has looked.
+        let sleeps = matches!(entry.state, State::Waiting(Action::Sleep(_)));
+        let after = if sleeps { State::Over } else { State::Free };
+        let State::Waiting(action) = std::mem::replace(&mut entry.state, after) else {
+            unreachable!("a timer fires once");
+        };
+        if !sleeps {
+            entry.generation = entry.generation.wrapping_add(1);
+            self.free.push(index);
         }
-        match self.release(id.index) {
-            State::Waiting(Action::Link(link)) => Some(Fired::Link(link)),
-            State::Waiting(Action::Call(call)) => Some(Fired::Call(call)),
-            _ => unreachable!("a timer fires once"),
-        }
+        action
     }
 
     /// Empties everything. Returns the actions for the caller to drop.
@@ -310,6 +315,7 @@ impl Timers {
         actions
     }
 
+    #[inline]
     fn release(&mut self, index: u32) -> State {
         let entry = &mut self.entries[index as usize];
         entry.generation = entry.generation.wrapping_add(1);
@@ -367,19 +373,27 @@ const STEPS: usize = 8;
 /// passed, than by halving the row.
 #[inline]
 fn put(near: &mut Vec<Item>, item: Item) {
-    let mut at = near.len();
+    let last = near.len().saturating_sub(STEPS);
     near.push(item);
-    let last = at.saturating_sub(STEPS);
-    while at > last && near[at - 1].time <= item.time {
-        near[at] = near[at - 1];
-        at -= 1;
+    let mut row = &mut near[last..];
+    while let [rest @ .., next, place] = row {
+        if next.time > item.time {
+            *place = item;
+            return;
+        }
+        *place = *next;
+        let length = rest.len() + 1;
+        row = &mut row[..length];
     }
-    if at == last {
-        let place = near[..at].partition_point(|other| other.time > item.time);
-        near.copy_within(place..at, place + 1);
-        at = place;
-    }
-    near[at] = item;
+    put_far_from_present(near, last, item);
+}
+
+/// Puts a timer where it belongs before `end`, whose own has moved up.
+#[inline(never)]
+fn put_far_from_present(near: &mut [Item], end: usize, item: Item) {
+    let place = near[..end].partition_point(|other| other.time > item.time);
+    near.copy_within(place..end, place + 1);
+    near[place] = item;
 }
 
 fn is_live(entries: &[Entry], id: TimerId) -> bool {
@@ -405,15 +419,19 @@ mod tests {
     fn pop(timers: &mut Timers) -> Option<(u64, Vec<u32>)> {
         let next = timers.next();
         let taken = timers.take_next(Time::NEVER);
-        assert_eq!(taken.as_ref().map(|(time, _)| *time), next);
-        let (time, first) = taken?;
-        let mut fired = vec![first];
+        assert_eq!(taken.as_ref().map(|taken| taken.time), next);
+        let taken = taken?;
+        let mut fired = vec![taken.action];
         fired.extend(std::iter::from_fn(|| timers.fire_due()));
+        assert_eq!(fired.len() > 1, taken.more);
         let number = |fired| match fired {
-            Fired::Link(link) => link.from.0,
+            Action::Link(link) => link.from.0,
             _ => unreachable!("they are all numbered"),
         };
-        Some((time.as_nanos(), fired.into_iter().map(number).collect()))
+        Some((
+            taken.time.as_nanos(),
+            fired.into_iter().map(number).collect(),
+        ))
     }
 
     #[test]
@@ -482,7 +500,8 @@ mod tests {
         let time = Time::from_secs(1.0);
         let first = timers.set(time, Action::Sleep(None));
         let second = timers.set(time, Action::Call(Box::new(|_| unreachable!())));
-        assert!(matches!(timers.take_next(Time::NEVER), Some((at, Fired::Wake(_))) if at == time));
+        let taken = timers.take_next(Time::NEVER).unwrap();
+        assert!(matches!(taken.action, Action::Sleep(_)) && taken.more && taken.time == time);
         assert!(timers.cancel(first).is_none(), "it has fired");
         assert!(matches!(timers.cancel(second), Some(Action::Call(_))));
         assert!(timers.fire_due().is_none());
@@ -500,7 +519,7 @@ mod tests {
                     .take_next(Time::from_nanos(time.as_nanos() - 1))
                     .is_none()
             );
-            assert!(matches!(timers.take_next(time), Some((at, _)) if at == time));
+            assert!(matches!(timers.take_next(time), Some(taken) if taken.time == time));
             assert!(timers.cancel(id).is_none(), "it has fired");
         }
         assert!(timers.take_next(Time::NEVER).is_none());
@@ -514,9 +533,8 @@ mod tests {
         timers.set(Time::from_secs(3.0), Action::Sleep(None));
         timers.set(Time::from_secs(5.0), Action::Sleep(None));
         assert_eq!(timers.next(), Some(Time::from_secs(5.0)));
-        assert!(
-            matches!(timers.take_next(Time::NEVER), Some((at, _)) if at == Time::from_secs(5.0))
-        );
+        let taken = timers.take_next(Time::NEVER).unwrap();
+        assert_eq!(taken.time, Time::from_secs(5.0));
         assert!(timers.fire_due().is_some());
         assert!(timers.fire_due().is_none());
     }

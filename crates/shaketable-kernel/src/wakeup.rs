@@ -9,7 +9,7 @@
 
 use crate::ready::{self, Local};
 use std::cell::Cell;
-use std::task::{Context, RawWakerVTable, Waker};
+use std::task::{Context, Waker};
 
 /// See the module documentation. It stays on its thread.
 pub(crate) enum Wakeup {
@@ -22,7 +22,7 @@ impl Wakeup {
     #[inline]
     pub(crate) fn of(cx: &Context<'_>) -> Wakeup {
         match POLLED.get() {
-            Some(polled) if polled.waker == identity(cx.waker()) => Wakeup::Task(polled.task),
+            Some(polled) if polled.is_by(cx) => Wakeup::Task(polled.task),
             _ => Wakeup::Waker(cx.waker().clone()),
         }
     }
@@ -33,7 +33,7 @@ impl Wakeup {
         match self {
             Wakeup::Task(task) => POLLED
                 .get()
-                .is_some_and(|polled| polled.task == *task && polled.waker == identity(cx.waker())),
+                .is_some_and(|polled| polled.is_by(cx) && polled.task == *task),
             Wakeup::Waker(waker) => waker.will_wake(cx.waker()),
         }
     }
@@ -61,7 +61,6 @@ pub(crate) struct Polling(());
 impl Polling {
     #[inline]
     pub(crate) fn begin(task: Local, waker: &Waker) -> Polling {
-        let waker = identity(waker);
         POLLED.set(Some(Polled { waker, task }));
         Polling(())
     }
@@ -80,14 +79,16 @@ thread_local! {
 
 #[derive(Clone, Copy)]
 struct Polled {
-    waker: Identity,
+    /// Where the waker is while the task is polled. Only compared: a waker at the same place is the
+    /// same one, and a copy of it elsewhere is as good as any other waker.
+    waker: *const Waker,
     task: Local,
 }
 
-/// Two wakers with the same identity wake the same task, while one of them is alive.
-type Identity = (*const (), *const RawWakerVTable);
-
-#[inline]
-fn identity(waker: &Waker) -> Identity {
-    (waker.data(), waker.vtable())
+impl Polled {
+    /// Whether the future is polled by the task itself.
+    #[inline]
+    fn is_by(&self, cx: &Context<'_>) -> bool {
+        std::ptr::eq(self.waker, cx.waker())
+    }
 }
