@@ -224,12 +224,19 @@ pub(crate) struct TaskWaker {
 }
 
 impl TaskWaker {
-    pub(crate) fn new(task: Local, shared: Arc<Shared>) -> TaskWaker {
-        TaskWaker {
+    pub(crate) fn new(task: Local, shared: Arc<Shared>) -> Arc<TaskWaker> {
+        Arc::new(TaskWaker {
             task,
             posted: AtomicBool::new(false),
             shared,
-        }
+        })
+    }
+
+    /// Wakes another task from now on: the one that it was for has ended, and nothing else holds
+    /// it.
+    pub(crate) fn serve(&mut self, task: Local) {
+        self.task = task;
+        *self.posted.get_mut() = false;
     }
 
     /// Takes the task out of what was posted: from now on a wake-up from another thread posts it

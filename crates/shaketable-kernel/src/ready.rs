@@ -105,8 +105,13 @@ impl Ready {
         Ready { queues, shared }
     }
 
-    /// Makes room for a task, and a waker for it.
-    pub(crate) fn admit(&self, id: TaskId, priority: Priority) -> (Local, Waker) {
+    /// Makes room for a task, and a waker for it: the one that is there, unless it is in use.
+    pub(crate) fn admit(
+        &self,
+        id: TaskId,
+        priority: Priority,
+        waker: &mut Option<Arc<TaskWaker>>,
+    ) -> (Local, Waker) {
         let queued = &mut self.queues.levels.borrow_mut().queued;
         let index = id.index as usize;
         if queued.len() <= index {
@@ -118,8 +123,17 @@ impl Ready {
             place: self.shared.place.load(Ordering::Relaxed),
             kernel: self.shared.kernel,
         };
-        let waker = TaskWaker::new(local, self.shared.clone());
-        (local, Waker::from(Arc::new(waker)))
+        let waker = match waker {
+            Some(waker) => {
+                match Arc::get_mut(waker) {
+                    Some(unused) => unused.serve(local),
+                    None => *waker = TaskWaker::new(local, self.shared.clone()),
+                }
+                waker
+            }
+            None => waker.insert(TaskWaker::new(local, self.shared.clone())),
+        };
+        (local, Waker::from(waker.clone()))
     }
 
     /// Wakes a task.

@@ -5,7 +5,12 @@
 //! the meantime (spawn, cancel, kill its own process) runs into a borrow. Cancelling drops the
 //! future at once, or right after the poll if it is the one that runs. Destructors run with nothing
 //! borrowed, because they may do all of that too.
+//!
+//! What a poll needs lies in one block with the future, so that a poll moves two words out of the
+//! slot and back. The waker of a slot outlives its task: unless something still holds a clone of
+//! it, it serves the next one, because most tasks end without anything ever having asked for it.
 
+use crate::inbox::TaskWaker;
 use crate::kernel::Kernel;
 use crate::priority::Priority;
 use crate::process::ProcessId;
@@ -17,6 +22,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// A spawned task. As a future it returns the task's output; dropping it cancels the task.
@@ -147,11 +153,13 @@ pub(crate) struct Tasks {
 struct Slot {
     generation: u32,
     state: State,
+    /// The waker of the task that is or was here.
+    waker: Option<Arc<TaskWaker>>,
 }
 
 enum State {
     Free,
-    Idle(Body),
+    Idle(Pin<Box<Body>>),
     Running {
         cancelled: bool,
     },
@@ -159,10 +167,14 @@ enum State {
     Outside,
 }
 
-pub(crate) struct Body {
-    future: Pin<Box<dyn Future<Output = ()>>>,
-    waker: Waker,
-    local: Local,
+pin_project! {
+    /// A task and what is needed to poll it.
+    pub(crate) struct Body<F: ?Sized = dyn Future<Output = ()>> {
+        waker: Waker,
+        local: Local,
+        #[pin]
+        future: F,
+    }
 }
 
 impl Tasks {
@@ -185,6 +197,7 @@ impl Tasks {
                 self.slots.push(Slot {
                     generation: 0,
                     state: State::Free,
+                    waker: None,
                 });
                 self.owners.push(None);
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 tasks")
@@ -211,7 +224,7 @@ impl Tasks {
         std::mem::replace(&mut slot.state, State::Free)
     }
 
-    fn cancel(&mut self, id: TaskId) -> Option<Body> {
+    fn cancel(&mut self, id: TaskId) -> Option<Pin<Box<Body>>> {
         let slot = &mut self.slots[id.index as usize];
         if slot.generation != id.generation {
             return None;
@@ -228,7 +241,7 @@ impl Tasks {
 
     /// Cancels every task of a process, or every task; the bodies are returned for the caller to
     /// drop.
-    pub(crate) fn cancel_all(&mut self, process: Option<ProcessId>) -> Vec<Body> {
+    pub(crate) fn cancel_all(&mut self, process: Option<ProcessId>) -> Vec<Pin<Box<Body>>> {
         let doomed: Vec<usize> = match process {
             Some(_) => {
                 let owners = self.owners.iter().enumerate();
@@ -280,17 +293,16 @@ impl Kernel {
                 detached: false,
             };
         }
-        let (local, waker) = self.0.ready.admit(id, priority);
-        let body = Body {
-            future: Box::pin(Run {
-                future,
-                report: Some(report),
-            }),
+        let (local, waker) = self.admit(id, priority);
+        let body = Box::pin(Body {
             waker,
             local,
-        };
-        self.0.ready.wake(local);
-        self.0.tasks.borrow_mut().slots[id.index as usize].state = State::Idle(body);
+            future: Run {
+                future,
+                report: Some(report),
+            },
+        });
+        self.start(id, local, body);
         Task {
             kernel: self.clone(),
             id,
@@ -298,6 +310,18 @@ impl Kernel {
             lost: false,
             detached: false,
         }
+    }
+
+    /// Makes room for a task among what is ready, and a waker for it.
+    fn admit(&self, id: TaskId, priority: Priority) -> (Local, Waker) {
+        let mut tasks = self.0.tasks.borrow_mut();
+        let place = &mut tasks.slots[id.index as usize].waker;
+        self.0.ready.admit(id, priority, place)
+    }
+
+    fn start(&self, id: TaskId, local: Local, body: Pin<Box<Body>>) {
+        self.0.ready.wake(local);
+        self.0.tasks.borrow_mut().slots[id.index as usize].state = State::Idle(body);
     }
 
     /// The process whose task is running, if one is.
@@ -336,12 +360,10 @@ impl Kernel {
             body
         };
         let guard = Running { kernel: self, id };
-        let polling = Polling::begin(body.local, &body.waker);
-        let ended = body
-            .future
-            .as_mut()
-            .poll(&mut Context::from_waker(&body.waker))
-            .is_ready();
+        let task = body.as_mut().project();
+        let polling = Polling::begin(*task.local, task.waker);
+        let mut context = Context::from_waker(task.waker);
+        let ended = task.future.poll(&mut context).is_ready();
         drop(polling);
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = &mut tasks.slots[id.index as usize];
@@ -360,7 +382,7 @@ impl Kernel {
     /// A task slot whose future lives on the caller's stack.
     pub(crate) fn outside_task(&self) -> Outside<'_> {
         let id = self.0.tasks.borrow_mut().allocate(None);
-        let (_, waker) = self.0.ready.admit(id, Priority::DefaultDelay);
+        let (_, waker) = self.admit(id, Priority::DefaultDelay);
         Outside {
             kernel: self,
             id,
