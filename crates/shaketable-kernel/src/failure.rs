@@ -89,6 +89,16 @@ impl Kernel {
         }
     }
 
+    /// The sender of a link learns that the receiver has come back, as that incarnation.
+    pub(crate) fn hear_of_return(&self, id: LinkId, incarnation: u32) {
+        // Whoever has not noticed the death learns of it now.
+        self.set_failed(id, true);
+        self.disconnect(id, incarnation - 1, Reliable::End);
+        self.set_failed(id, false);
+        // It may be silent again, or still, for another reason.
+        self.monitor(id);
+    }
+
     fn watch<T>(
         &self,
         observer: ProcessId,
@@ -164,8 +174,8 @@ impl Kernel {
         };
         let incarnation = self.incarnation(process);
         for id in concerned {
-            let news = Return { id, incarnation };
-            self.ship(process, id.from, "available again", Box::new(news));
+            let news = Parcel::Return { incarnation };
+            self.ship(id.back(), "available again", news, Delivery::News);
             // The news may be held up, like everything else from there.
             self.monitor(id);
         }
@@ -397,27 +407,4 @@ struct Silence {
     relieved: u32,
     /// The lives of the two ends.
     incarnations: [u32; 2],
-}
-
-/// News of the return of a process, on its way to a process that watches it.
-struct Return {
-    /// The link from the receiver of the news to the process.
-    id: LinkId,
-    incarnation: u32,
-}
-
-impl Parcel for Return {
-    fn arrive(self: Box<Self>, kernel: &Kernel, _: bool) {
-        let Return { id, incarnation } = *self;
-        // Whoever has not noticed the death learns of it now.
-        kernel.set_failed(id, true);
-        kernel.disconnect(id, incarnation - 1, Reliable::End);
-        kernel.set_failed(id, false);
-        // It may be silent again, or still, for another reason.
-        kernel.monitor(id);
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery::News
-    }
 }

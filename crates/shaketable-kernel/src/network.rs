@@ -28,7 +28,7 @@ use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::random::{Stream, Streams};
 use crate::record::Event;
-use crate::request::PendingRequest;
+use crate::request::Pending;
 use crate::time::Time;
 use crate::timer::Action;
 use std::collections::BTreeMap;
@@ -118,17 +118,20 @@ impl Network {
             return 0.0;
         }
         let (config, stream) = (&self.config, &self.latencies);
-        let [batching, mut part, first, second] = stream.uniform_four();
+        let mut stream = stream.fours();
+        let [batching, mut part, first, second] = stream.draw();
         let ways = &self.ways;
         let mut latency = config.batching_seconds * batching + ways.half(first) + ways.half(second);
         // One number decides how many parts there are: once it is known that there is another part,
         // what is left of the number is still uniform.
         while part < config.split_chance {
             part /= config.split_chance;
-            let [first, second, ..] = stream.uniform_four();
+            let [first, second, ..] = stream.draw();
             latency += ways.half(first) + ways.half(second);
         }
+        drop(stream);
         if config.pair_latency_seconds > 0.0 && self.blockades.faults_enabled() {
+            let stream = &self.latencies;
             let pair = self.blockades.pair(id);
             latency += *self
                 .pair_latencies
@@ -138,13 +141,13 @@ impl Network {
         latency
     }
 
-    /// Records a request that waits for its reply; returns the slot to pass to `unregister`.
-    pub(crate) fn register(&mut self, id: LinkId, request: Rc<dyn PendingRequest>) -> u32 {
-        self.link(id).keep(request)
+    /// Records a request that waits for its reply, until [`Network::unregister`].
+    pub(crate) fn register(&mut self, id: LinkId, request: Rc<Pending>) {
+        self.link(id).keep(request);
     }
 
     /// Forgets a request; it is returned for the caller to drop.
-    pub(crate) fn unregister(&mut self, id: LinkId, slot: u32) -> Option<Rc<dyn PendingRequest>> {
+    pub(crate) fn unregister(&mut self, id: LinkId, slot: u32) -> Option<Rc<Pending>> {
         self.link(id).forget(slot)
     }
 
@@ -172,72 +175,70 @@ impl Kernel {
     }
 
     /// Sends a message.
-    pub(crate) fn ship(
-        &self,
-        from: ProcessId,
-        to: ProcessId,
-        name: &'static str,
-        parcel: Box<dyn Parcel>,
-    ) {
+    pub(crate) fn ship(&self, id: LinkId, name: &'static str, parcel: Parcel, delivery: Delivery) {
+        let LinkId { from, to } = id;
         if from == to {
-            parcel.arrive(self, false);
+            parcel.arrive(self, id, false);
             return;
         }
         let now = self.now();
-        let id = LinkId { from, to };
-        let mut network = self.0.network.borrow_mut();
+        let mut guard = self.0.network.borrow_mut();
+        let network = &mut *guard;
         let breaks = network.breaks();
-        let connected = network.link(id).connected; // there is a link from now on
-        if connected != Connected::Yes && parcel.delivery() != Delivery::News {
-            let strangers = connected == Connected::NotYet;
-            if strangers && !(network.blockades.faults_enabled() && self.are_servers(id)) {
-                for id in [id, id.back()] {
-                    network.link(id).connected = Connected::Yes;
-                }
-            } else {
-                network.connect(id, now);
-            }
-        }
         let latency = network.latency(id);
         let blocked = network.blockades.until(id, now) > now;
-        let link = &mut network.links[id.from.index()][id.to.index()];
+        let mut link = network.link(id); // there is a link from now on
+        if link.connected != Connected::Yes && delivery != Delivery::News {
+            self.connect(network, id, now);
+            link = network.link(id);
+        }
         link.sent = link.sent.wrapping_add(1);
         let number = link.sent;
         let held = blocked || link.mute_until > now;
         let due = now.after(latency);
+        let sent = || Event::MessageSent {
+            from,
+            to,
+            message: name,
+            due,
+        };
         if due <= now && link.queue.is_empty() && !held {
-            drop(network);
-            self.record(|| Event::MessageSent {
-                from,
-                to,
-                message: name,
-                due,
-            });
+            drop(guard);
+            self.record(sent);
             self.record(|| Event::MessageDelivered { from, to });
-            parcel.arrive(self, false);
+            parcel.arrive(self, id, false);
         } else {
             link.queue.push_back(InFlight {
                 due,
                 connection: link.connection,
                 number,
+                delivery,
                 parcel,
             });
             if link.timer.is_none() {
                 link.timer = Some(self.set_timer(due, Action::Link(id)));
             }
-            drop(network);
-            self.record(|| Event::MessageSent {
-                from,
-                to,
-                message: name,
-                due,
-            });
+            drop(guard);
+            self.record(sent);
             if blocked {
                 self.monitor(id);
             }
         }
         if breaks || self.names_events() {
             self.maybe_break_connection(id, breaks, number);
+        }
+    }
+
+    /// Makes the connection for a message that is about to be sent.
+    #[cold]
+    fn connect(&self, network: &mut Network, id: LinkId, now: Time) {
+        let strangers = network.link(id).connected == Connected::NotYet;
+        if strangers && !(network.blockades.faults_enabled() && self.are_servers(id)) {
+            for id in [id, id.back()] {
+                network.link(id).connected = Connected::Yes;
+            }
+        } else {
+            network.connect(id, now);
         }
     }
 
@@ -260,30 +261,21 @@ impl Kernel {
             let due = link.queue.front().map(|first| {
                 let due = first.due.max(network.blockades.until(id, now));
                 // News of a break needs no connection.
-                if link.mute_until > now && first.parcel.delivery() != Delivery::News {
+                if link.mute_until > now && first.delivery != Delivery::News {
                     due.max(link.mute_until)
                 } else {
                     due
                 }
             });
-            let Some(message) = (match due {
-                Some(due) if due <= now => link.queue.pop_front(),
-                _ => None,
-            }) else {
-                // A partition has no end to wait for; healing it serves the link.
-                let timer = due
-                    .filter(|due| *due != Time::NEVER)
-                    .map(|due| self.set_timer(due, Action::Link(id)));
-                if let Some(old) = std::mem::replace(&mut link.timer, timer) {
-                    // A link's timer holds nothing whose destructor could matter.
-                    self.0.timers.borrow_mut().cancel(old);
-                }
+            let arrived = due.is_some_and(|due| due <= now);
+            let Some(message) = arrived.then(|| link.queue.pop_front()).flatten() else {
+                self.wait_for_link(link, id, due);
                 return;
             };
             let (made, now_made) = (message.connection, link.connection);
             assert!(made <= now_made, "connections are counted up");
             let lost = made != now_made
-                && message.parcel.delivery() == Delivery::AtMostOnce
+                && message.delivery == Delivery::AtMostOnce
                 && self.loses(id, message.number, network.failures.chance(0.5));
             let last = link.queue.is_empty() && link.timer.is_none();
             drop(guard);
@@ -292,11 +284,23 @@ impl Kernel {
                 drop(message);
             } else {
                 self.record(|| Event::MessageDelivered { from, to });
-                message.parcel.arrive(self, alone);
+                message.parcel.arrive(self, id, alone);
             }
             if last {
                 return; // what is sent from now on sets the timer
             }
+        }
+    }
+
+    /// Sets the timer of a link for the time when its first message is due.
+    fn wait_for_link(&self, link: &mut Link, id: LinkId, due: Option<Time>) {
+        // A partition has no end to wait for; healing it serves the link.
+        let timer = due
+            .filter(|due| *due != Time::NEVER)
+            .map(|due| self.set_timer(due, Action::Link(id)));
+        if let Some(old) = std::mem::replace(&mut link.timer, timer) {
+            // A link's timer holds nothing whose destructor could matter.
+            self.0.timers.borrow_mut().cancel(old);
         }
     }
 

@@ -8,9 +8,8 @@
 use crate::disk::Disk;
 use crate::kernel::Kernel;
 use crate::record::Event;
-use crate::request::CloseStream;
+use crate::request::Core;
 use crate::time::Time;
-use std::any::Any;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::{Rc, Weak};
@@ -122,10 +121,10 @@ pub(crate) struct Process {
     pub(crate) incarnation: u32,
     boot: Option<Boot>,
     disk: Disk,
-    streams: Vec<Weak<dyn CloseStream>>,
+    streams: Vec<Weak<Core>>,
     /// Streams that can be found by their name.
     /// A dozen at most, whose names differ in their length or at least in their address.
-    well_known: Vec<(&'static str, Weak<dyn Any>)>,
+    well_known: Vec<(&'static str, Weak<Core>)>,
 }
 
 impl Kernel {
@@ -297,7 +296,7 @@ impl Kernel {
         &self,
         process: ProcessId,
         name: &'static str,
-        stream: Weak<dyn Any>,
+        stream: Weak<Core>,
     ) {
         let known = &mut self.0.processes.borrow_mut()[process.index()].well_known;
         match known.iter_mut().find(|(known, _)| is_same(known, name)) {
@@ -306,14 +305,14 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn well_known(&self, process: ProcessId, name: &str) -> Option<Rc<dyn Any>> {
+    pub(crate) fn well_known(&self, process: ProcessId, name: &str) -> Option<Rc<Core>> {
         let processes = self.0.processes.borrow();
         let mut known = processes[process.index()].well_known.iter();
         let (_, stream) = known.find(|(known, _)| is_same(known, name))?;
         stream.upgrade()
     }
 
-    pub(crate) fn add_stream(&self, process: ProcessId, stream: Weak<dyn CloseStream>) {
+    pub(crate) fn add_stream(&self, process: ProcessId, stream: Weak<Core>) {
         let streams = &mut self.0.processes.borrow_mut()[process.index()].streams;
         // Forget dropped streams now and then, so that the list does not grow for a process that
         // listens often.

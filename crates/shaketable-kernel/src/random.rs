@@ -9,7 +9,7 @@
 
 use rand_core::{Infallible, SeedableRng, TryRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -70,13 +70,13 @@ impl Stream {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Four numbers from one draw, each uniform in `(0, 1)`, with 16 bits: enough for what is drawn
-    /// with every message and added up.
+    /// Draws four numbers at a time, for what is drawn with every message and added up.
     #[inline]
-    pub(crate) fn uniform_four(&self) -> [f64; 4] {
-        let bits = self.next_u64();
-        [bits >> 48, bits >> 32, bits >> 16, bits]
-            .map(|quarter| (f64::from(quarter as u16) + 0.5) * (1.0 / f64::from(1 << 16)))
+    pub(crate) fn fours(&self) -> Fours<'_> {
+        Fours {
+            generator: self.0.generator.borrow_mut(),
+            draws: &self.0.draws,
+        }
     }
 
     /// Uniform in `0..n`.
@@ -142,6 +142,23 @@ impl Stream {
         digest.write(self.0.name.as_bytes());
         digest.write_u64(self.0.draws.get());
         digest.write_u64(next);
+    }
+}
+
+/// See [`Stream::fours`]. The generator is borrowed once for a message, not once for each draw.
+pub(crate) struct Fours<'a> {
+    generator: RefMut<'a, Xoshiro256PlusPlus>,
+    draws: &'a Cell<u64>,
+}
+
+impl Fours<'_> {
+    /// Four numbers from one draw, each uniform in `(0, 1)`, with 16 bits.
+    #[inline]
+    pub(crate) fn draw(&mut self) -> [f64; 4] {
+        self.draws.set(self.draws.get() + 1);
+        let Ok(bits) = self.generator.try_next_u64();
+        [bits >> 48, bits >> 32, bits >> 16, bits]
+            .map(|quarter| (f64::from(quarter as u16) + 0.5) * (1.0 / f64::from(1 << 16)))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::crowd::Offers;
 use crate::inbox::{Call, Inbox, NOWHERE, Posted, SPIN_WORTHWHILE, Shared, TaskWaker, spin_until};
 use crate::outside::Outside;
 use crate::priority::Priority;
-use crate::request::Served;
+use crate::request::Core;
 use crate::task::TaskId;
 use crate::wakeup::Wakeup;
 use std::cell::RefCell;
@@ -28,7 +28,7 @@ use std::time::Duration;
 pub(crate) enum Item {
     Task(TaskId),
     Call(Call),
-    Serve(Rc<dyn Served>),
+    Serve(Rc<Core>),
 }
 
 /// A task, as known to the thread that its kernel lives on.
@@ -152,7 +152,7 @@ impl Ready {
     }
 
     /// Queues a stream whose requests want to be served.
-    pub(crate) fn push_served(&self, priority: Priority, served: Rc<dyn Served>) {
+    pub(crate) fn push_served(&self, priority: Priority, served: Rc<Core>) {
         let mut levels = self.queues.levels.borrow_mut();
         levels.push(priority.level(), Item::Serve(served));
     }

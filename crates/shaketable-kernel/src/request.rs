@@ -19,9 +19,10 @@ mod pending;
 mod stream;
 
 pub use endpoint::Endpoint;
-pub(crate) use pending::PendingRequest;
+pub(crate) use endpoint::Place;
+pub(crate) use pending::Pending;
 pub use pending::{Reply, Requesting};
-pub(crate) use stream::{CloseStream, Served};
+pub(crate) use stream::{Contents, Core};
 pub use stream::{RequestStream, Serving};
 
 /// A message that wants an answer.

@@ -129,7 +129,7 @@ impl Kernel {
         self.record_fault(Event::ConnectionClosed { a, b });
         for request in pending {
             if !request.is_reliable() {
-                request.disconnect();
+                request.disconnect(self);
             }
         }
         for id in [there, there.back()] {
@@ -248,7 +248,7 @@ impl Kernel {
         for request in pending {
             let stays = request.is_reliable() && reliable == Reliable::Stay;
             if request.incarnation() <= incarnation && !stays {
-                request.disconnect();
+                request.disconnect(self);
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::failure::Watch;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
-use crate::request::PendingRequest;
+use crate::request::{Contents, Pending, Place};
 use crate::time::Time;
 use crate::timer::TimerId;
 use std::collections::VecDeque;
@@ -35,12 +35,27 @@ impl LinkId {
 }
 
 /// A message on its way.
-pub(crate) trait Parcel {
-    /// Called when the message has arrived; `alone` if no other code is running at the moment, such
-    /// as its sender.
-    fn arrive(self: Box<Self>, kernel: &Kernel, alone: bool);
-    /// What becomes of it when its connection breaks.
-    fn delivery(&self) -> Delivery;
+pub(crate) enum Parcel {
+    Request(Place, Box<dyn Contents>),
+    /// The answer to a request, in the place where the request waits for it.
+    Answer(Rc<Pending>),
+    /// The news that its sender has come back to life, as that incarnation.
+    Return {
+        incarnation: u32,
+    },
+}
+
+impl Parcel {
+    /// Called when the message has arrived over that link; `alone` if no other code is running at
+    /// the moment, such as its sender.
+    #[inline]
+    pub(crate) fn arrive(self, kernel: &Kernel, id: LinkId, alone: bool) {
+        match self {
+            Parcel::Request(place, contents) => kernel.receive(id, place, contents, alone),
+            Parcel::Answer(request) => request.arrive(kernel),
+            Parcel::Return { incarnation } => kernel.hear_of_return(id.back(), incarnation),
+        }
+    }
 }
 
 /// What becomes of a message when the connection that carries it breaks.
@@ -73,7 +88,7 @@ pub(crate) struct Link {
     /// Whether the silence of the connection is being timed; of its two links, the first one keeps
     /// this.
     pub(crate) monitored: bool,
-    pending: Pending,
+    pending: Awaited,
     /// What the sender of this link knows about its receiver, if it watches it.
     pub(crate) watch: Option<Box<Watch>>,
 }
@@ -92,7 +107,8 @@ pub(super) struct InFlight {
     pub(super) connection: u32,
     /// Which message of its link it is.
     pub(super) number: u32,
-    pub(super) parcel: Box<dyn Parcel>,
+    pub(super) delivery: Delivery,
+    pub(super) parcel: Parcel,
 }
 
 /// The messages on a link, in the order in which they were sent. Usually there is one at most.
@@ -135,25 +151,25 @@ impl Queue {
 }
 
 /// The requests that wait for their reply, each in a place with a number.
-struct Pending {
-    places: Vec<PendingPlace>,
+struct Awaited {
+    places: Vec<AwaitedPlace>,
     /// The place that became free last, or [`NO_PLACE`].
     free: u32,
     /// How many requests there are.
     count: u32,
 }
 
-enum PendingPlace {
-    Taken(Rc<dyn PendingRequest>),
+enum AwaitedPlace {
+    Taken(Rc<Pending>),
     /// And the one that became free before it.
     Free(u32),
 }
 
 const NO_PLACE: u32 = u32::MAX;
 
-impl Default for Pending {
-    fn default() -> Pending {
-        Pending {
+impl Default for Awaited {
+    fn default() -> Awaited {
+        Awaited {
             places: Vec::new(),
             free: NO_PLACE,
             count: 0,
@@ -168,53 +184,53 @@ impl Link {
     }
 
     /// The requests that wait for their reply, in the order of their places.
-    pub(super) fn pending(&self) -> Vec<Rc<dyn PendingRequest>> {
+    pub(super) fn pending(&self) -> Vec<Rc<Pending>> {
         let requests = self.pending.places.iter().filter_map(|place| match place {
-            PendingPlace::Taken(request) => Some(request.clone()),
-            PendingPlace::Free(_) => None,
+            AwaitedPlace::Taken(request) => Some(request.clone()),
+            AwaitedPlace::Free(_) => None,
         });
         requests.collect()
     }
 
-    /// Keeps a request that waits for its reply; returns its place.
+    /// Keeps a request that waits for its reply, and tells it its place.
     #[inline]
-    pub(super) fn keep(&mut self, request: Rc<dyn PendingRequest>) -> u32 {
-        let Pending {
+    pub(super) fn keep(&mut self, request: Rc<Pending>) {
+        let Awaited {
             places,
             free,
             count,
         } = &mut self.pending;
         *count += 1;
-        let taken = PendingPlace::Taken(request);
         if *free == NO_PLACE {
-            places.push(taken);
-            return places.len() as u32 - 1;
+            request.registered(places.len() as u32);
+            places.push(AwaitedPlace::Taken(request));
+            return;
         }
-        let place = *free;
-        match std::mem::replace(&mut places[place as usize], taken) {
-            PendingPlace::Free(before) => *free = before,
-            PendingPlace::Taken(_) => unreachable!("a free place holds no request"),
+        request.registered(*free);
+        let place = &mut places[*free as usize];
+        match std::mem::replace(place, AwaitedPlace::Taken(request)) {
+            AwaitedPlace::Free(before) => *free = before,
+            AwaitedPlace::Taken(_) => unreachable!("a free place holds no request"),
         }
-        place
     }
 
     /// Gives up the place of a request, and returns the request for the caller to drop. `None` if
     /// there is no such place.
     #[inline]
-    pub(super) fn forget(&mut self, place: u32) -> Option<Rc<dyn PendingRequest>> {
-        let Pending {
+    pub(super) fn forget(&mut self, place: u32) -> Option<Rc<Pending>> {
+        let Awaited {
             places,
             free,
             count,
         } = &mut self.pending;
         let found = places.get_mut(place as usize)?;
-        match std::mem::replace(found, PendingPlace::Free(*free)) {
-            PendingPlace::Taken(request) => {
+        match std::mem::replace(found, AwaitedPlace::Free(*free)) {
+            AwaitedPlace::Taken(request) => {
                 *free = place;
                 *count -= 1;
                 Some(request)
             }
-            PendingPlace::Free(_) => unreachable!("a request is forgotten once"),
+            AwaitedPlace::Free(_) => unreachable!("a request is forgotten once"),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The sending end: where requests can be sent, and how one is shipped.
 
-use super::pending::{Pending, Reply, Requesting};
-use super::stream::Core;
-use super::{Disconnected, Request};
+use super::Request;
+use super::pending::{Course, Pending, Reply, Requesting};
+use super::stream::{Contents, Core, Packed};
 use crate::kernel::{Kernel, WeakKernel};
 use crate::network::{Delivery, LinkId, Parcel};
 use crate::process::ProcessId;
 use std::fmt;
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 /// Where requests of one kind can be sent. It may travel inside messages.
@@ -14,10 +15,14 @@ use std::rc::Rc;
 /// The endpoint that [`Kernel::listen`] returns leads to that one stream and dies with it. The one
 /// that [`Kernel::well_known_endpoint`] returns leads to the stream that listens under a name when
 /// the request arrives, even after a reboot.
-pub struct Endpoint<Q: Request>(pub(super) Target<Q>);
+pub struct Endpoint<Q: Request> {
+    target: Target,
+    kind: PhantomData<fn(Q)>,
+}
 
-pub(super) enum Target<Q: Request> {
-    Stream(Rc<Core<Q>>),
+#[derive(Clone)]
+pub(super) enum Target {
+    Stream(Rc<Core>),
     WellKnown {
         kernel: WeakKernel,
         process: ProcessId,
@@ -25,26 +30,15 @@ pub(super) enum Target<Q: Request> {
     },
 }
 
-impl<Q: Request> Clone for Endpoint<Q> {
-    fn clone(&self) -> Self {
-        Endpoint(self.0.clone())
-    }
+/// What a request on its way knows of its target: the process is at the end of its link.
+pub(crate) enum Place {
+    Stream(Rc<Core>),
+    WellKnown(&'static str),
 }
 
-impl<Q: Request> Clone for Target<Q> {
+impl<Q: Request> Clone for Endpoint<Q> {
     fn clone(&self) -> Self {
-        match self {
-            Target::Stream(core) => Target::Stream(core.clone()),
-            Target::WellKnown {
-                kernel,
-                process,
-                name,
-            } => Target::WellKnown {
-                kernel: kernel.clone(),
-                process: *process,
-                name,
-            },
-        }
+        Endpoint::to(self.target.clone())
     }
 }
 
@@ -52,7 +46,7 @@ impl<Q: Request> fmt::Debug for Endpoint<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = std::any::type_name::<Q>();
         write!(f, "Endpoint<{kind}>({:?}", self.process())?;
-        if let Target::WellKnown { name, .. } = &self.0 {
+        if let Target::WellKnown { name, .. } = &self.target {
             write!(f, ", {name:?}")?;
         }
         write!(f, ")")
@@ -61,7 +55,7 @@ impl<Q: Request> fmt::Debug for Endpoint<Q> {
 
 impl<Q: Request> PartialEq for Endpoint<Q> {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
+        match (&self.target, &other.target) {
             (Target::Stream(a), Target::Stream(b)) => Rc::ptr_eq(a, b),
             (
                 Target::WellKnown {
@@ -83,12 +77,16 @@ impl<Q: Request> PartialEq for Endpoint<Q> {
 impl<Q: Request> Eq for Endpoint<Q> {}
 
 impl<Q: Request> Endpoint<Q> {
+    pub(super) fn to(target: Target) -> Endpoint<Q> {
+        Endpoint {
+            target,
+            kind: PhantomData,
+        }
+    }
+
     /// The process that listens.
     pub fn process(&self) -> ProcessId {
-        match &self.0 {
-            Target::Stream(core) => core.process,
-            Target::WellKnown { process, .. } => *process,
-        }
+        self.target.process()
     }
 
     /// Sends a request from a process and returns a future of its outcome.
@@ -104,62 +102,91 @@ impl<Q: Request> Endpoint<Q> {
     }
 
     fn ask(&self, from: ProcessId, request: Q, reliable: bool) -> Requesting<Q::Reply> {
-        let (pending, kernel) = self.prepare(from, reliable);
-        let Some(kernel) = kernel else {
-            pending.complete(Err(Disconnected::Refused));
-            return Requesting(pending);
-        };
-        pending.register(&kernel);
-        let id = pending.link();
-        self.ship(&kernel, request, Reply::new(pending.clone()));
-        kernel.monitor(id);
+        let (course, kernel) = self.target.begin(from, reliable);
+        let pending = Pending::new(course);
+        if let Some(kernel) = kernel {
+            let reply = Reply::new(pending.clone());
+            let packed = Box::new(Packed { request, reply });
+            let name = std::any::type_name::<Q>();
+            self.target.ask(&kernel, name, packed, pending.clone());
+        }
         Requesting(pending)
     }
 
     /// Sends a request whose outcome does not matter: nothing waits for it, and no silence is
     /// noticed.
     pub fn send(&self, from: ProcessId, request: Q) {
-        if let Some(kernel) = self.kernel(from) {
+        if let Some(kernel) = self.target.kernel_of(from) {
             let to = self.process();
-            self.ship(&kernel, request, Reply::unwanted(LinkId { from, to }));
+            let id = LinkId { from, to };
+            let reply = Reply::unwanted(id);
+            let parcel = self.target.parcel(Box::new(Packed { request, reply }));
+            kernel.ship(id, std::any::type_name::<Q>(), parcel, Delivery::AtMostOnce);
+        }
+    }
+}
+
+/// The part of sending that is the same for all kinds of requests.
+impl Target {
+    fn process(&self) -> ProcessId {
+        match self {
+            Target::Stream(core) => core.process,
+            Target::WellKnown { process, .. } => *process,
         }
     }
 
-    /// The kernel, if the sender is alive.
-    fn kernel(&self, from: ProcessId) -> Option<Kernel> {
-        let kernel = self.weak_kernel().upgrade();
-        kernel.filter(|kernel| kernel.is_alive(from))
-    }
-
     fn weak_kernel(&self) -> &WeakKernel {
-        match &self.0 {
+        match self {
             Target::Stream(core) => &core.kernel,
             Target::WellKnown { kernel, .. } => kernel,
         }
     }
 
-    /// Prepares the pending request; returns the kernel too, if the sender is alive.
-    fn prepare(&self, from: ProcessId, reliable: bool) -> (Rc<Pending<Q::Reply>>, Option<Kernel>) {
-        let (to, kernel) = (self.process(), self.kernel(from));
-        let incarnation = match (&self.0, &kernel) {
+    /// The kernel, if the sender is alive.
+    fn kernel_of(&self, from: ProcessId) -> Option<Kernel> {
+        let kernel = self.weak_kernel().upgrade();
+        kernel.filter(|kernel| kernel.is_alive(from))
+    }
+
+    /// Prepares a request; returns the kernel too, if the sender is alive.
+    fn begin(&self, from: ProcessId, reliable: bool) -> (Course, Option<Kernel>) {
+        let (to, kernel) = (self.process(), self.kernel_of(from));
+        let incarnation = match (self, &kernel) {
             (Target::Stream(core), _) => core.incarnation,
             (Target::WellKnown { .. }, Some(kernel)) => kernel.incarnation(to),
             (Target::WellKnown { .. }, None) => 0,
         };
         let link = LinkId { from, to };
-        let kernel_of_reply = self.weak_kernel().clone();
-        let pending = Pending::new(kernel_of_reply, link, reliable, incarnation);
-        (pending, kernel)
+        let course = Course::new(self.weak_kernel().clone(), link, reliable, incarnation);
+        match kernel {
+            Some(kernel) => (course, Some(kernel)),
+            None => (course.refused(), None),
+        }
     }
 
-    fn ship(&self, kernel: &Kernel, request: Q, reply: Reply<Q::Reply>) {
-        let LinkId { from, to } = reply.link();
-        let parcel = RequestParcel {
-            target: self.0.clone(),
-            request,
-            reply,
+    /// Registers a request with its link, so that it learns when its connection is lost, and sends
+    /// it. There is no connection between a process and itself.
+    fn ask(
+        &self,
+        kernel: &Kernel,
+        name: &'static str,
+        contents: Box<dyn Contents>,
+        pending: Rc<Pending>,
+    ) {
+        let (id, delivery) = (pending.link(), pending.delivery());
+        if id.from != id.to {
+            kernel.0.network.borrow_mut().register(id, pending);
+        }
+        kernel.ship(id, name, self.parcel(contents), delivery);
+        kernel.monitor(id);
+    }
+
+    fn parcel(&self, contents: Box<dyn Contents>) -> Parcel {
+        let place = match self {
+            Target::Stream(core) => Place::Stream(core.clone()),
+            Target::WellKnown { name, .. } => Place::WellKnown(name),
         };
-        kernel.ship(from, to, std::any::type_name::<Q>(), Box::new(parcel));
+        Parcel::Request(place, contents)
     }
 }
 
@@ -171,48 +198,36 @@ impl Kernel {
         process: ProcessId,
         name: &'static str,
     ) -> Endpoint<Q> {
-        Endpoint(Target::WellKnown {
+        Endpoint::to(Target::WellKnown {
             kernel: self.downgrade(),
             process,
             name,
         })
     }
-}
 
-struct RequestParcel<Q: Request> {
-    target: Target<Q>,
-    request: Q,
-    reply: Reply<Q::Reply>,
-}
-
-impl<Q: Request> Parcel for RequestParcel<Q> {
-    fn arrive(self: Box<Self>, kernel: &Kernel, alone: bool) {
-        let RequestParcel {
-            target,
-            request,
-            reply,
-        } = *self;
-        let core = match target {
-            Target::Stream(core) => Some(core),
-            Target::WellKnown { process, name, .. } => kernel.well_known(process, name).map(|core| {
-                core.downcast::<Core<Q>>().unwrap_or_else(|_| {
-                    let kind = std::any::type_name::<Q>();
-                    panic!("a {kind} was sent to {name:?} of {process:?}, which takes other requests")
-                })
-            }),
+    /// A request has arrived at the end of its link; `alone` if no other code is running.
+    pub(crate) fn receive(
+        &self,
+        id: LinkId,
+        place: Place,
+        contents: Box<dyn Contents>,
+        alone: bool,
+    ) {
+        let core = match place {
+            Place::Stream(core) => Some(core),
+            Place::WellKnown(name) => {
+                let core = self.well_known(id.to, name);
+                if let Some(core) = &core {
+                    core.assert_takes(&*contents, name);
+                }
+                core
+            }
         };
         match core.filter(|core| core.is_open()) {
-            Some(core) => core.receive(kernel, request, reply, alone),
+            Some(core) => core.receive(self, contents, alone),
             // Nobody answers for the dead, but one who knows that they are dead need not wait.
-            None if kernel.is_silent(reply.link()) => {}
-            None => {
-                drop(request);
-                reply.refuse();
-            }
+            None if self.is_silent(id) => {}
+            None => contents.refuse(),
         }
-    }
-
-    fn delivery(&self) -> Delivery {
-        self.reply.delivery()
     }
 }

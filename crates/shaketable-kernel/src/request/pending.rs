@@ -1,13 +1,19 @@
 //! A request under way, as its two sides see it: [`Requesting`] waits for the outcome, [`Reply`]
 //! produces it. The first outcome counts, because a broken connection or a death may come before
 //! the reply.
+//!
+//! Both sides share a [`Pending`], and the answer travels in it: nothing is allocated for it, and
+//! nothing moves when it arrives. What happens to a request is the same whatever its answer is, so
+//! it is written for a [`Course`], which does not depend on the type. A simulation runs through so
+//! much code that it waits for it; each message between two types would otherwise bring its own
+//! copy.
 
 use super::Disconnected;
 use crate::kernel::{Kernel, WeakKernel};
 use crate::network::{Delivery, LinkId, Parcel};
 use crate::process::ProcessId;
-use crate::sync::Completion;
-use std::cell::Cell;
+use crate::wakeup::{self, Wakeup};
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,25 +22,30 @@ use std::task::{Context, Poll};
 
 /// The pending side of [`crate::Endpoint::request`].
 #[must_use = "dropping this forgets the request"]
-pub struct Requesting<R>(pub(super) Rc<Pending<R>>);
+pub struct Requesting<R>(pub(super) Rc<Pending<Answer<R>>>);
 
 impl<R> Future for Requesting<R> {
     type Output = Result<R, Disconnected>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.outcome.poll(cx)
+        let outcome = std::task::ready!(self.0.course.poll(cx));
+        Poll::Ready(outcome.map(|()| {
+            let answer = self.0.answer.take();
+            answer.expect("an answer that has arrived is there")
+        }))
     }
 }
 
 impl<R> Drop for Requesting<R> {
     fn drop(&mut self) {
-        self.0.unregister();
-        self.0.outcome.close();
+        if self.0.course.close() {
+            drop(self.0.answer.take());
+        }
     }
 }
 
 impl<R> fmt::Debug for Requesting<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LinkId { from, to } = self.0.link;
+        let LinkId { from, to } = self.0.course.link;
         write!(f, "Requesting({from:?} -> {to:?})")
     }
 }
@@ -43,17 +54,15 @@ impl<R> fmt::Debug for Requesting<R> {
 #[must_use = "dropping a reply unused tells the requester that its request may have been processed"]
 pub struct Reply<R: 'static> {
     link: LinkId,
-    /// None if nothing waits for the answer.
-    pending: Option<Rc<Pending<R>>>,
-    answered: bool,
+    /// None once it is answered, or if nothing waits for the answer.
+    pending: Option<Rc<Pending<Answer<R>>>>,
 }
 
 impl<R: 'static> Reply<R> {
-    pub(super) fn new(pending: Rc<Pending<R>>) -> Reply<R> {
+    pub(super) fn new(pending: Rc<Pending<Answer<R>>>) -> Reply<R> {
         Reply {
-            link: pending.link,
+            link: pending.course.link,
             pending: Some(pending),
-            answered: false,
         }
     }
 
@@ -62,14 +71,16 @@ impl<R: 'static> Reply<R> {
         Reply {
             link,
             pending: None,
-            answered: false,
         }
     }
 
     /// Sends the answer, unless the process that took the request has died since.
     pub fn send(mut self, value: R) {
-        if self.receiver_lives() {
-            self.answer(Ok(value));
+        if let Some(pending) = self.pending.take()
+            && let Some(kernel) = pending.course.kernel_to_answer()
+        {
+            pending.answer.replace(Some(value));
+            answer(pending, &kernel, std::any::type_name::<R>(), Ok(()));
         }
     }
 
@@ -78,64 +89,37 @@ impl<R: 'static> Reply<R> {
         self.link.from
     }
 
-    pub(super) fn link(&self) -> LinkId {
-        self.link
-    }
-
     /// Whether the answer is no longer wanted.
     pub fn is_closed(&self) -> bool {
         let pending = self.pending.as_ref();
-        pending.is_none_or(|pending| !pending.outcome.is_awaited())
+        pending.is_none_or(|pending| !pending.course.is_awaited())
     }
 
     /// Ends the request with `Refused`: it was certainly not processed.
     pub(super) fn refuse(mut self) {
-        self.answer(Err(Disconnected::Refused));
-    }
-
-    fn answer(&mut self, result: Result<R, Disconnected>) {
-        let before = std::mem::replace(&mut self.answered, true);
-        assert!(!before, "a request is answered at most once");
-        let awaited = self.pending.take();
-        let Some(pending) = awaited.filter(|pending| pending.outcome.is_awaited()) else {
-            return;
-        };
-        let Some(kernel) = pending.kernel.upgrade() else {
-            return;
-        };
-        let LinkId { from, to } = self.link;
-        let parcel = ReplyParcel { pending, result };
-        kernel.ship(to, from, std::any::type_name::<R>(), Box::new(parcel));
-    }
-
-    /// Records that the request has reached a stream of this incarnation of its receiver.
-    pub(super) fn received_by(&self, incarnation: u32) {
-        if let Some(pending) = &self.pending {
-            pending.incarnation.set(incarnation);
+        if let Some(pending) = self.pending.take()
+            && pending.course.is_awaited()
+            && let Some(kernel) = pending.course.kernel.upgrade()
+        {
+            let refused = Err(Disconnected::Refused);
+            answer(pending, &kernel, std::any::type_name::<R>(), refused);
         }
     }
 
-    /// Whether the process that took the request is still in the same incarnation; nobody wants to
-    /// know if nothing waits for the answer.
-    fn receiver_lives(&self) -> bool {
-        self.pending.as_ref().is_some_and(|pending| {
-            let kernel = pending.kernel.upgrade();
-            kernel.is_some_and(|kernel| kernel.lives(self.link.to, pending.incarnation.get()))
-        })
-    }
-
-    /// What becomes of the request when its connection breaks.
-    pub(super) fn delivery(&self) -> Delivery {
-        let pending = self.pending.as_ref();
-        pending.map_or(Delivery::AtMostOnce, |pending| pending.delivery())
+    /// Records that the request has reached a stream of this incarnation of its receiver.
+    #[inline]
+    pub(super) fn received_by(&self, incarnation: u32) {
+        if let Some(pending) = &self.pending {
+            pending.course.incarnation.set(incarnation);
+        }
     }
 }
 
 impl<R: 'static> Drop for Reply<R> {
+    #[inline]
     fn drop(&mut self) {
-        // The death of a process ends the requests to it by itself.
-        if !self.answered && self.receiver_lives() {
-            self.answer(Err(Disconnected::MaybeDelivered));
+        if let Some(pending) = self.pending.take() {
+            give_up(pending, std::any::type_name::<R>());
         }
     }
 }
@@ -147,15 +131,51 @@ impl<R: 'static> fmt::Debug for Reply<R> {
     }
 }
 
-/// A request that can be notified that its connection is lost.
-pub(crate) trait PendingRequest {
-    fn incarnation(&self) -> u32;
-    fn is_reliable(&self) -> bool;
-    fn disconnect(&self);
+/// The end of a request that was not answered. The death of a process ends the requests to it by
+/// itself.
+fn give_up(pending: Rc<Pending>, name: &'static str) {
+    if let Some(kernel) = pending.course.kernel_to_answer() {
+        let lost = Err(Disconnected::MaybeDelivered);
+        answer(pending, &kernel, name, lost);
+    }
 }
 
-/// A request until it has its outcome.
-pub(super) struct Pending<R> {
+/// Sends how a request ends; if it ends well, its answer is in its place.
+fn answer(
+    pending: Rc<Pending>,
+    kernel: &Kernel,
+    name: &'static str,
+    outcome: Result<(), Disconnected>,
+) {
+    let course = &pending.course;
+    let before = course.under_way.replace(Some(outcome));
+    assert!(before.is_none(), "a request is answered at most once");
+    let (way, delivery) = (course.link.back(), course.delivery());
+    kernel.ship(way, name, Parcel::Answer(pending), delivery);
+}
+
+/// A request until it has its outcome, and its answer, which may still be under way.
+pub(crate) struct Pending<A: ?Sized = dyn Forget> {
+    course: Course,
+    answer: A,
+}
+
+/// The place for an answer.
+pub(super) type Answer<R> = RefCell<Option<R>>;
+
+/// What can be done with an answer of any type.
+pub(crate) trait Forget {
+    fn forget(&self);
+}
+
+impl<R> Forget for Answer<R> {
+    fn forget(&self) {
+        drop(self.take());
+    }
+}
+
+/// What the network and both sides know about a request, whatever its answer is.
+pub(super) struct Course {
     kernel: WeakKernel,
     link: LinkId,
     reliable: bool,
@@ -163,43 +183,90 @@ pub(super) struct Pending<R> {
     incarnation: Cell<u32>,
     /// Its place among the requests pending over the link.
     slot: Cell<Option<u32>>,
-    /// Whether the reply has arrived.
-    replied: Cell<bool>,
-    outcome: Completion<Result<R, Disconnected>>,
+    /// How the reply ends the request that is under way.
+    under_way: Cell<Option<Result<(), Disconnected>>>,
+    state: RefCell<State>,
 }
 
-impl<R: 'static> Pending<R> {
-    /// Registers a request with its link, so that it learns when its connection is lost. There is
-    /// no connection between a process and itself.
-    pub(super) fn register(self: &Rc<Self>, kernel: &Kernel) {
-        if self.link.from != self.link.to {
-            let mut network = kernel.0.network.borrow_mut();
-            let slot = network.register(self.link, self.clone());
-            self.slot.set(Some(slot));
+enum State {
+    Awaited(Option<Wakeup>),
+    /// If it ended well, the answer is in its place.
+    Done(Result<(), Disconnected>),
+    /// The outcome was handed out, or is not wanted.
+    Over,
+}
+
+impl<R> Pending<Answer<R>> {
+    pub(super) fn new(course: Course) -> Rc<Pending<Answer<R>>> {
+        Rc::new(Pending {
+            course,
+            answer: RefCell::new(None),
+        })
+    }
+}
+
+impl Pending {
+    /// The incarnation of the receiver, as far as known.
+    pub(crate) fn incarnation(&self) -> u32 {
+        self.course.incarnation.get()
+    }
+
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.course.reliable
+    }
+
+    pub(crate) fn link(&self) -> LinkId {
+        self.course.link
+    }
+
+    pub(super) fn delivery(&self) -> Delivery {
+        self.course.delivery()
+    }
+
+    /// Records its place among the requests pending over its link.
+    #[inline]
+    pub(crate) fn registered(&self, slot: u32) {
+        self.course.slot.set(Some(slot));
+    }
+
+    /// The connection was lost.
+    pub(crate) fn disconnect(&self, kernel: &Kernel) {
+        self.course
+            .complete(kernel, Err(Disconnected::MaybeDelivered));
+    }
+
+    /// The reply has arrived.
+    pub(crate) fn arrive(&self, kernel: &Kernel) {
+        let outcome = self.course.under_way.take();
+        let outcome = outcome.expect("a reply arrives at most once");
+        if !self.course.complete(kernel, outcome) {
+            self.answer.forget();
         }
     }
 }
 
-impl<R> Pending<R> {
+impl Course {
     pub(super) fn new(
         kernel: WeakKernel,
         link: LinkId,
         reliable: bool,
         incarnation: u32,
-    ) -> Rc<Pending<R>> {
-        Rc::new(Pending {
+    ) -> Course {
+        Course {
             kernel,
             link,
             reliable,
             incarnation: Cell::new(incarnation),
             slot: Cell::new(None),
-            replied: Cell::new(false),
-            outcome: Completion::new(),
-        })
+            under_way: Cell::new(None),
+            state: RefCell::new(State::Awaited(None)),
+        }
     }
 
-    pub(super) fn link(&self) -> LinkId {
-        self.link
+    /// One that is over before it began.
+    pub(super) fn refused(mut self) -> Course {
+        *self.state.get_mut() = State::Done(Err(Disconnected::Refused));
+        self
     }
 
     fn delivery(&self) -> Delivery {
@@ -210,50 +277,69 @@ impl<R> Pending<R> {
         }
     }
 
-    /// Completes the request. The first outcome counts; later ones are dropped.
-    pub(super) fn complete(&self, result: Result<R, Disconnected>) {
-        if self.outcome.complete(result) {
-            self.unregister();
+    fn is_awaited(&self) -> bool {
+        matches!(*self.state.borrow(), State::Awaited(_))
+    }
+
+    /// The kernel, if an answer is awaited and the process that took the request is still in the
+    /// same incarnation.
+    fn kernel_to_answer(&self) -> Option<Kernel> {
+        let kernel = self.kernel.upgrade()?;
+        let lives = kernel.lives(self.link.to, self.incarnation.get());
+        (lives && self.is_awaited()).then_some(kernel)
+    }
+
+    /// Takes the outcome, or remembers which task to wake when it is there.
+    fn poll(&self, cx: &Context<'_>) -> Poll<Result<(), Disconnected>> {
+        let mut state = self.state.borrow_mut();
+        match &mut *state {
+            State::Awaited(wakeup) => {
+                wakeup::remember(wakeup, cx);
+                Poll::Pending
+            }
+            State::Done(outcome) => {
+                let outcome = *outcome;
+                *state = State::Over;
+                Poll::Ready(outcome)
+            }
+            State::Over => panic!("polled after its result was given away"),
         }
     }
 
-    fn unregister(&self) {
+    /// Completes the request. The first outcome counts; returns whether this is it.
+    fn complete(&self, kernel: &Kernel, outcome: Result<(), Disconnected>) -> bool {
+        let wakeup = {
+            let mut state = self.state.borrow_mut();
+            let State::Awaited(wakeup) = &mut *state else {
+                return false;
+            };
+            let wakeup = wakeup.take();
+            *state = State::Done(outcome);
+            wakeup
+        };
+        if let Some(wakeup) = wakeup {
+            kernel.0.ready.wake_up(wakeup);
+        }
+        if let Some(slot) = self.slot.take() {
+            self.unregister(kernel, slot);
+        }
+        true
+    }
+
+    /// The outcome is no longer wanted. Returns whether an answer is left, which is then dropped.
+    fn close(&self) -> bool {
+        // Usually it was complete before.
         if let Some(slot) = self.slot.take()
             && let Some(kernel) = self.kernel.upgrade()
         {
-            let request = kernel.0.network.borrow_mut().unregister(self.link, slot);
-            drop(request);
+            self.unregister(&kernel, slot);
         }
-    }
-}
-
-impl<R> PendingRequest for Pending<R> {
-    fn incarnation(&self) -> u32 {
-        self.incarnation.get()
+        let before = self.state.replace(State::Over);
+        matches!(before, State::Done(Ok(())))
     }
 
-    fn is_reliable(&self) -> bool {
-        self.reliable
-    }
-
-    fn disconnect(&self) {
-        self.complete(Err(Disconnected::MaybeDelivered));
-    }
-}
-
-struct ReplyParcel<R> {
-    pending: Rc<Pending<R>>,
-    result: Result<R, Disconnected>,
-}
-
-impl<R: 'static> Parcel for ReplyParcel<R> {
-    fn arrive(self: Box<Self>, _: &Kernel, _: bool) {
-        let before = self.pending.replied.replace(true);
-        assert!(!before, "a reply arrives at most once");
-        self.pending.complete(self.result);
-    }
-
-    fn delivery(&self) -> Delivery {
-        self.pending.delivery()
+    fn unregister(&self, kernel: &Kernel, slot: u32) {
+        let request = kernel.0.network.borrow_mut().unregister(self.link, slot);
+        drop(request);
     }
 }
