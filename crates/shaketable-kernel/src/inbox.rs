@@ -75,7 +75,7 @@ pub(crate) const SPIN_WORTHWHILE: Duration = Duration::from_millis(1);
 /// The part of a kernel that other threads may touch.
 pub(crate) struct Shared {
     /// Distinguishes the kernel from all others in the program.
-    pub(crate) kernel: u64,
+    pub(crate) kernel: u32,
     /// Where the kernel's queues are among those of its thread.
     pub(crate) place: AtomicU32,
     /// Whether `state` holds anything.
@@ -107,8 +107,9 @@ struct State {
 impl Shared {
     fn new() -> Shared {
         static KERNELS: AtomicU64 = AtomicU64::new(0);
+        let kernel = KERNELS.fetch_add(1, Ordering::Relaxed);
         Shared {
-            kernel: KERNELS.fetch_add(1, Ordering::Relaxed),
+            kernel: u32::try_from(kernel).expect("a program makes fewer than 2^32 kernels"),
             place: AtomicU32::new(NOWHERE),
             posted: AtomicBool::new(false),
             state: Mutex::new(State {

@@ -10,15 +10,15 @@
 
 use crate::decision::{Decisions, Happening};
 use crate::inbox::Inbox;
-use crate::network::{Network, NetworkConfig};
+use crate::network::{LinkId, Network, NetworkConfig};
 use crate::outside::Outside;
 use crate::process::{Process, ProcessId};
 use crate::random::{Digest, Stream, Streams};
-use crate::ready::{Item, Ready};
+use crate::ready::{Next, Other, Ready};
 use crate::record::{FaultCounts, Recorder};
 use crate::task::Tasks;
 use crate::time::Time;
-use crate::timer::{Action, Taken, TimerId, Timers};
+use crate::timer::{Fired, Held, Taken, TimerId, Timers};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
@@ -210,10 +210,8 @@ impl Kernel {
     /// Runs `call` on the kernel's own stack at that moment, between tasks.
     pub fn call_at(&self, time: Time, call: impl FnOnce(&Kernel) + 'static) {
         if time != Time::NEVER {
-            self.0
-                .timers
-                .borrow_mut()
-                .set(time, Action::Call(Box::new(call)));
+            let call = Box::new(call);
+            self.0.timers.borrow_mut().set_call(time, call);
         }
     }
 
@@ -230,6 +228,7 @@ impl Kernel {
     }
 
     /// Whether nothing is ready to run.
+    #[inline]
     pub fn is_idle(&self) -> bool {
         self.0.ready.is_empty()
     }
@@ -287,22 +286,23 @@ impl Kernel {
             panic!("the real clock runs by itself");
         };
         for _ in 0..moments {
-            if !self.advance_until(now, Time::NEVER) {
+            let Some(idle) = self.advance_once(now) else {
                 return false;
-            }
+            };
             let now = now.get();
             moved(now);
-            if now >= until || !self.nothing_to_run() {
+            if now >= until || !idle {
                 break;
             }
         }
         true
     }
 
-    /// Whether time may go on. If timers have used up the budget, that is reported before the next
-    /// task runs.
-    fn nothing_to_run(&self) -> bool {
-        self.0.ready.is_empty() && self.has_budget()
+    /// Lets time pass to the next timer, if there is one. Returns whether it may go on from there:
+    /// if timers have used up the budget, that is reported before the next task runs.
+    fn advance_once(&self, now: &Cell<Time>) -> Option<bool> {
+        let moved = self.advance_until(now, Time::NEVER);
+        moved.then(|| self.is_idle() && self.has_budget())
     }
 
     /// Runs a simulation until nothing is left to do or the next timer lies beyond `limit`.
@@ -372,7 +372,7 @@ impl Kernel {
                 self.check_budget()?;
             }
             match self.0.ready.pop() {
-                Some(Item::Task(id)) if id == outside.id => woken = true,
+                Some(Next::Task(id)) if id == outside.id => woken = true,
                 Some(item) => {
                     self.run_item(item);
                     self.check_budget()?;
@@ -446,18 +446,25 @@ impl Kernel {
         WeakKernel(Rc::downgrade(&self.0))
     }
 
-    pub(crate) fn set_timer(&self, time: Time, action: Action) -> TimerId {
-        self.0.timers.borrow_mut().set(time, action)
+    pub(crate) fn set_link_timer(&self, time: Time, link: LinkId) -> TimerId {
+        self.0.timers.borrow_mut().set_link(time, link)
     }
 
     #[inline]
-    fn run_item(&self, item: Item) {
-        match item {
-            Item::Task(id) => self.poll_task(id),
-            Item::Call(call) => call(self),
-            Item::Serve(served) => served.serve(self),
+    fn run_item(&self, next: Next) {
+        match next {
+            Next::Task(id) => self.poll_task(id),
+            Next::Other(level) => self.run_other(level),
         }
         self.count_event();
+    }
+
+    #[inline(never)]
+    fn run_other(&self, level: u8) {
+        match self.0.ready.take_other(level) {
+            Other::Call(call) => call(self),
+            Other::Serve(stream) => stream.serve(self),
+        }
     }
 
     #[inline]
@@ -490,6 +497,7 @@ impl Kernel {
 
     /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
     /// everything due then. Returns whether there was one.
+    #[inline]
     fn advance_until(&self, now: &Cell<Time>, limit: Time) -> bool {
         let taken = self.0.timers.borrow_mut().take_next(limit);
         let Some(first) = taken else {
@@ -521,7 +529,7 @@ impl Kernel {
     /// Runs every timer of a moment, in the order they were set.
     #[inline]
     fn fire(&self, first: Taken) {
-        self.act(first.action);
+        self.act(first.fired);
         if first.more {
             self.fire_others();
         }
@@ -532,20 +540,29 @@ impl Kernel {
         loop {
             let next = self.0.timers.borrow_mut().fire_due();
             match next {
-                Some(action) => self.act(action),
+                Some(fired) => self.act(fired),
                 None => return,
             }
         }
     }
 
     #[inline]
-    fn act(&self, action: Action) {
+    fn act(&self, fired: Fired) {
         self.count_event();
-        match action {
-            Action::Sleep(Some(wakeup)) => self.0.ready.wake_up(wakeup),
-            Action::Link(link) => self.serve_link(link, true),
-            Action::Call(call) => call(self),
-            Action::Sleep(None) => {}
+        match fired {
+            Fired::Link(link) => self.serve_link(link, true),
+            Fired::Task(task) => self.0.ready.wake_task(task),
+            Fired::Held(id) => self.act_held(id),
+            Fired::Nothing => {}
+        }
+    }
+
+    #[inline(never)]
+    fn act_held(&self, id: TimerId) {
+        let held = self.0.timers.borrow_mut().take_held(id);
+        match held.expect("a timer that holds something fires once") {
+            Held::Waker(waker) => waker.wake(),
+            Held::Call(call) => call(self),
         }
     }
 }

@@ -30,7 +30,6 @@ use crate::random::{Stream, Streams};
 use crate::record::Event;
 use crate::request::Pending;
 use crate::time::Time;
-use crate::timer::Action;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -216,7 +215,7 @@ impl Kernel {
                 parcel,
             });
             if link.timer.is_none() {
-                link.timer = Some(self.set_timer(due, Action::Link(id)));
+                link.timer = Some(self.set_link_timer(due, id));
             }
             drop(guard);
             self.record(sent);
@@ -297,7 +296,7 @@ impl Kernel {
         // A partition has no end to wait for; healing it serves the link.
         let timer = due
             .filter(|due| *due != Time::NEVER)
-            .map(|due| self.set_timer(due, Action::Link(id)));
+            .map(|due| self.set_link_timer(due, id));
         if let Some(old) = std::mem::replace(&mut link.timer, timer) {
             // A link's timer holds nothing whose destructor could matter.
             self.0.timers.borrow_mut().cancel(old);

@@ -24,21 +24,29 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
-/// One thing to run.
-pub(crate) enum Item {
+/// The next thing to run: numbers, which are moved without a thought for what they would have to
+/// drop.
+#[derive(Clone, Copy)]
+pub(crate) enum Next {
     Task(TaskId),
+    /// What [`Ready::take_other`] returns for this level.
+    Other(u8),
+}
+
+/// Something to run that is no task.
+pub(crate) enum Other {
     Call(Call),
     Serve(Rc<Core>),
 }
 
 /// A task, as known to the thread that its kernel lives on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     id: TaskId,
+    /// The kernel's number, and where its queues are among those of its thread.
+    kernel: u32,
+    place: u16,
     level: u8,
-    /// Where the kernel's queues are among those of its thread, and the kernel's number.
-    place: u32,
-    kernel: u64,
 }
 
 impl PartialEq for Local {
@@ -58,7 +66,7 @@ thread_local! {
 /// The queues of a kernel, if it lives on this thread and is not closed. The number decides: on
 /// another thread that place holds another kernel, or none.
 #[inline]
-pub(crate) fn queues<T>(kernel: u64, place: u32, look: impl FnOnce(&Queues) -> T) -> Option<T> {
+pub(crate) fn queues<T>(kernel: u32, place: u32, look: impl FnOnce(&Queues) -> T) -> Option<T> {
     let look = |here: &RefCell<Vec<Option<Rc<Queues>>>>| {
         let here = here.borrow();
         let queues = here.get(place as usize)?.as_ref()?;
@@ -70,12 +78,16 @@ pub(crate) fn queues<T>(kernel: u64, place: u32, look: impl FnOnce(&Queues) -> T
 /// Wakes a task, if its kernel still exists.
 #[inline]
 pub(crate) fn wake(task: Local) {
-    queues(task.kernel, task.place, |queues| queues.wake(task));
+    queues(task.kernel, u32::from(task.place), |queues| {
+        queues.wake(task)
+    });
 }
 
 /// What is ready, as the kernel's own thread sees it.
 pub(crate) struct Ready {
     queues: Rc<Queues>,
+    /// Where they are among those of this thread.
+    place: u16,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -98,11 +110,15 @@ impl Ready {
                 here.len() - 1
             });
             here[place] = Some(queues.clone());
-            place as u32
+            u16::try_from(place).expect("fewer than 2^16 kernels live on a thread")
         });
-        let before = shared.place.swap(place, Ordering::AcqRel);
+        let before = shared.place.swap(u32::from(place), Ordering::AcqRel);
         assert_eq!(before, NOWHERE, "an inbox belongs to one kernel");
-        Ready { queues, shared }
+        Ready {
+            queues,
+            place,
+            shared,
+        }
     }
 
     /// Makes room for a task, and a waker for it: the one that is there, unless it is in use.
@@ -119,9 +135,9 @@ impl Ready {
         }
         let local = Local {
             id,
+            kernel: self.queues.kernel,
+            place: self.place,
             level: priority.level(),
-            place: self.shared.place.load(Ordering::Relaxed),
-            kernel: self.shared.kernel,
         };
         let waker = match waker {
             Some(waker) => {
@@ -141,25 +157,40 @@ impl Ready {
         self.queues.wake(task);
     }
 
-    /// Wakes whatever it is that waits: nearly always a task of this kernel, whose queues need not
-    /// be looked for.
+    /// Wakes a task: nearly always one of this kernel, whose queues need not be looked for.
+    #[inline]
+    pub(crate) fn wake_task(&self, task: Local) {
+        if task.kernel == self.queues.kernel {
+            self.queues.wake(task);
+        } else {
+            wake(task);
+        }
+    }
+
+    /// Wakes whatever it is that waits.
     #[inline]
     pub(crate) fn wake_up(&self, wakeup: Wakeup) {
         match wakeup {
-            Wakeup::Task(task) if task.kernel == self.queues.kernel => self.queues.wake(task),
-            other => other.wake(),
+            Wakeup::Task(task) => self.wake_task(task),
+            Wakeup::Waker(waker) => waker.wake(),
         }
+    }
+
+    /// Takes what [`Next::Other`] stands for.
+    pub(crate) fn take_other(&self, level: u8) -> Other {
+        let other = self.queues.levels.borrow_mut().others[usize::from(level)].pop_front();
+        other.expect("it was queued when it was said to be next")
     }
 
     /// Queues a stream whose requests want to be served.
     pub(crate) fn push_served(&self, priority: Priority, served: Rc<Core>) {
         let mut levels = self.queues.levels.borrow_mut();
-        levels.push(priority.level(), Item::Serve(served));
+        levels.push_other(priority.level(), Other::Serve(served));
     }
 
     /// The next thing to run.
     #[inline(always)]
-    pub(crate) fn pop(&self) -> Option<Item> {
+    pub(crate) fn pop(&self) -> Option<Next> {
         self.queues.receive();
         self.queues.levels.borrow_mut().pop()
     }
@@ -212,7 +243,7 @@ impl Ready {
 pub(crate) struct Queues {
     levels: RefCell<Levels>,
     /// The kernel's number.
-    kernel: u64,
+    kernel: u32,
     shared: Arc<Shared>,
 }
 
@@ -226,7 +257,8 @@ impl Queues {
     /// Queues a closure, after those that other threads have posted.
     pub(crate) fn push_call(&self, call: Call) {
         self.receive();
-        self.levels.borrow_mut().push(CALLS, Item::Call(call));
+        let mut levels = self.levels.borrow_mut();
+        levels.push_other(CALLS, Other::Call(call));
     }
 
     /// Moves what other threads have posted into the queues.
@@ -243,7 +275,7 @@ impl Queues {
         let mut levels = self.levels.borrow_mut();
         for posted in posted {
             match posted {
-                Posted::Call(call) => levels.push(CALLS, Item::Call(call)),
+                Posted::Call(call) => levels.push_other(CALLS, Other::Call(call)),
                 Posted::Task(waker) => {
                     let task = waker.receive();
                     levels.wake(task.level, task.id);
@@ -261,7 +293,9 @@ struct Levels {
     /// The task that is ready while nothing else is, which is the usual case. The queues are then
     /// empty.
     only: Option<(u8, TaskId)>,
-    queues: [VecDeque<Item>; Priority::LEVELS],
+    queues: [VecDeque<Next>; Priority::LEVELS],
+    /// What is queued that is no task, in the same order.
+    others: [VecDeque<Other>; Priority::LEVELS],
     /// Bit `n` is set when queue `n` holds something.
     occupied: u32,
     /// By the index of a task: the generation of the task that waits in a queue.
@@ -273,19 +307,24 @@ impl Levels {
         self.only.is_none() && self.occupied == 0
     }
 
-    fn push(&mut self, level: u8, item: Item) {
+    fn push_other(&mut self, level: u8, other: Other) {
+        self.others[usize::from(level)].push_back(other);
+        self.push(level, Next::Other(level));
+    }
+
+    fn push(&mut self, level: u8, next: Next) {
         if let Some((level, id)) = self.only.take() {
-            self.queue(level, Item::Task(id));
+            self.queue(level, Next::Task(id));
         }
-        self.queue(level, item);
+        self.queue(level, next);
     }
 
     #[inline]
-    fn queue(&mut self, level: u8, item: Item) {
+    fn queue(&mut self, level: u8, next: Next) {
         let queue = &mut self.queues[usize::from(level)];
         let occupied = self.occupied & (1 << level) != 0;
         assert!(occupied != queue.is_empty(), "queue and occupancy disagree");
-        queue.push_back(item);
+        queue.push_back(next);
         self.occupied |= 1 << level;
     }
 
@@ -301,16 +340,16 @@ impl Levels {
             if self.is_empty() {
                 self.only = Some((level, id));
             } else {
-                self.push(level, Item::Task(id));
+                self.push(level, Next::Task(id));
             }
         }
     }
 
     #[inline(always)]
-    fn pop(&mut self) -> Option<Item> {
+    fn pop(&mut self) -> Option<Next> {
         if let Some((_, id)) = self.only.take() {
             self.unmark(id);
-            return Some(Item::Task(id));
+            return Some(Next::Task(id));
         }
         if self.occupied == 0 {
             return None;
@@ -319,18 +358,18 @@ impl Levels {
     }
 
     #[inline(never)]
-    fn pop_queued(&mut self) -> Option<Item> {
+    fn pop_queued(&mut self) -> Option<Next> {
         let level = 31 - self.occupied.leading_zeros();
         let queue = &mut self.queues[level as usize];
-        let item = queue.pop_front();
-        assert!(item.is_some(), "queue and occupancy disagree");
+        let next = queue.pop_front();
+        assert!(next.is_some(), "queue and occupancy disagree");
         if queue.is_empty() {
             self.occupied &= !(1 << level);
         }
-        if let Some(Item::Task(id)) = item {
+        if let Some(Next::Task(id)) = next {
             self.unmark(id);
         }
-        item
+        next
     }
 
     /// From now on a wake-up counts again.

@@ -6,7 +6,7 @@
 
 use crate::kernel::Kernel;
 use crate::time::Time;
-use crate::timer::{Action, TimerId};
+use crate::timer::TimerId;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -30,7 +30,7 @@ impl Kernel {
         } else if time <= self.now() {
             SleepState::Yield
         } else {
-            SleepState::Timer(self.0.timers.borrow_mut().set(time, Action::Sleep(None)))
+            SleepState::Timer(self.0.timers.borrow_mut().set_sleep(time))
         };
         Sleep {
             kernel: self.clone(),
@@ -104,8 +104,8 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let SleepState::Timer(id) = self.state {
-            let action = self.kernel.0.timers.borrow_mut().cancel(id);
-            drop(action);
+            let held = self.kernel.0.timers.borrow_mut().cancel(id);
+            drop(held);
         }
     }
 }

@@ -12,23 +12,36 @@
 //! amortised, time.
 
 use crate::network::LinkId;
+use crate::ready::Local;
 use crate::time::Time;
-use crate::wakeup::{self, Wakeup};
+use crate::wakeup;
 use crate::wheel::{Item, Wheel};
 use std::collections::VecDeque;
-use std::task::Context;
+use std::task::{Context, Waker};
 
 /// At most this many timers count as near.
 const NEAR_MAX: usize = 256;
 /// A refill takes at least this many timers, if there are that many.
 const NEAR_MIN: usize = 64;
 
-/// What a timer does when its time comes.
-pub(crate) enum Action {
-    /// Marks a [`crate::Sleep`] as over and wakes its task.
-    Sleep(Option<Wakeup>),
+/// What a timer does when its time comes. Numbers, which are moved without a thought for what they
+/// would have to drop; the few timers that own something have it apart, as [`Held`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fired {
+    /// A [`crate::Sleep`] is over for which no task waits yet.
+    Nothing,
+    /// A sleep is over: wakes its task.
+    Task(Local),
     /// Delivers what is due on a link.
     Link(LinkId),
+    /// Does what [`Timers::take_held`] returns.
+    Held(TimerId),
+}
+
+/// What a timer owns.
+pub(crate) enum Held {
+    /// Wakes whoever waits for a sleep that no task of a kernel polls.
+    Waker(Waker),
     /// Runs a closure.
     Call(Box<dyn FnOnce(&crate::Kernel)>),
 }
@@ -41,9 +54,10 @@ pub(crate) struct TimerId {
 }
 
 /// The first timer of a moment.
+#[derive(Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) time: Time,
-    pub(crate) action: Action,
+    pub(crate) fired: Fired,
     /// Whether there are others, for [`Timers::fire_due`].
     pub(crate) more: bool,
 }
@@ -66,11 +80,14 @@ pub(crate) struct Timers {
     fired: u64,
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// What timers own, by the number of their entry.
+    held: Vec<Option<Held>>,
     /// Items in both places, husks included.
     items: usize,
     husks: usize,
 }
 
+#[derive(Clone, Copy)]
 struct Entry {
     generation: u32,
     /// Its number in the order of setting.
@@ -80,10 +97,13 @@ struct Entry {
     state: State,
 }
 
+#[derive(Clone, Copy)]
 enum State {
     Free,
-    /// It has not fired.
-    Waiting(Action),
+    /// A sleep that has not fired, and what it does when it does.
+    Sleep(Fired),
+    Link(LinkId),
+    Call,
     /// A sleep that is over and whose owner has not checked yet.
     Over,
 }
@@ -100,24 +120,42 @@ impl Timers {
             fired: 0,
             entries: Vec::new(),
             free: Vec::new(),
+            held: Vec::new(),
             items: 0,
             husks: 0,
         }
     }
 
-    /// Sets a timer. A time that has passed counts as now.
-    pub(crate) fn set(&mut self, time: Time, action: Action) -> TimerId {
+    /// Sets a timer for a sleep.
+    pub(crate) fn set_sleep(&mut self, time: Time) -> TimerId {
+        self.set(time, State::Sleep(Fired::Nothing))
+    }
+
+    /// Sets the timer of a link.
+    pub(crate) fn set_link(&mut self, time: Time, link: LinkId) -> TimerId {
+        self.set(time, State::Link(link))
+    }
+
+    /// Sets a timer that runs a closure.
+    pub(crate) fn set_call(&mut self, time: Time, call: Box<dyn FnOnce(&crate::Kernel)>) {
+        let id = self.set(time, State::Call);
+        self.hold(id.index, Held::Call(call));
+    }
+
+    /// A time that has passed counts as now.
+    #[inline]
+    fn set(&mut self, time: Time, state: State) -> TimerId {
         let time = time.as_nanos().max(self.current);
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.add_entry(),
         };
         let entry = &mut self.entries[index as usize];
-        // Asked instead of dropped: nothing that is free holds anything.
-        let before = std::mem::replace(&mut entry.state, State::Waiting(action));
-        let State::Free = before else {
-            unreachable!("an entry holds one timer at a time");
-        };
+        assert!(
+            matches!(entry.state, State::Free),
+            "an entry holds one timer at a time"
+        );
+        entry.state = state;
         entry.due = false;
         self.sequence += 1;
         entry.sequence = self.sequence;
@@ -148,6 +186,7 @@ impl Timers {
             due: false,
             state: State::Free,
         });
+        self.held.push(None);
         u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 timers")
     }
 
@@ -158,8 +197,13 @@ impl Timers {
             return false; // the kernel was shut down: time has ended
         }
         match &mut entry.state {
-            State::Waiting(Action::Sleep(slot)) => {
-                wakeup::remember(slot, cx);
+            State::Sleep(fired) => {
+                if let Some(task) = wakeup::polled_by(cx) {
+                    *fired = Fired::Task(task);
+                } else {
+                    *fired = Fired::Held(id);
+                    self.hold_waker(id.index, cx.waker());
+                }
                 false
             }
             State::Over => true,
@@ -167,24 +211,40 @@ impl Timers {
         }
     }
 
+    /// What a timer owns that has fired.
+    pub(crate) fn take_held(&mut self, id: TimerId) -> Option<Held> {
+        self.held[id.index as usize].take()
+    }
+
+    #[inline]
+    fn hold(&mut self, index: u32, held: Held) {
+        self.held[index as usize] = Some(held);
+    }
+
+    #[cold]
+    fn hold_waker(&mut self, index: u32, waker: &Waker) {
+        let before = &self.held[index as usize];
+        if !matches!(before, Some(Held::Waker(before)) if before.will_wake(waker)) {
+            self.hold(index, Held::Waker(waker.clone()));
+        }
+    }
+
     /// Forgets a timer, whether or not it has fired. Returns what it held, for the caller to drop
     /// where destructors may run.
-    pub(crate) fn cancel(&mut self, id: TimerId) -> Option<Action> {
-        let entry = &mut self.entries[id.index as usize];
+    pub(crate) fn cancel(&mut self, id: TimerId) -> Option<Held> {
+        let entry = &self.entries[id.index as usize];
         if entry.generation != id.generation {
             return None;
         }
-        let due = entry.due;
-        let State::Waiting(action) = self.release(id.index) else {
-            return None;
-        };
-        if !due {
+        let waits = !entry.due && !matches!(entry.state, State::Over);
+        self.release(id.index);
+        if waits {
             self.husks += 1;
             if self.husks > 1024 && self.husks > self.items / 2 {
                 self.sweep();
             }
         }
-        Some(action)
+        self.take_held(id)
     }
 
     /// The time of the earliest timer.
@@ -231,7 +291,7 @@ impl Timers {
                 self.current = item.time;
                 self.fired = 0;
             }
-            let action = self.fire(item.id.index);
+            let fired = self.fire(item.id);
             // Usually it is the only one of its moment.
             let next = self.near.last();
             if next.is_some_and(|next| next.time == item.time) {
@@ -239,7 +299,7 @@ impl Timers {
             }
             return Some(Taken {
                 time: Time::from_nanos(item.time),
-                action,
+                fired,
                 more: !self.due.is_empty(),
             });
         }
@@ -257,10 +317,10 @@ impl Timers {
     }
 
     /// Fires the next timer of the moment that was taken, unless there is none left.
-    pub(crate) fn fire_due(&mut self) -> Option<Action> {
+    pub(crate) fn fire_due(&mut self) -> Option<Fired> {
         while let Some(id) = self.due.pop_front() {
             if is_live(&self.entries, id) {
-                return Some(self.fire(id.index));
+                return Some(self.fire(id));
             }
         }
         None
@@ -279,48 +339,51 @@ impl Timers {
 
     /// Fires a timer that was taken: returns what it does.
     #[inline(always)]
-    fn fire(&mut self, index: u32) -> Action {
-        let entry = &mut self.entries[index as usize];
+    fn fire(&mut self, id: TimerId) -> Fired {
+        let entry = &mut self.entries[id.index as usize];
         let in_order = entry.sequence > self.fired;
         assert!(
             in_order,
             "timers of one moment fire in the order they were set"
         );
         self.fired = entry.sequence;
-        // A sleep keeps its entry until its owner has looked.
-        let sleeps = matches!(entry.state, State::Waiting(Action::Sleep(_)));
-        let after = if sleeps { State::Over } else { State::Free };
-        let State::Waiting(action) = std::mem::replace(&mut entry.state, after) else {
-            unreachable!("a timer fires once");
-        };
-        if !sleeps {
-            entry.generation = entry.generation.wrapping_add(1);
-            self.free.push(index);
+        match entry.state {
+            // A sleep keeps its entry until its owner has looked.
+            State::Sleep(fired) => {
+                entry.state = State::Over;
+                fired
+            }
+            State::Link(link) => {
+                self.release(id.index);
+                Fired::Link(link)
+            }
+            State::Call => {
+                self.release(id.index);
+                Fired::Held(id)
+            }
+            State::Free | State::Over => unreachable!("a timer fires once"),
         }
-        action
     }
 
-    /// Empties everything. Returns the actions for the caller to drop.
-    pub(crate) fn clear(&mut self) -> Vec<Action> {
-        let mut actions = Vec::new();
+    /// Empties everything. Returns what the timers held for the caller to drop.
+    pub(crate) fn clear(&mut self) -> Vec<Held> {
         for index in 0..self.entries.len() {
-            if matches!(self.entries[index].state, State::Waiting(_)) {
-                self.husks += usize::from(!self.entries[index].due);
-                if let State::Waiting(action) = self.release(index as u32) {
-                    actions.push(action);
-                }
+            let Entry { due, state, .. } = self.entries[index];
+            if !matches!(state, State::Free | State::Over) {
+                self.husks += usize::from(!due);
+                self.release(index as u32);
             }
         }
         self.sweep();
-        actions
+        self.held.iter_mut().filter_map(Option::take).collect()
     }
 
     #[inline]
-    fn release(&mut self, index: u32) -> State {
+    fn release(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         entry.generation = entry.generation.wrapping_add(1);
+        entry.state = State::Free;
         self.free.push(index);
-        std::mem::replace(&mut entry.state, State::Free)
     }
 
     /// Takes the first timers out of the wheel, `time` being the earliest. All their entries are
@@ -406,13 +469,20 @@ mod tests {
     use crate::{ProcessId, Stream};
     use std::collections::BTreeMap;
 
-    /// A timer that reports its number when it fires.
-    fn numbered(number: u32) -> Action {
+    /// What a timer reports that has this number.
+    fn numbered(number: u32) -> LinkId {
         let process = ProcessId(number);
-        Action::Link(LinkId {
+        LinkId {
             from: process,
             to: process,
-        })
+        }
+    }
+
+    impl Timers {
+        /// Whether a timer is set, or is a sleep that its owner has not looked at.
+        fn lives(&self, id: TimerId) -> bool {
+            is_live(&self.entries, id)
+        }
     }
 
     /// Fires the next moment's timers and returns their numbers.
@@ -421,11 +491,11 @@ mod tests {
         let taken = timers.take_next(Time::NEVER);
         assert_eq!(taken.as_ref().map(|taken| taken.time), next);
         let taken = taken?;
-        let mut fired = vec![taken.action];
+        let mut fired = vec![taken.fired];
         fired.extend(std::iter::from_fn(|| timers.fire_due()));
         assert_eq!(fired.len() > 1, taken.more);
         let number = |fired| match fired {
-            Action::Link(link) => link.from.0,
+            Fired::Link(link) => link.from.0,
             _ => unreachable!("they are all numbered"),
         };
         Some((
@@ -448,12 +518,14 @@ mod tests {
                 match stream.below(setting + 2) {
                     kind if kind >= 2 => {
                         let time = now + stream.below(spread);
-                        let id = timers.set(Time::from_nanos(time), numbered(sequence));
+                        let id = timers.set_link(Time::from_nanos(time), numbered(sequence));
                         model.insert((time, sequence), id);
                     }
                     1 if !model.is_empty() => {
                         let key = *model.keys().nth(stream.index(model.len())).unwrap();
-                        assert!(timers.cancel(model.remove(&key).unwrap()).is_some());
+                        let id = model.remove(&key).unwrap();
+                        assert!(timers.lives(id));
+                        timers.cancel(id);
                     }
                     _ => {
                         let expected = model.keys().next().map(|&(time, _)| {
@@ -468,7 +540,7 @@ mod tests {
                             now = time;
                             for sequence in due {
                                 let id = model.remove(&(time, sequence)).unwrap();
-                                assert!(timers.cancel(id).is_none(), "it has fired");
+                                assert!(!timers.lives(id), "it has fired");
                             }
                         }
                     }
@@ -480,9 +552,9 @@ mod tests {
     #[test]
     fn cancelled_timers_do_not_pile_up() {
         let mut timers = Timers::new();
-        let keep = timers.set(Time::from_secs(1e6), Action::Sleep(None));
+        let keep = timers.set_sleep(Time::from_secs(1e6));
         for n in 0..1_000_000 {
-            let id = timers.set(Time::from_secs(600.0 + f64::from(n)), Action::Sleep(None));
+            let id = timers.set_sleep(Time::from_secs(600.0 + f64::from(n)));
             timers.cancel(id);
         }
         assert_eq!(timers.entries.len(), 2);
@@ -498,12 +570,13 @@ mod tests {
     fn a_timer_cancelled_by_another_of_the_same_moment_does_not_fire() {
         let mut timers = Timers::new();
         let time = Time::from_secs(1.0);
-        let first = timers.set(time, Action::Sleep(None));
-        let second = timers.set(time, Action::Call(Box::new(|_| unreachable!())));
+        let first = timers.set_sleep(time);
+        let second = timers.set(time, State::Call);
+        timers.hold(second.index, Held::Call(Box::new(|_| unreachable!())));
         let taken = timers.take_next(Time::NEVER).unwrap();
-        assert!(matches!(taken.action, Action::Sleep(_)) && taken.more && taken.time == time);
-        assert!(timers.cancel(first).is_none(), "it has fired");
-        assert!(matches!(timers.cancel(second), Some(Action::Call(_))));
+        assert!(matches!(taken.fired, Fired::Nothing) && taken.more && taken.time == time);
+        assert!(timers.cancel(first).is_none(), "it held nothing");
+        assert!(matches!(timers.cancel(second), Some(Held::Call(_))));
         assert!(timers.fire_due().is_none());
         assert_eq!((timers.items, timers.husks), (0, 0));
     }
@@ -513,7 +586,7 @@ mod tests {
         let mut timers = Timers::new();
         let (early, late) = (Time::from_secs(1.0), Time::from_secs(1e6));
         for time in [early, late] {
-            let id = timers.set(time, Action::Sleep(None));
+            let id = timers.set_sleep(time);
             assert!(
                 timers
                     .take_next(Time::from_nanos(time.as_nanos() - 1))
@@ -528,10 +601,10 @@ mod tests {
     #[test]
     fn a_timer_set_for_the_past_or_for_now_fires_now() {
         let mut timers = Timers::new();
-        timers.set(Time::from_secs(5.0), Action::Sleep(None));
+        timers.set_sleep(Time::from_secs(5.0));
         assert!(timers.take_next(Time::NEVER).is_some());
-        timers.set(Time::from_secs(3.0), Action::Sleep(None));
-        timers.set(Time::from_secs(5.0), Action::Sleep(None));
+        timers.set_sleep(Time::from_secs(3.0));
+        timers.set_sleep(Time::from_secs(5.0));
         assert_eq!(timers.next(), Some(Time::from_secs(5.0)));
         let taken = timers.take_next(Time::NEVER).unwrap();
         assert_eq!(taken.time, Time::from_secs(5.0));

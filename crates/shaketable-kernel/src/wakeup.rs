@@ -21,9 +21,9 @@ impl Wakeup {
     /// The task that is polling.
     #[inline]
     pub(crate) fn of(cx: &Context<'_>) -> Wakeup {
-        match POLLED.get() {
-            Some(polled) if polled.is_by(cx) => Wakeup::Task(polled.task),
-            _ => Wakeup::Waker(cx.waker().clone()),
+        match polled_by(cx) {
+            Some(task) => Wakeup::Task(task),
+            None => Wakeup::Waker(cx.waker().clone()),
         }
     }
 
@@ -31,9 +31,7 @@ impl Wakeup {
     #[inline]
     pub(crate) fn is_of(&self, cx: &Context<'_>) -> bool {
         match self {
-            Wakeup::Task(task) => POLLED
-                .get()
-                .is_some_and(|polled| polled.is_by(cx) && polled.task == *task),
+            Wakeup::Task(task) => polled_by(cx).is_some_and(|polled| polled == *task),
             Wakeup::Waker(waker) => waker.will_wake(cx.waker()),
         }
     }
@@ -45,6 +43,13 @@ impl Wakeup {
             Wakeup::Waker(waker) => waker.wake(),
         }
     }
+}
+
+/// The task whose own waker this is, if one is being polled.
+#[inline]
+pub(crate) fn polled_by(cx: &Context<'_>) -> Option<Local> {
+    let polled = POLLED.get()?;
+    std::ptr::eq(polled.waker, cx.waker()).then_some(polled.task)
 }
 
 /// Remembers the task that is polling, unless it is already remembered.
@@ -83,12 +88,4 @@ struct Polled {
     /// same one, and a copy of it elsewhere is as good as any other waker.
     waker: *const Waker,
     task: Local,
-}
-
-impl Polled {
-    /// Whether the future is polled by the task itself.
-    #[inline]
-    fn is_by(&self, cx: &Context<'_>) -> bool {
-        std::ptr::eq(self.waker, cx.waker())
-    }
 }
