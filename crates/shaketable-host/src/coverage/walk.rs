@@ -146,8 +146,14 @@ pub(crate) fn prepare() {
 pub(crate) fn take_places() -> (Vec<Box<[usize]>>, Vec<Found>) {
     WALK.with_borrow_mut(|walk| {
         walk.numbers.clear();
-        walk.frames.iter_mut().for_each(|frame| frame.site = None);
         let sites = std::mem::take(&mut walk.sites);
+        for site in &sites {
+            if let [address] = **site
+                && let Some(frame) = walk.frame(address)
+            {
+                frame.site = None;
+            }
+        }
         (sites, std::mem::take(&mut walk.found))
     })
 }
