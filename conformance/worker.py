@@ -46,13 +46,15 @@ class Worker:
             raise SystemExit(ready["error"])
 
     def ask(self, message):
+        """The first line of the answer."""
         self.lines.write(json.dumps(message) + "\n")
         self.lines.flush()
         return json.loads(self.lines.readline())
 
     def run(self, seed, recording="nothing"):
         """The outcome of a seed."""
-        return self.ask({"file": 0, "seed": seed, "recording": recording})["outcome"]
+        self.ask({"file": 0, "seed": seed, "recording": recording})
+        return json.loads(self.lines.readline())
 
     def end(self):
         self.lines.close()

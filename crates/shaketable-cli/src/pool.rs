@@ -243,13 +243,12 @@ impl Worker {
             return Err(PoolError::Refused(error));
         }
         std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                match serde_json::from_str(&line) {
-                    Ok(response) => {
-                        let _ = events.send((index, Event::Response(response)));
-                    }
-                    Err(_) => break,
-                }
+            let mut lines = lines.map_while(Result::ok);
+            while let (Some(heading), Some(outcome)) = (lines.next(), lines.next()) {
+                let Ok(response) = Response::read(&heading, &outcome) else {
+                    break;
+                };
+                let _ = events.send((index, Event::Response(Box::new(response))));
             }
             let _ = events.send((index, Event::Gone));
         });

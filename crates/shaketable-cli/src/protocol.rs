@@ -2,6 +2,9 @@
 //!
 //! A worker receives one [`Job`] and replies with [`Ready`]; then it receives [`Request`]s and
 //! replies to each, in order, with a [`Response`]. It ends when the socket closes.
+//!
+//! A response is two lines: a [`Heading`], and the outcome. Of a seed that passed, the second is what
+//! the process of the seed has written; its worker does not read it.
 
 use serde::{Deserialize, Serialize};
 use shaketable_fdbserver::Server;
@@ -83,8 +86,19 @@ pub struct Request {
     pub case: Option<Box<Case>>,
 }
 
-/// The outcome of a request.
+/// What a worker says about a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Heading {
+    /// The number of the file in the job.
+    pub file: usize,
+    /// Real seconds it took.
+    pub real_seconds: f64,
+    /// What the code under test printed, if it failed.
+    pub printed: String,
+}
+
+/// The outcome of a request.
+#[derive(Debug, Clone)]
 pub struct Response {
     /// The number of the file in the job.
     pub file: usize,
@@ -95,11 +109,26 @@ pub struct Response {
     /// The result.
     pub outcome: Outcome,
     /// The case that was run, if it was not the file with a seed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<Box<Case>>,
 }
 
 impl Response {
+    /// Reads the two lines of a response.
+    pub fn read(heading: &str, outcome: &str) -> serde_json::Result<Response> {
+        let Heading {
+            file,
+            real_seconds,
+            printed,
+        } = serde_json::from_str(heading)?;
+        Ok(Response {
+            file,
+            real_seconds,
+            printed,
+            outcome: serde_json::from_str(outcome)?,
+            case: None,
+        })
+    }
+
     /// The same, as that of a case.
     #[must_use]
     pub fn of_case(self, case: Box<Case>) -> Response {

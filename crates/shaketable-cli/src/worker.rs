@@ -9,14 +9,13 @@
 
 mod server;
 
-use crate::protocol::{Host, Job, Ready, Request, Response};
+use crate::protocol::{Heading, Host, Job, Ready, Request};
 use serde::Serialize;
 use server::ServerRuns;
-use shaketable_host::isolation::Isolation;
+use shaketable_host::isolation::{Ended, Isolation};
 use shaketable_host::library::LoadError;
 use shaketable_host::plan::{Plan, Settings};
 use shaketable_host::testfile::{TestFile, TestFileError};
-use shaketable_host::verdict::Outcome;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -69,15 +68,26 @@ fn serve() -> io::Result<()> {
     send(&mut out, &Ready { error: None })?;
     for line in lines {
         let request: Request = serde_json::from_str(&line?)?;
-        send(&mut out, &worker.run(&request)?)?;
+        let (heading, ended) = worker.run(&request)?;
+        let mut lines = line_of(&heading)?;
+        match ended {
+            Ended::Passed(json) => lines.extend(json),
+            Ended::Outcome(outcome) => serde_json::to_writer(&mut lines, &outcome)?,
+        }
+        lines.push(b'\n');
+        out.write_all(&lines)?;
     }
     Ok(())
 }
 
 fn send(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    out.write_all(&line_of(message)?)
+}
+
+fn line_of(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
-    out.write_all(&line)
+    Ok(line)
 }
 
 struct Worker {
@@ -123,34 +133,34 @@ impl Worker {
         })
     }
 
-    fn run(&self, request: &Request) -> io::Result<Response> {
+    fn run(&self, request: &Request) -> io::Result<(Heading, Ended)> {
         let start = Instant::now();
-        let (outcome, printed) = match &self.runs {
+        let (ended, printed) = match &self.runs {
             Runs::Embedded { plans, isolation } => {
                 self.forget_printed()?;
-                let outcome = self.simulate(&plans[request.file], isolation, request);
-                let printed = match outcome.passed() {
+                let ended = self.simulate(&plans[request.file], isolation, request);
+                let printed = match has_passed(&ended) {
                     true => String::new(),
                     false => self.read_printed()?,
                 };
-                (outcome, printed)
+                (ended, printed)
             }
             Runs::Server(runs) => {
                 let (outcome, printed) = runs.run(&self.job, request);
                 let shown = !outcome.passed();
-                (outcome, if shown { printed } else { String::new() })
+                let ended = Ended::Outcome(Box::new(outcome));
+                (ended, if shown { printed } else { String::new() })
             }
         };
-        Ok(Response {
+        let heading = Heading {
             file: request.file,
             real_seconds: start.elapsed().as_secs_f64(),
             printed,
-            outcome,
-            case: None,
-        })
+        };
+        Ok((heading, ended))
     }
 
-    fn simulate(&self, plan: &Plan, isolation: &Isolation, request: &Request) -> Outcome {
+    fn simulate(&self, plan: &Plan, isolation: &Isolation, request: &Request) -> Ended {
         let changed = request.case.as_deref();
         let changed = changed.map(|case| plan.with_case(case.clone()));
         // A case in a request says everything: nothing else may set what it leaves open.
@@ -196,6 +206,13 @@ impl Worker {
         }
         printed.read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+fn has_passed(ended: &Ended) -> bool {
+    match ended {
+        Ended::Passed(_) => true,
+        Ended::Outcome(outcome) => outcome.passed(),
     }
 }
 

@@ -135,20 +135,39 @@ pub(crate) fn addresses(outcome: &Outcome) -> BTreeSet<usize> {
     places.flatten().copied().collect()
 }
 
+/// Turns the counts of an outcome into lines in the process of the seed, if all it has met is known
+/// there; returns whether it is.
+pub(crate) fn settle_known(outcome: &mut Outcome) -> bool {
+    let found = outcome.counts.iter().any(|counts| !counts.found.is_empty());
+    let known = !found && call_site::unknown(addresses(outcome)).is_empty();
+    if known {
+        add_lines(outcome);
+    }
+    known
+}
+
 /// Turns the counts of an outcome into lines, in the process that lives on and outside of every
 /// simulation: looking lines up opens files.
 pub fn settle(outcome: &mut Outcome) {
+    if let Some(counts) = &outcome.counts {
+        walk::learn(&counts.found);
+    }
+    for address in addresses(outcome) {
+        let line = call_site::line_of(address);
+        walk::tell_apart(address, line.is_some());
+    }
+    add_lines(outcome);
+}
+
+fn add_lines(outcome: &mut Outcome) {
     let addresses = addresses(outcome);
     let Some(counts) = outcome.counts.take() else {
         return;
     };
-    walk::learn(&counts.found);
-    let mut lines: BTreeMap<usize, Option<String>> = BTreeMap::new();
-    for address in addresses {
-        let line = call_site::line_of(address);
-        walk::tell_apart(address, line.is_some());
-        lines.insert(address, line);
-    }
+    let lines = addresses.into_iter();
+    let lines: BTreeMap<usize, Option<String>> = lines
+        .map(|address| (address, call_site::line_of(address)))
+        .collect();
     let line_of = |site: u32| {
         let place = counts.places.get(site as usize)?;
         let mut lines = place
