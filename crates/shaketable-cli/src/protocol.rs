@@ -3,8 +3,8 @@
 //! A worker receives one [`Job`] and replies with [`Ready`]; then it receives [`Request`]s and
 //! replies to each, in order, with a [`Response`]. It ends when the socket closes.
 //!
-//! A response is two lines: a [`Heading`], and the outcome. Of a seed that passed, the second is what
-//! the process of the seed has written; its worker does not read it.
+//! A response is two lines: a [`Heading`], and the outcome. Of a seed that passed, the second is
+//! what the process of the seed has written; its worker does not read it.
 
 use serde::{Deserialize, Serialize};
 use shaketable_fdbserver::Server;
