@@ -71,7 +71,10 @@ fn serve() -> io::Result<()> {
         let (heading, ended) = worker.run(&request)?;
         let mut lines = line_of(&heading)?;
         match ended {
-            Ended::Passed(json) => lines.extend(json),
+            Ended::Passed(json) => {
+                lines.reserve_exact(json.len() + 1);
+                lines.extend(json);
+            }
             Ended::Outcome(outcome) => serde_json::to_writer(&mut lines, &outcome)?,
         }
         lines.push(b'\n');

@@ -57,6 +57,9 @@ pub(super) const TIME_TO_REPORT: Duration = Duration::from_secs(60);
 /// How often that is looked at.
 pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
+/// How much of a report is read at a time: that of a seed that passes has less.
+const READ_BYTES: usize = 8 * 1024;
+
 /// Whether this process is a fork, which ends with its report.
 static IS_FORK: AtomicBool = AtomicBool::new(false);
 
@@ -244,10 +247,14 @@ impl Child {
                     }
                 }
                 Ok(_) => {
-                    let mut buffer = [0; 16 * 1024];
-                    match self.pipe.read(&mut buffer)? {
-                        0 => return Ok(Collected::All(std::mem::take(&mut self.received))),
-                        count => self.received.extend_from_slice(&buffer[..count]),
+                    // Where it will stay: every other page was lent to the child, and the first to
+                    // write to it again pays for that.
+                    let start = self.received.len();
+                    self.received.resize(start + READ_BYTES, 0);
+                    let count = self.pipe.read(&mut self.received[start..])?;
+                    self.received.truncate(start + count);
+                    if count == 0 {
+                        return Ok(Collected::All(std::mem::take(&mut self.received)));
                     }
                 }
                 Err(error) => return Err(error.into()),
