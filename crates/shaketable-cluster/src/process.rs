@@ -16,8 +16,8 @@
 pub mod exceptions;
 
 use shaketable_kernel::{
-    Disk, Endpoint, Event, Forced, Kernel, KillKind, Priority, ProcessId, ProcessSpec, Request,
-    RequestStream, Requesting, Sleep, Stream, Task, Time,
+    Disk, Endpoint, Event, Forced, Job, Kernel, KillKind, Priority, ProcessId, ProcessSpec,
+    Request, RequestStream, Requesting, Sleep, Stream, Task, Time,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -105,6 +105,15 @@ impl Process {
         future: impl Future<Output = T> + 'static,
     ) -> Task<T> {
         self.kernel.spawn(self.id, priority, future)
+    }
+
+    /// Runs a task that nothing waits for and that ends with the process.
+    pub(crate) fn start(
+        &self,
+        priority: Priority,
+        future: impl Future<Output = ()> + 'static,
+    ) -> Job {
+        self.kernel.start(self.id, priority, future)
     }
 
     /// The random stream of that name: the same one on every process.

@@ -497,7 +497,7 @@ impl Kernel {
 
     /// Lets simulated time pass to the earliest timer, unless that lies beyond `limit`, and fires
     /// everything due then. Returns whether there was one.
-    #[inline]
+    #[inline(always)]
     fn advance_until(&self, now: &Cell<Time>, limit: Time) -> bool {
         let taken = self.0.timers.borrow_mut().take_next(limit);
         let Some(first) = taken else {

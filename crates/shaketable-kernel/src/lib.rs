@@ -16,8 +16,9 @@
 //! * **Time.** [`Kernel::now`], [`Kernel::sleep`], [`Kernel::timeout`], [`Kernel::call_at`]. A
 //!   [`Time`] is whole nanoseconds; durations are seconds.
 //! * **Tasks.** [`Kernel::spawn`] starts a [`Task`] of a process at a [`Priority`]; dropping it
-//!   cancels. Tasks wait for one another with [`Completion`], [`Shared`], [`channel`], [`Notify`],
-//!   [`AsyncVar`] and [`first_of`].
+//!   cancels. One that nothing waits for is a [`Job`]: [`Kernel::start`]. Tasks wait for one
+//!   another with [`Completion`], [`Shared`], [`channel`], [`Notify`], [`AsyncVar`] and
+//!   [`first_of`].
 //! * **Chance.** [`Kernel::stream`] returns the random [`Stream`] of a name.
 //! * **Processes.** [`Kernel::add_process`], [`Kernel::set_boot`], [`Kernel::boot`],
 //!   [`Kernel::kill`], [`Kernel::reboot`]; what survives is on [`Kernel::disk`].
@@ -105,5 +106,5 @@ pub use sync::{
     AsyncVar, Completion, First, FirstOf, Notified, Notify, Receiver, Sender, Shared, Waiters,
     channel, first_of,
 };
-pub use task::Task;
+pub use task::{Job, Task};
 pub use time::Time;

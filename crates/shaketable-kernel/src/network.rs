@@ -22,7 +22,7 @@ pub(crate) use connection::Reliable;
 pub(crate) use link::{Delivery, Link, LinkId, Parcel};
 
 use self::config::Ways;
-use self::link::{Connected, InFlight};
+use self::link::{Connected, Label};
 use crate::clog::{Blockades, Reach};
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
@@ -119,7 +119,7 @@ impl Network {
         let (config, stream) = (&self.config, &self.latencies);
         let mut stream = stream.fours();
         let [batching, mut part, first, second] = stream.draw();
-        let ways = &self.ways;
+        let ways = self.ways; // a copy stays in registers
         let mut latency = config.batching_seconds * batching + ways.half(first) + ways.half(second);
         // One number decides how many parts there are: once it is known that there is another part,
         // what is left of the number is still uniform.
@@ -130,14 +130,18 @@ impl Network {
         }
         drop(stream);
         if config.pair_latency_seconds > 0.0 && self.blockades.faults_enabled() {
-            let stream = &self.latencies;
-            let pair = self.blockades.pair(id);
-            latency += *self
-                .pair_latencies
-                .entry(pair)
-                .or_insert_with(|| config.pair_latency_seconds * stream.uniform());
+            latency += self.pair_latency(id);
         }
         latency
+    }
+
+    /// The fixed latency of a pair of addresses; drawn when it is first asked for.
+    #[inline(never)]
+    fn pair_latency(&mut self, id: LinkId) -> f64 {
+        let pair = self.blockades.pair(id);
+        let longest = self.config.pair_latency_seconds;
+        let draw = || longest * self.latencies.uniform();
+        *self.pair_latencies.entry(pair).or_insert_with(draw)
     }
 
     /// Records a request that waits for its reply, until [`Network::unregister`].
@@ -177,7 +181,7 @@ impl Kernel {
     pub(crate) fn ship(&self, id: LinkId, name: &'static str, parcel: Parcel, delivery: Delivery) {
         let LinkId { from, to } = id;
         if from == to {
-            parcel.arrive(self, id, false);
+            self.hand_over(id, parcel);
             return;
         }
         let now = self.now();
@@ -205,15 +209,15 @@ impl Kernel {
             drop(guard);
             self.record(sent);
             self.record(|| Event::MessageDelivered { from, to });
-            parcel.arrive(self, id, false);
+            self.hand_over(id, parcel);
         } else {
-            link.queue.push_back(InFlight {
+            let label = Label {
                 due,
                 connection: link.connection,
                 number,
                 delivery,
-                parcel,
-            });
+            };
+            link.queue.push_back(label, parcel);
             if link.timer.is_none() {
                 link.timer = Some(self.set_link_timer(due, id));
             }
@@ -226,6 +230,12 @@ impl Kernel {
         if breaks || self.names_events() {
             self.maybe_break_connection(id, breaks, number);
         }
+    }
+
+    /// A message arrives while its sender is still running.
+    #[inline(never)]
+    fn hand_over(&self, id: LinkId, parcel: Parcel) {
+        parcel.arrive(self, id, false);
     }
 
     /// Makes the connection for a message that is about to be sent.
@@ -257,33 +267,33 @@ impl Kernel {
                 let timer = link.timer.take();
                 assert!(timer.is_some(), "only the timer of a link fires for it");
             }
-            let due = link.queue.front().map(|first| {
-                let due = first.due.max(network.blockades.until(id, now));
-                // News of a break needs no connection.
-                if link.mute_until > now && first.delivery != Delivery::News {
-                    due.max(link.mute_until)
-                } else {
-                    due
-                }
-            });
-            let arrived = due.is_some_and(|due| due <= now);
-            let Some(message) = arrived.then(|| link.queue.pop_front()).flatten() else {
-                self.wait_for_link(link, id, due);
+            let Some(first) = link.queue.front() else {
+                self.wait_for_link(link, id, Time::NEVER);
                 return;
             };
-            let (made, now_made) = (message.connection, link.connection);
+            let mut due = first.due.max(network.blockades.until(id, now));
+            // News of a break needs no connection.
+            if link.mute_until > now && first.delivery != Delivery::News {
+                due = due.max(link.mute_until);
+            }
+            if due > now {
+                self.wait_for_link(link, id, due);
+                return;
+            }
+            let (made, now_made) = (first.connection, link.connection);
             assert!(made <= now_made, "connections are counted up");
             let lost = made != now_made
-                && message.delivery == Delivery::AtMostOnce
-                && self.loses(id, message.number, network.failures.chance(0.5));
+                && first.delivery == Delivery::AtMostOnce
+                && self.loses(id, first.number, network.failures.chance(0.5));
+            let parcel = link.queue.pop_front().expect("it was looked at above");
             let last = link.queue.is_empty() && link.timer.is_none();
             drop(guard);
             if lost {
                 self.record(|| Event::MessageLost { from, to });
-                drop(message);
+                drop(parcel);
             } else {
                 self.record(|| Event::MessageDelivered { from, to });
-                message.parcel.arrive(self, id, alone);
+                parcel.arrive(self, id, alone);
             }
             if last {
                 return; // what is sent from now on sets the timer
@@ -291,12 +301,11 @@ impl Kernel {
         }
     }
 
-    /// Sets the timer of a link for the time when its first message is due.
-    fn wait_for_link(&self, link: &mut Link, id: LinkId, due: Option<Time>) {
-        // A partition has no end to wait for; healing it serves the link.
-        let timer = due
-            .filter(|due| *due != Time::NEVER)
-            .map(|due| self.set_link_timer(due, id));
+    /// Sets the timer of a link for the time when its first message is due, if that comes: a
+    /// partition has no end to wait for; healing it serves the link.
+    #[inline(never)]
+    fn wait_for_link(&self, link: &mut Link, id: LinkId, due: Time) {
+        let timer = (due != Time::NEVER).then(|| self.set_link_timer(due, id));
         if let Some(old) = std::mem::replace(&mut link.timer, timer) {
             // A link's timer holds nothing whose destructor could matter.
             self.0.timers.borrow_mut().cancel(old);

@@ -49,6 +49,19 @@ pub(crate) struct Local {
     level: u8,
 }
 
+impl Local {
+    /// No task of any kernel.
+    pub(crate) const NONE: Local = Local {
+        id: TaskId {
+            index: u32::MAX,
+            generation: u32::MAX,
+        },
+        kernel: u32::MAX,
+        place: u16::MAX,
+        level: 0,
+    };
+}
+
 impl PartialEq for Local {
     /// Whether it is the same task of the same kernel. The rest follows from that.
     #[inline]

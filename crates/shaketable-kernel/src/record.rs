@@ -74,12 +74,19 @@ impl Kernel {
     }
 
     /// Records an event; the closure is called only if a recorder is set.
+    #[inline(always)]
     pub fn record(&self, event: impl FnOnce() -> Event) {
         if self.0.recording.get() {
-            let recorder = self.0.recorder.borrow().clone();
-            if let Some(recorder) = recorder {
-                recorder.record(self.now(), &event());
-            }
+            self.record_now(event);
+        }
+    }
+
+    /// Apart, because most runs have no recorder.
+    #[cold]
+    fn record_now(&self, event: impl FnOnce() -> Event) {
+        let recorder = self.0.recorder.borrow().clone();
+        if let Some(recorder) = recorder {
+            recorder.record(self.now(), &event());
         }
     }
 

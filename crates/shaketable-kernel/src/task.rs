@@ -31,17 +31,24 @@ use std::task::{Context, Poll, Waker};
 /// in that case.
 #[must_use = "dropping a task cancels it; call detach() to let it run"]
 pub struct Task<T> {
-    kernel: Kernel,
-    id: TaskId,
+    job: Job,
     /// The output, or `None` if there will be none.
     outcome: Rc<Completion<Option<T>>>,
     /// Whether it is known that there will be no output.
     lost: bool,
+}
+
+/// A task that nothing waits for, which therefore needs no place for its output. Dropping it
+/// cancels the task.
+#[must_use = "dropping a job cancels its task; call detach() to let it run"]
+pub struct Job {
+    kernel: Kernel,
+    id: TaskId,
     detached: bool,
 }
 
-impl<T> Task<T> {
-    /// Lets the task run to its end without being awaited.
+impl Job {
+    /// Lets the task run to its end.
     pub fn detach(mut self) {
         self.detached = true;
     }
@@ -49,6 +56,35 @@ impl<T> Task<T> {
     /// Whether the task has ended, by itself or with its process.
     pub fn is_finished(&self) -> bool {
         !self.kernel.0.tasks.borrow().contains(self.id)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.detached {
+            self.kernel.cancel(self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("id", &self.id)
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+impl<T> Task<T> {
+    /// Lets the task run to its end without being awaited.
+    pub fn detach(self) {
+        self.job.detach();
+    }
+
+    /// Whether the task has ended, by itself or with its process.
+    pub fn is_finished(&self) -> bool {
+        self.job.is_finished()
     }
 
     /// Waits for the end of the task. Returns its output, or `None` if its process died first.
@@ -76,18 +112,10 @@ impl<T> Future for Task<T> {
     }
 }
 
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        if !self.detached {
-            self.kernel.cancel(self.id);
-        }
-    }
-}
-
 impl<T> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task")
-            .field("id", &self.id)
+            .field("id", &self.job.id)
             .field("finished", &self.is_finished())
             .finish()
     }
@@ -157,6 +185,20 @@ struct Slot {
     waker: Option<Arc<TaskWaker>>,
 }
 
+impl Slot {
+    /// The task waits to be polled.
+    #[inline]
+    fn become_idle(&mut self, body: Pin<Box<Body>>) {
+        let before = std::mem::replace(&mut self.state, State::Idle(body));
+        // Asked instead of dropped, which is what an assignment would do.
+        assert!(
+            !matches!(before, State::Idle(_)),
+            "a slot holds one task at a time"
+        );
+        std::mem::forget(before);
+    }
+}
+
 enum State {
     Free,
     Idle(Pin<Box<Body>>),
@@ -208,7 +250,8 @@ impl Tasks {
             matches!(slot.state, State::Free),
             "a slot holds one task at a time"
         );
-        slot.state = State::Outside;
+        // Nothing of what was there before has to be dropped.
+        std::mem::forget(std::mem::replace(&mut slot.state, State::Outside));
         self.owners[index as usize] = process;
         TaskId {
             index,
@@ -281,34 +324,50 @@ impl Kernel {
     ) -> Task<T> {
         let outcome = Rc::new(Completion::new());
         let report = Report(Some(outcome.clone()));
-        let id = self.0.tasks.borrow_mut().allocate(Some(process));
-        if !self.is_alive(process) {
-            self.0.tasks.borrow_mut().release(id.index);
-            drop(report);
-            return Task {
-                kernel: self.clone(),
-                id,
-                outcome,
-                lost: false,
-                detached: false,
-            };
-        }
-        let (local, waker) = self.admit(id, priority);
-        let body = Box::pin(Body {
-            waker,
-            local,
-            future: Run {
-                future,
-                report: Some(report),
-            },
-        });
-        self.start(id, local, body);
+        let run = Run {
+            future,
+            report: Some(report),
+        };
         Task {
-            kernel: self.clone(),
-            id,
+            job: self.start(process, priority, run),
             outcome,
             lost: false,
+        }
+    }
+
+    /// The same for a task that nothing waits for.
+    pub fn start(
+        &self,
+        process: ProcessId,
+        priority: Priority,
+        future: impl Future<Output = ()> + 'static,
+    ) -> Job {
+        let (job, admitted) = self.begin_job(process, priority);
+        if let Some((local, waker)) = admitted {
+            let body = Box::pin(Body {
+                waker,
+                local,
+                future,
+            });
+            self.begin(job.id, local, body);
+        }
+        job
+    }
+
+    /// The part of starting a task that comes before its future, which is the same for all; without
+    /// room for one if the process is dead.
+    fn begin_job(&self, process: ProcessId, priority: Priority) -> (Job, Option<(Local, Waker)>) {
+        let id = self.0.tasks.borrow_mut().allocate(Some(process));
+        let job = Job {
+            kernel: self.clone(),
+            id,
             detached: false,
+        };
+        if self.is_alive(process) {
+            (job, Some(self.admit(id, priority)))
+        } else {
+            self.0.tasks.borrow_mut().release(id.index);
+            (job, None)
         }
     }
 
@@ -319,9 +378,10 @@ impl Kernel {
         self.0.ready.admit(id, priority, place)
     }
 
-    fn start(&self, id: TaskId, local: Local, body: Pin<Box<Body>>) {
+    fn begin(&self, id: TaskId, local: Local, body: Pin<Box<Body>>) {
         self.0.ready.wake(local);
-        self.0.tasks.borrow_mut().slots[id.index as usize].state = State::Idle(body);
+        let slot = &mut self.0.tasks.borrow_mut().slots[id.index as usize];
+        slot.become_idle(body);
     }
 
     /// The process whose task is running, if one is.
@@ -372,7 +432,7 @@ impl Kernel {
             drop(guard);
             drop(body);
         } else {
-            slot.state = State::Idle(body);
+            slot.become_idle(body);
             drop(tasks);
             std::mem::forget(guard);
             self.0.current_process.set(None);

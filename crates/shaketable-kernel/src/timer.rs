@@ -16,6 +16,7 @@ use crate::ready::Local;
 use crate::time::Time;
 use crate::wakeup;
 use crate::wheel::{Item, Wheel};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
@@ -436,19 +437,21 @@ const STEPS: usize = 8;
 /// passed, than by halving the row.
 #[inline]
 fn put(near: &mut Vec<Item>, item: Item) {
-    let last = near.len().saturating_sub(STEPS);
+    let first = near.len().saturating_sub(STEPS);
     near.push(item);
-    let mut row = &mut near[last..];
-    while let [rest @ .., next, place] = row {
-        if next.time > item.time {
-            *place = item;
+    // Cells, because a pair of neighbours needs no check of an index.
+    let row = Cell::from_mut(&mut near[first..]).as_slice_of_cells();
+    for pair in row.windows(2).rev() {
+        let [next, place] = pair else {
+            unreachable!("a pair is two");
+        };
+        if next.get().time > item.time {
+            place.set(item);
             return;
         }
-        *place = *next;
-        let length = rest.len() + 1;
-        row = &mut row[..length];
+        place.set(next.get());
     }
-    put_far_from_present(near, last, item);
+    put_far_from_present(near, first, item);
 }
 
 /// Puts a timer where it belongs before `end`, whose own has moved up.

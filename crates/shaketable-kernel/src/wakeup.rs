@@ -48,8 +48,7 @@ impl Wakeup {
 /// The task whose own waker this is, if one is being polled.
 #[inline]
 pub(crate) fn polled_by(cx: &Context<'_>) -> Option<Local> {
-    let polled = POLLED.get()?;
-    std::ptr::eq(polled.waker, cx.waker()).then_some(polled.task)
+    POLLED.with(|polled| std::ptr::eq(polled.waker.get(), cx.waker()).then(|| polled.task.get()))
 }
 
 /// Remembers the task that is polling, unless it is already remembered.
@@ -66,7 +65,10 @@ pub(crate) struct Polling(());
 impl Polling {
     #[inline]
     pub(crate) fn begin(task: Local, waker: &Waker) -> Polling {
-        POLLED.set(Some(Polled { waker, task }));
+        POLLED.with(|polled| {
+            polled.waker.set(waker);
+            polled.task.set(task);
+        });
         Polling(())
     }
 }
@@ -74,18 +76,22 @@ impl Polling {
 impl Drop for Polling {
     #[inline]
     fn drop(&mut self) {
-        POLLED.set(None);
+        POLLED.with(|polled| polled.waker.set(std::ptr::null()));
     }
 }
 
 thread_local! {
-    static POLLED: Cell<Option<Polled>> = const { Cell::new(None) };
+    static POLLED: Polled = const {
+        Polled {
+            waker: Cell::new(std::ptr::null()),
+            task: Cell::new(Local::NONE),
+        }
+    };
 }
 
-#[derive(Clone, Copy)]
 struct Polled {
-    /// Where the waker is while the task is polled. Only compared: a waker at the same place is the
-    /// same one, and a copy of it elsewhere is as good as any other waker.
-    waker: *const Waker,
-    task: Local,
+    /// Where the waker is while the task is polled, and null while none is. Only compared: a waker
+    /// at the same place is the same one, and a copy of it elsewhere is as good as any other waker.
+    waker: Cell<*const Waker>,
+    task: Cell<Local>,
 }

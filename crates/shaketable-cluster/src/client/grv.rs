@@ -61,7 +61,7 @@ impl Context {
         if let Some((waiting, tags)) = full {
             let send = self.clone().send_batch(kind, waiting, tags);
             self.process
-                .spawn(Priority::GetConsistentReadVersion, send)
+                .start(Priority::GetConsistentReadVersion, send)
                 .detach();
         } else if is_first {
             let context = self.clone();
@@ -84,7 +84,7 @@ impl Context {
                 }
             };
             self.process
-                .spawn(Priority::GetConsistentReadVersion, collect)
+                .start(Priority::GetConsistentReadVersion, collect)
                 .detach();
         }
         version

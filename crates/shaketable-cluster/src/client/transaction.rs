@@ -251,7 +251,7 @@ impl Inner {
         let task = self
             .context
             .process
-            .spawn(Priority::DefaultPromiseEndpoint, async move {
+            .start(Priority::DefaultPromiseEndpoint, async move {
                 let result = work().await;
                 owner.remove(index);
                 promise.send(result);

@@ -8,7 +8,7 @@
 use crate::server::env::Env;
 use pin_project_lite::pin_project;
 use shaketable_kernel::{
-    Endpoint, Priority, ProcessId, Reply, Request, RequestStream, Serving, Task,
+    Endpoint, Job, Priority, ProcessId, Reply, Request, RequestStream, Serving,
 };
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ struct Inner {
 
 /// What a role consists of, in the order in which it began: so it ends.
 enum Part {
-    Task(Task<()>),
+    Task(Job),
     Served(#[expect(dead_code, reason = "it is held until the role ends")] Serving),
 }
 
@@ -109,7 +109,7 @@ impl Role {
             future: Some(future),
             role: Some(self.clone()),
         };
-        let task = self.0.env.process().spawn(self.0.priority, body);
+        let task = self.0.env.process().start(self.0.priority, body);
         let mut parts = self.0.parts.borrow_mut();
         if parts.len() == parts.capacity() {
             parts.retain(|part| !matches!(part, Part::Task(task) if task.is_finished()));

@@ -85,6 +85,7 @@ impl NetworkConfig {
 }
 
 /// How long the two halves of a path take: the numbers of [`NetworkConfig`], ready to use.
+#[derive(Clone, Copy)]
 pub(super) struct Ways {
     slow_chance: f64,
     shortest: f64,
@@ -106,6 +107,7 @@ impl Ways {
     }
 
     /// One number decides both whether a half is slow and how slow it is.
+    #[inline]
     pub(super) fn half(&self, draw: f64) -> f64 {
         let more = if draw < self.slow_chance {
             draw * self.slow

@@ -47,8 +47,9 @@ pub(crate) enum Parcel {
 
 impl Parcel {
     /// Called when the message has arrived over that link; `alone` if no other code is running at
-    /// the moment, such as its sender.
-    #[inline]
+    /// the moment, such as its sender. Inlined where links are served, so that a message is taken
+    /// apart where it lies.
+    #[inline(always)]
     pub(crate) fn arrive(self, kernel: &Kernel, id: LinkId, alone: bool) {
         match self {
             Parcel::Request(place, contents) => kernel.receive(id, place, contents, alone),
@@ -59,9 +60,10 @@ impl Parcel {
 }
 
 /// What becomes of a message when the connection that carries it breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// It arrives, or is lost.
+    #[default]
     AtMostOnce,
     /// It travels over the next connection.
     Reliable,
@@ -102,25 +104,29 @@ pub(super) enum Connected {
     NoMore,
 }
 
-pub(super) struct InFlight {
+/// What a link knows of a message on its way, whatever is in it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Label {
     pub(super) due: Time,
     pub(super) connection: u32,
     /// Which message of its link it is.
     pub(super) number: u32,
     pub(super) delivery: Delivery,
-    pub(super) parcel: Parcel,
 }
 
-/// The messages on a link, in the order in which they were sent. Usually there is one at most.
+/// The messages on a link, in the order in which they were sent. Usually there is one at most: its
+/// label is read where it lies, and only its parcel is taken out.
 #[derive(Default)]
 pub(super) struct Queue {
-    first: Option<InFlight>,
+    first: Option<Parcel>,
+    /// That of the first.
+    label: Label,
     /// The others; stays once there has been one.
     #[expect(
         clippy::box_collection,
         reason = "every link has the field and few need it"
     )]
-    rest: Option<Box<VecDeque<InFlight>>>,
+    rest: Option<Box<VecDeque<(Label, Parcel)>>>,
 }
 
 impl Queue {
@@ -130,23 +136,31 @@ impl Queue {
     }
 
     #[inline]
-    pub(super) fn front(&self) -> Option<&InFlight> {
-        self.first.as_ref()
+    pub(super) fn front(&self) -> Option<Label> {
+        self.first.is_some().then_some(self.label)
     }
 
     #[inline]
-    pub(super) fn push_back(&mut self, message: InFlight) {
+    pub(super) fn push_back(&mut self, label: Label, parcel: Parcel) {
         if self.first.is_none() {
-            self.first = Some(message);
+            self.label = label;
+            self.first = Some(parcel);
         } else {
-            self.rest.get_or_insert_default().push_back(message);
+            let rest = self.rest.get_or_insert_default();
+            rest.push_back((label, parcel));
         }
     }
 
     #[inline]
-    pub(super) fn pop_front(&mut self) -> Option<InFlight> {
-        let next = self.rest.as_mut().and_then(|rest| rest.pop_front());
-        std::mem::replace(&mut self.first, next)
+    pub(super) fn pop_front(&mut self) -> Option<Parcel> {
+        let first = self.first.take();
+        if let Some(rest) = &mut self.rest
+            && let Some((label, parcel)) = rest.pop_front()
+        {
+            self.label = label;
+            self.first = Some(parcel);
+        }
+        first
     }
 }
 

@@ -91,24 +91,27 @@ impl<Q: Request> Endpoint<Q> {
 
     /// Sends a request from a process and returns a future of its outcome.
     pub fn request(&self, from: ProcessId, request: Q) -> Requesting<Q::Reply> {
-        self.ask(from, request, false)
+        self.ask(from, request, Delivery::AtMostOnce)
     }
 
     /// The same for a request that outlives its connection: it is delivered and answered over the
     /// next one, and ends without an answer only if the receiver dies or refuses. Most requests
     /// between servers are of this kind.
     pub fn request_reliably(&self, from: ProcessId, request: Q) -> Requesting<Q::Reply> {
-        self.ask(from, request, true)
+        self.ask(from, request, Delivery::Reliable)
     }
 
-    fn ask(&self, from: ProcessId, request: Q, reliable: bool) -> Requesting<Q::Reply> {
-        let (course, kernel) = self.target.begin(from, reliable);
+    fn ask(&self, from: ProcessId, request: Q, delivery: Delivery) -> Requesting<Q::Reply> {
+        let to = self.process();
+        let id = LinkId { from, to };
+        let (course, kernel) = self.target.begin(id, delivery);
         let pending = Pending::new(course);
         if let Some(kernel) = kernel {
             let reply = Reply::new(pending.clone());
             let packed = Box::new(Packed { request, reply });
             let name = std::any::type_name::<Q>();
-            self.target.ask(&kernel, name, packed, pending.clone());
+            let target = &self.target;
+            target.ask(&kernel, id, delivery, name, packed, pending.clone());
         }
         Requesting(pending)
     }
@@ -143,21 +146,21 @@ impl Target {
     }
 
     /// The kernel, if the sender is alive.
+    #[inline(always)]
     fn kernel_of(&self, from: ProcessId) -> Option<Kernel> {
         let kernel = self.weak_kernel().upgrade();
         kernel.filter(|kernel| kernel.is_alive(from))
     }
 
     /// Prepares a request; returns the kernel too, if the sender is alive.
-    fn begin(&self, from: ProcessId, reliable: bool) -> (Course, Option<Kernel>) {
-        let (to, kernel) = (self.process(), self.kernel_of(from));
+    fn begin(&self, link: LinkId, delivery: Delivery) -> (Course, Option<Kernel>) {
+        let kernel = self.kernel_of(link.from);
         let incarnation = match (self, &kernel) {
             (Target::Stream(core), _) => core.incarnation,
-            (Target::WellKnown { .. }, Some(kernel)) => kernel.incarnation(to),
+            (Target::WellKnown { .. }, Some(kernel)) => kernel.incarnation(link.to),
             (Target::WellKnown { .. }, None) => 0,
         };
-        let link = LinkId { from, to };
-        let course = Course::new(self.weak_kernel().clone(), link, reliable, incarnation);
+        let course = Course::new(self.weak_kernel().clone(), link, delivery, incarnation);
         match kernel {
             Some(kernel) => (course, Some(kernel)),
             None => (course.refused(), None),
@@ -169,11 +172,12 @@ impl Target {
     fn ask(
         &self,
         kernel: &Kernel,
+        id: LinkId,
+        delivery: Delivery,
         name: &'static str,
         contents: Box<dyn Contents>,
         pending: Rc<Pending>,
     ) {
-        let (id, delivery) = (pending.link(), pending.delivery());
         if id.from != id.to {
             kernel.0.network.borrow_mut().register(id, pending);
         }

@@ -150,7 +150,7 @@ fn answer(
     let course = &pending.course;
     let before = course.under_way.replace(Some(outcome));
     assert!(before.is_none(), "a request is answered at most once");
-    let (way, delivery) = (course.link.back(), course.delivery());
+    let (way, delivery) = (course.link.back(), course.delivery);
     kernel.ship(way, name, Parcel::Answer(pending), delivery);
 }
 
@@ -178,7 +178,7 @@ impl<R> Forget for Answer<R> {
 pub(super) struct Course {
     kernel: WeakKernel,
     link: LinkId,
-    reliable: bool,
+    delivery: Delivery,
     /// The incarnation of the receiver, as far as known.
     incarnation: Cell<u32>,
     /// Its place among the requests pending over the link.
@@ -212,15 +212,7 @@ impl Pending {
     }
 
     pub(crate) fn is_reliable(&self) -> bool {
-        self.course.reliable
-    }
-
-    pub(crate) fn link(&self) -> LinkId {
-        self.course.link
-    }
-
-    pub(super) fn delivery(&self) -> Delivery {
-        self.course.delivery()
+        self.course.delivery == Delivery::Reliable
     }
 
     /// Records its place among the requests pending over its link.
@@ -249,13 +241,13 @@ impl Course {
     pub(super) fn new(
         kernel: WeakKernel,
         link: LinkId,
-        reliable: bool,
+        delivery: Delivery,
         incarnation: u32,
     ) -> Course {
         Course {
             kernel,
             link,
-            reliable,
+            delivery,
             incarnation: Cell::new(incarnation),
             slot: Cell::new(None),
             under_way: Cell::new(None),
@@ -267,14 +259,6 @@ impl Course {
     pub(super) fn refused(mut self) -> Course {
         *self.state.get_mut() = State::Done(Err(Disconnected::Refused));
         self
-    }
-
-    fn delivery(&self) -> Delivery {
-        if self.reliable {
-            Delivery::Reliable
-        } else {
-            Delivery::AtMostOnce
-        }
     }
 
     fn is_awaited(&self) -> bool {

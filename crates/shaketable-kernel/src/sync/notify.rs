@@ -28,11 +28,15 @@ impl Notify {
     }
 
     /// Makes it happen: every task that waits now is woken.
+    #[inline]
     pub fn notify_all(&self) {
         self.0.count.set(self.0.count.get() + 1);
-        if self.0.waiters.borrow().is_empty() {
-            return;
+        if !self.0.waiters.borrow().is_empty() {
+            self.wake_waiters();
         }
+    }
+
+    fn wake_waiters(&self) {
         let mut waiters = self.0.waiters.take();
         for (_, wakeup) in waiters.drain(..) {
             wakeup.wake();
@@ -96,7 +100,10 @@ impl Drop for Notified {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
             let mut waiters = self.notify.0.waiters.borrow_mut();
-            if let Ok(index) = waiters.binary_search_by_key(&waiter, |(other, _)| *other) {
+            // Usually it is the last one, or the only one.
+            if waiters.last().is_some_and(|(last, _)| *last == waiter) {
+                waiters.pop();
+            } else if let Ok(index) = waiters.binary_search_by_key(&waiter, |(other, _)| *other) {
                 waiters.remove(index);
             }
         }

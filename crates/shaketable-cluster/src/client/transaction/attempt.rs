@@ -7,7 +7,7 @@
 
 use crate::client::pending::Fail;
 use crate::error::Error;
-use shaketable_kernel::{Task, Waiters};
+use shaketable_kernel::{Job, Waiters};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ struct Operations {
 
 struct Operation {
     fail: Rc<dyn Fail>,
-    task: Option<Task<()>>,
+    task: Option<Job>,
 }
 
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl Attempt {
     }
 
     /// Keeps the task of an operation, to be dropped if the attempt ends first.
-    pub(super) fn keep(&self, index: usize, task: Task<()>) {
+    pub(super) fn keep(&self, index: usize, task: Job) {
         match self.operations.borrow_mut().slots.get_mut(index) {
             Some(Some(operation)) => operation.task = Some(task),
             _ => drop(task),

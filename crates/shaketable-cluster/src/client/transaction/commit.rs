@@ -152,7 +152,7 @@ impl Inner {
                 let task =
                     self.context
                         .process
-                        .spawn(Priority::DefaultPromiseEndpoint, async move {
+                        .start(Priority::DefaultPromiseEndpoint, async move {
                             let outcome = match version.wait().await {
                                 Ok(version) => match this.may_send(version) {
                                     Ok(version) => this.send_commit(version).await,

@@ -180,7 +180,7 @@ impl Inner {
         let task = self
             .context
             .process
-            .spawn(Priority::DefaultDelay, async move {
+            .start(Priority::DefaultDelay, async move {
                 sleep.await;
                 attempt.end(Error::TRANSACTION_TIMED_OUT);
             });

@@ -53,7 +53,7 @@ impl Transaction {
             inner
                 .context
                 .process
-                .spawn(shaketable_kernel::Priority::DefaultDelay, async move {
+                .start(shaketable_kernel::Priority::DefaultDelay, async move {
                     let result = waiting.await;
                     if result.is_ok() && attempt.broken().is_none() {
                         this.soft_reset();

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::proto::{CommitTransaction, Key, KeyRange, ReadVersion, TransactionPriority, Version};
 use crate::truth::CommitTruth;
 use bytes::Bytes;
-use shaketable_kernel::{Task, Time};
+use shaketable_kernel::{Job, Time};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) commit_started: bool,
     pub(crate) deferred_error: Option<Error>,
     pub(crate) options: Options,
-    pub(crate) timeout: Option<Task<()>>,
+    pub(crate) timeout: Option<Job>,
     pub(crate) watches: BTreeMap<Key, Vec<Rc<Watch>>>,
     /// Versionstamped keys as they were written.
     pub(crate) stamped_keys: Vec<Key>,
@@ -74,7 +74,7 @@ pub(crate) struct Native {
     pub(crate) versionstamp: Stamp,
     /// Watches that begin when the commit succeeds.
     pub(crate) watches: Vec<Rc<Watch>>,
-    pub(crate) committing: Option<Task<()>>,
+    pub(crate) committing: Option<Job>,
     pub(crate) total_cost: i64,
     pub(crate) note: Option<CommitNote>,
     /// What becomes of the commit, if that is decided.
