@@ -126,8 +126,8 @@ impl<T> RangeMap<T> {
     /// # Panics
     ///
     /// If no range begins at or before the key.
-    pub fn around_mut(&mut self, key: &[u8]) -> &mut T {
-        let index = self.first_after(key) - 1;
+    pub fn around_mut(&mut self, key: &SmallKey) -> &mut T {
+        let index = self.found_by.partition_point(|begin| begin <= key) - 1;
         &mut self.ranges[index].value
     }
 
