@@ -14,8 +14,8 @@
 use crate::server::small_key::{Beginning, SmallKey};
 use std::cmp::Ordering;
 
-/// How many rows a leaf has at most.
-const LEAF: usize = 64;
+/// How many rows a leaf has at most: those of a storage server, of 80 bytes each, fit a page.
+const LEAF: usize = 48;
 /// How many leaves a branch has at most.
 const BRANCH: usize = 64;
 /// A leaf with fewer rows joins the next one if there is room.
@@ -119,6 +119,10 @@ impl<V> KeyMap<V> {
             }
         }
         let Leaf { index, rows } = self.leaf_mut(place);
+        if rows.len() == rows.capacity() {
+            // Doubled, it ends with room for a full leaf and nothing more.
+            rows.reserve_exact(rows.len().max(LEAF_FEW).min(LEAF - rows.len()));
+        }
         rows.insert(place.row, (key, value));
         index.inserted(place.row, rows.len(), |row| &rows[row].0);
     }
