@@ -152,6 +152,7 @@ impl VersionedMap {
                 let row = self.rows.at_mut(place);
                 match outcome(row.latest()) {
                     Outcome::Value(value) => self.replace(version, place, (*value).into()),
+                    Outcome::Number(bytes) => self.replace(version, place, bytes[..].into()),
                     Outcome::Absent if row.gone_at == NEVER => {
                         row.gone_at = version;
                         self.changed(version, Change::Cleared(key));
@@ -159,11 +160,11 @@ impl VersionedMap {
                     Outcome::Absent | Outcome::Unchanged => {}
                 }
             }
-            Err(place) => {
-                if let Outcome::Value(value) = outcome(None) {
-                    self.make(version, place, key, (*value).into());
-                }
-            }
+            Err(place) => match outcome(None) {
+                Outcome::Value(value) => self.make(version, place, key, (*value).into()),
+                Outcome::Number(bytes) => self.make(version, place, key, bytes[..].into()),
+                Outcome::Absent | Outcome::Unchanged => {}
+            },
         }
     }
 
