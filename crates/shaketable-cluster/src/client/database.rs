@@ -87,13 +87,52 @@ pub(crate) struct Context {
     /// A cache that knows nothing, with which every transaction begins.
     pub(crate) nothing_known: SnapshotCache,
     info: AsyncVar<Option<Rc<ClientDbInfo>>>,
-    metadata_versions: RefCell<VecDeque<(Version, Option<Value>)>>,
+    metadata_versions: RefCell<MetadataVersions>,
     description: (String, String, u128),
     _follower: Task<()>,
 }
 
 /// How many values of the metadata version key are remembered.
 const METADATA_VERSIONS_MAX: usize = 1000;
+
+/// The metadata versions that a handle has seen. As they hardly ever change, a value is kept once
+/// and for all database versions after it that had the same one.
+#[derive(Default)]
+struct MetadataVersions {
+    /// The database versions seen, oldest first.
+    seen: VecDeque<Version>,
+    /// The values, each with the first version seen that had it.
+    values: VecDeque<(Version, Option<Value>)>,
+}
+
+impl MetadataVersions {
+    fn remember(&mut self, version: Version, value: Option<Value>) {
+        if self.seen.back().is_some_and(|newest| version <= *newest) {
+            return;
+        }
+        if self.seen.len() == METADATA_VERSIONS_MAX {
+            self.seen.pop_front();
+            let oldest = self.seen.front().copied();
+            while self
+                .values
+                .get(1)
+                .is_some_and(|(since, _)| Some(*since) <= oldest)
+            {
+                self.values.pop_front();
+            }
+        }
+        self.seen.push_back(version);
+        if self.values.back().is_none_or(|(_, known)| *known != value) {
+            self.values.push_back((version, value));
+        }
+    }
+
+    fn get(&self, version: Version) -> Option<Option<Value>> {
+        self.seen.binary_search(&version).ok()?;
+        let behind = self.values.partition_point(|(since, _)| *since <= version);
+        Some(self.values[behind - 1].1.clone())
+    }
+}
 
 impl Database {
     /// Opens a database without waiting for anything: operations wait until there is a cluster to
@@ -258,22 +297,12 @@ impl Context {
     }
 
     pub(crate) fn remember_metadata_version(&self, version: Version, value: Option<Value>) {
-        let mut known = self.metadata_versions.borrow_mut();
-        if known.back().is_none_or(|(newest, _)| version > *newest) {
-            if known.len() == METADATA_VERSIONS_MAX {
-                known.pop_front();
-            }
-            known.push_back((version, value));
-        }
+        self.metadata_versions.borrow_mut().remember(version, value);
     }
 
     /// The metadata version as of a version that this handle has seen.
     pub(crate) fn metadata_version(&self, version: Version) -> Option<Option<Value>> {
-        let known = self.metadata_versions.borrow();
-        let index = known
-            .binary_search_by_key(&version, |(version, _)| *version)
-            .ok()?;
-        Some(known[index].1.clone())
+        self.metadata_versions.borrow().get(version)
     }
 
     pub(crate) fn describe_cluster(&self) -> ClusterDescription {
@@ -376,5 +405,31 @@ async fn follow_leader(
             }
             First::Right(()) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metadata_version_is_known_for_the_versions_seen_and_only_for_the_newest_of_them() {
+        let mut known = MetadataVersions::default();
+        let value = |version: Version| match version / 700 {
+            0 => None,
+            era => Some(Value::from(era.to_string())),
+        };
+        let seen = 3 * METADATA_VERSIONS_MAX as Version;
+        for version in 1..=seen {
+            known.remember(2 * version, value(version));
+            known.remember(version, None); // out of order
+        }
+        let oldest = seen - METADATA_VERSIONS_MAX as Version + 1;
+        for version in 1..=seen {
+            let expected = (version >= oldest).then(|| value(version));
+            assert_eq!(known.get(2 * version), expected, "{version}");
+            assert_eq!(known.get(2 * version + 1), None, "never seen");
+        }
+        assert!(known.values.len() <= 3, "{} values", known.values.len());
     }
 }

@@ -204,8 +204,8 @@ mod tests {
                 let version = disk.version;
                 // What a server may do to a row that is newer than everything it has.
                 match seed % 2 {
-                    0 => disk.rows.set(version, b"row/050", b"broken"),
-                    _ => disk.rows.clear(version, b"row/050"),
+                    0 => disk.rows.set(version, &b"row/050"[..], b"broken"),
+                    _ => disk.rows.clear(version, &b"row/050"[..]),
                 }
                 disk.known_committed = version;
                 drop(disk);

@@ -27,6 +27,9 @@ pub enum Outcome {
     Absent,
     /// This is the value afterwards.
     Value(Bytes),
+    /// So are these bytes: a sum is nearly always this long, and needs no memory of its own before
+    /// it is where it stays.
+    Number([u8; 8]),
 }
 
 /// Returns the value after the mutation; `None` if the key is then absent.
@@ -39,6 +42,7 @@ pub fn apply(kind: MutationKind, existing: Option<&Bytes>, operand: &Bytes) -> O
         Outcome::Unchanged => existing.cloned(),
         Outcome::Absent => None,
         Outcome::Value(value) => Some(value),
+        Outcome::Number(bytes) => Some(crate::short::copy(&bytes)),
     }
 }
 
@@ -59,7 +63,7 @@ pub fn outcome(kind: MutationKind, existing: Option<&[u8]>, operand: &Bytes) -> 
     Outcome::Value(match kind {
         M::SetValue | M::SetVersionstampedKey | M::SetVersionstampedValue => operand.clone(),
         M::Add | M::Or | M::Xor | M::Max if vacant || operand.is_empty() => operand.clone(),
-        M::Add => add(bytes, operand),
+        M::Add => return add(bytes, operand),
         M::Or => zip(bytes, operand, |a, b| a | b),
         M::Xor => zip(bytes, operand, |a, b| a ^ b),
         M::AndV2 | M::MinV2 | M::ByteMin | M::ByteMax if absent => operand.clone(),
@@ -108,21 +112,21 @@ pub fn kind_of_code(code: i32, api_version: i32) -> Result<MutationKind, Error> 
 }
 
 /// The sum of two little-endian numbers, as wide as the operand; overflow is discarded.
-fn add(existing: &[u8], operand: &[u8]) -> Bytes {
+fn add(existing: &[u8], operand: &[u8]) -> Outcome {
     // Counters nearly always have the width of a machine integer.
     if let (Ok(existing), Ok(operand)) = (existing.try_into(), operand.try_into()) {
         let sum = u64::from_le_bytes(existing).wrapping_add(u64::from_le_bytes(operand));
-        return crate::short::copy(&sum.to_le_bytes());
+        return Outcome::Number(sum.to_le_bytes());
     }
     let mut carry = 0;
-    extended(existing, operand.len())
+    let sum = extended(existing, operand.len())
         .zip(operand)
         .map(|(a, b)| {
             let sum = u16::from(a) + u16::from(*b) + carry;
             carry = sum >> 8;
             sum as u8
-        })
-        .collect()
+        });
+    Outcome::Value(sum.collect())
 }
 
 /// Combines the values byte by byte, for as many bytes as the operand has.

@@ -80,7 +80,6 @@ pub struct CommitProxyHandle {
 
 type CommitReply = Reply<<Commit as shaketable_kernel::Request>::Reply>;
 
-#[derive(Default)]
 struct Batch {
     commits: Vec<Commit>,
     /// One for each commit but those of rivals.
@@ -90,6 +89,16 @@ struct Batch {
 }
 
 impl Batch {
+    /// An empty batch, with room for one commit: few ever have more.
+    fn new() -> Batch {
+        Batch {
+            commits: Vec::with_capacity(1),
+            replies: Vec::with_capacity(1),
+            bytes: 0,
+            even_if_empty: false,
+        }
+    }
+
     fn insert(&mut self, place: usize, (commit, reply): (Commit, Option<CommitReply>)) {
         self.commits.insert(place, commit);
         self.replies.insert(place, reply);
@@ -125,7 +134,7 @@ pub fn start(role: &Role, spec: CommitProxySpec) -> CommitProxyHandle {
         metadata: RefCell::new(spec.metadata.clone()),
         storages: RefCell::default(),
         teams: RefCell::default(),
-        collecting: RefCell::default(),
+        collecting: RefCell::new(Batch::new()),
         arrived: Notify::new(),
         interval: Cell::new(role.env().knobs().commit_transaction_batch_interval_min),
         last_batch: Cell::new(Time::ZERO),
@@ -289,11 +298,7 @@ impl CommitProxy {
         let env = self.role.env().clone();
         let knobs = env.knobs();
         loop {
-            let nothing = {
-                let batch = self.collecting.borrow();
-                batch.commits.is_empty() && !batch.even_if_empty
-            };
-            if nothing {
+            if self.nothing_to_send() {
                 self.arrived.notified().await;
             }
             if env.is_instant() {
@@ -308,11 +313,16 @@ impl CommitProxy {
         }
     }
 
+    fn nothing_to_send(&self) -> bool {
+        let batch = self.collecting.borrow();
+        batch.commits.is_empty() && !batch.even_if_empty
+    }
+
     fn send_batch(self: &Rc<Self>) {
-        let batch = self.collecting.take();
-        if batch.commits.is_empty() && !batch.even_if_empty {
+        if self.nothing_to_send() {
             return;
         }
+        let batch = self.collecting.replace(Batch::new());
         let number = self.batches.get();
         self.batches.set(number + 1);
         self.last_batch.set(self.role.env().process().now());

@@ -1,11 +1,12 @@
 //! What a resolver remembers: for every key, the newest version that wrote it.
 //!
-//! The history is a step function over the key space: sorted boundaries, each with the version of
-//! the segment that begins there. A transaction conflicts when a segment that one of its read
-//! ranges touches is newer than its read version. Segments live in small sorted chunks that know
-//! their own maximum, so a read over a wide range looks at one number per chunk instead of every
-//! recently written key. Segments older than the window are merged away once the set has doubled,
-//! which keeps the cost per write constant.
+//! The history is a step function over the key space: sorted segments, each with two versions, that
+//! of the key it begins with and that of all other keys in it. Nearly every write is of a single
+//! key, which is one segment that way: its other keys keep the version they had. A transaction
+//! conflicts when a key of one of its read ranges is newer than its read version. Segments live in
+//! small sorted chunks that know their own maximum, so a read over a wide range looks at one number
+//! per chunk instead of every recently written key. Segments older than the window are merged away
+//! once the set has doubled, which keeps the cost per write constant.
 //!
 //! A batch is resolved as FoundationDB does it: first every transaction against the history, then,
 //! in order, against the writes of the transactions before it in the same batch. The difference
@@ -14,6 +15,7 @@
 
 use crate::proto::{KeyRange, Version};
 use crate::server::small_key::SmallKey;
+use crate::server::versioned_map::is_single_key;
 
 /// Chunks are split when they reach this many segments.
 const CHUNK_SEGMENTS_MAX: usize = 64;
@@ -151,25 +153,56 @@ struct Segments {
 
 #[derive(Debug)]
 struct Chunk {
-    segments: Vec<(SmallKey, Version)>,
+    segments: Vec<Segment>,
     newest: Version,
+}
+
+/// The keys from one boundary up to the next. The first is never older than the rest: versions only
+/// grow, and a write of the rest either wrote the first as well or came before it.
+#[derive(Debug)]
+struct Segment {
+    begin: SmallKey,
+    /// The version that wrote the first key.
+    first: Version,
+    /// The version that wrote all others.
+    rest: Version,
+}
+
+impl Segment {
+    fn new(begin: SmallKey, version: Version) -> Segment {
+        Segment {
+            begin,
+            first: version,
+            rest: version,
+        }
+    }
+
+    /// The version that wrote a key of this segment.
+    fn version_of(&self, key: &SmallKey) -> Version {
+        if self.begin == *key {
+            self.first
+        } else {
+            self.rest
+        }
+    }
 }
 
 impl Chunk {
     fn refresh(&mut self) {
-        self.newest = self
-            .segments
-            .iter()
-            .map(|(_, version)| *version)
-            .max()
-            .unwrap_or(0);
+        let versions = self.segments.iter().map(|segment| segment.first);
+        self.newest = versions.max().unwrap_or(0);
+    }
+
+    fn raise(&mut self, version: Version) {
+        assert!(self.newest <= version, "versions grow");
+        self.newest = version;
     }
 }
 
 impl Segments {
     fn new(version: Version) -> Segments {
         let first = Chunk {
-            segments: vec![(SmallKey::EMPTY, version)],
+            segments: vec![Segment::new(SmallKey::EMPTY, version)],
             newest: version,
         };
         Segments {
@@ -184,7 +217,7 @@ impl Segments {
         self.begins.truncate(1);
         let first = &mut self.chunks[0];
         first.segments.clear();
-        first.segments.push((SmallKey::EMPTY, version));
+        first.segments.push(Segment::new(SmallKey::EMPTY, version));
         first.newest = version;
         self.len = 1;
     }
@@ -195,48 +228,37 @@ impl Segments {
         let segments = &self.chunks[chunk].segments;
         (
             chunk,
-            segments.partition_point(|(begin, _)| begin <= key) - 1,
-        )
-    }
-
-    /// The same for a key that is not before the beginning of a segment already found. Most ranges
-    /// are a single key, whose end is close by.
-    fn find_after(&self, chunk: usize, index: usize, key: &SmallKey) -> (usize, usize) {
-        if self.begins.get(chunk + 1).is_some_and(|begin| begin <= key) {
-            return self.find(key);
-        }
-        let behind = &self.chunks[chunk].segments[index + 1..];
-        let near = behind
-            .iter()
-            .take(2)
-            .take_while(|(begin, _)| begin <= key)
-            .count();
-        if near < 2 {
-            return (chunk, index + near);
-        }
-        (
-            chunk,
-            index + behind.partition_point(|(begin, _)| begin <= key),
+            segments.partition_point(|segment| segment.begin <= *key) - 1,
         )
     }
 
     /// Whether any key of the range was written after `version`.
     fn newer(&self, range: &KeyRange, version: Version) -> bool {
-        let (begin, end) = bounds(range);
-        if begin >= end {
+        if range.begin >= range.end {
             return false;
         }
+        let begin = SmallKey::from(&*range.begin);
         let (first, index) = self.find(&begin);
-        for (number, chunk) in self.chunks[first..].iter().enumerate() {
-            if self.begins[first + number] >= end {
+        let segments = &self.chunks[first].segments;
+        if segments[index].version_of(&begin) > version {
+            return true;
+        }
+        if is_single_key(&range.begin, &range.end) {
+            return false;
+        }
+        // Of a segment that begins inside the range the first key is the newest, whether or not the
+        // range has any other of its keys.
+        let end = SmallKey::from(&*range.end);
+        for (number, chunk) in (first..).zip(&self.chunks[first..]) {
+            if self.begins[number] >= end {
                 return false;
             }
             if chunk.newest > version {
-                let from = if number == 0 { index } else { 0 };
+                let from = if number == first { index + 1 } else { 0 };
                 let mut inside = chunk.segments[from..]
                     .iter()
-                    .take_while(|(begin, _)| *begin < end);
-                if inside.any(|(_, written)| *written > version) {
+                    .take_while(|segment| segment.begin < end);
+                if inside.any(|segment| segment.first > version) {
                     return true;
                 }
             }
@@ -245,38 +267,63 @@ impl Segments {
     }
 
     fn write(&mut self, range: &KeyRange, version: Version) {
-        let (begin, end) = bounds(range);
-        if begin >= end {
+        if range.begin >= range.end {
             return;
         }
-        let (first, first_index) = self.find(&begin);
-        let (last, last_index) = self.find_after(first, first_index, &end);
-        let (end_key, end_version) = &self.chunks[last].segments[last_index];
+        let begin = SmallKey::from(&*range.begin);
+        let (number, index) = self.find(&begin);
+        if is_single_key(&range.begin, &range.end) {
+            self.write_key(number, index, begin, version);
+        } else {
+            let end = SmallKey::from(&*range.end);
+            self.write_range(number, index, [begin, end], version);
+        }
+        if self.chunks[number].segments.len() >= CHUNK_SEGMENTS_MAX {
+            self.split(number);
+        }
+    }
+
+    /// Writes one key, which lies in the segment at `index` of a chunk.
+    fn write_key(&mut self, number: usize, index: usize, key: SmallKey, version: Version) {
+        let chunk = &mut self.chunks[number];
+        chunk.raise(version);
+        let around = &mut chunk.segments[index];
+        if around.begin == key {
+            around.first = version;
+            return;
+        }
+        let segment = Segment {
+            begin: key,
+            first: version,
+            rest: around.rest,
+        };
+        chunk.segments.insert(index + 1, segment);
+        self.len += 1;
+    }
+
+    /// Writes a range that begins in the segment at `first_index` of the chunk `first`.
+    fn write_range(
+        &mut self,
+        first: usize,
+        first_index: usize,
+        [begin, end]: [SmallKey; 2],
+        version: Version,
+    ) {
+        let (last, last_index) = self.find(&end);
+        let around_end = &self.chunks[last].segments[last_index];
         // The segment cut by the end keeps its version after the cut.
-        let tail = (*end_key != end).then_some((end, *end_version));
-        let keep_begin = self.chunks[first].segments[first_index].0 != begin;
+        let tail = (around_end.begin != end).then(|| Segment::new(end, around_end.rest));
+        let keep_begin = self.chunks[first].segments[first_index].begin != begin;
         let from = first_index + usize::from(keep_begin);
         // Everything from (first, from) up to the end is replaced by the new segment and the tail.
         let upto = last_index + usize::from(tail.is_some());
         let new_count = 1 + usize::from(tail.is_some());
-        let new = std::iter::once((begin, version)).chain(tail);
+        let new = std::iter::once(Segment::new(begin, version)).chain(tail);
         if first == last {
             let chunk = &mut self.chunks[first];
             self.len = self.len + new_count - (upto - from);
-            // Nearly always none or all of the boundaries exist already.
-            let mut place = from;
-            for segment in new {
-                if place < upto {
-                    chunk.segments[place] = segment;
-                } else {
-                    chunk.segments.insert(place, segment);
-                }
-                place += 1;
-            }
-            if place < upto {
-                chunk.segments.drain(place..upto);
-            }
-            chunk.refresh_or_raise(version);
+            chunk.segments.splice(from..upto, new);
+            chunk.raise(version);
         } else {
             let removed_middle: usize = self.chunks[first + 1..last]
                 .iter()
@@ -290,28 +337,31 @@ impl Segments {
             self.chunks[first].segments.extend(new);
             self.chunks[first].refresh();
             let rest = self.chunks[last].segments.first();
-            if let Some((begin, _)) = rest {
-                self.begins[last].clone_from(begin);
+            if let Some(segment) = rest {
+                self.begins[last].clone_from(&segment.begin);
             }
             let gone = first + 1..last + usize::from(rest.is_none());
             self.chunks.drain(gone.clone());
             self.begins.drain(gone);
         }
-        if self.chunks[first].segments.len() >= CHUNK_SEGMENTS_MAX {
-            let chunk = &mut self.chunks[first];
-            let segments = chunk.segments.split_off(chunk.segments.len() / 2);
-            chunk.refresh();
-            let mut second = Chunk {
-                segments,
-                newest: 0,
-            };
-            second.refresh();
-            self.begins.insert(first + 1, second.segments[0].0.clone());
-            self.chunks.insert(first + 1, second);
-        }
     }
 
-    /// Joins neighbours that were both written before `oldest`: no reader can tell them apart.
+    /// Moves the second half of a chunk to a new one.
+    fn split(&mut self, number: usize) {
+        let chunk = &mut self.chunks[number];
+        let segments = chunk.segments.split_off(chunk.segments.len() / 2);
+        chunk.refresh();
+        let mut second = Chunk {
+            segments,
+            newest: 0,
+        };
+        second.refresh();
+        let begin = second.segments[0].begin.clone();
+        self.begins.insert(number + 1, begin);
+        self.chunks.insert(number + 1, second);
+    }
+
+    /// Joins neighbours that were written before `oldest`: no reader can tell them apart.
     fn merge_before(&mut self, oldest: Version) {
         let mut merged = Segments {
             chunks: Vec::new(),
@@ -319,43 +369,27 @@ impl Segments {
             len: 0,
         };
         let mut previous_old = false;
-        for (key, version) in self.chunks.drain(..).flat_map(|chunk| chunk.segments) {
-            let old = version <= oldest;
-            if old && previous_old {
+        for segment in self.chunks.drain(..).flat_map(|chunk| chunk.segments) {
+            if segment.first <= oldest && previous_old {
                 continue;
             }
-            previous_old = old;
+            previous_old = segment.rest <= oldest;
             merged.len += 1;
             match merged.chunks.last_mut() {
                 Some(chunk) if chunk.segments.len() < CHUNK_SEGMENTS_MAX / 2 => {
-                    chunk.newest = chunk.newest.max(version);
-                    chunk.segments.push((key, version));
+                    chunk.newest = chunk.newest.max(segment.first);
+                    chunk.segments.push(segment);
                 }
                 _ => {
-                    merged.begins.push(key.clone());
+                    merged.begins.push(segment.begin.clone());
                     merged.chunks.push(Chunk {
-                        segments: vec![(key, version)],
-                        newest: version,
+                        newest: segment.first,
+                        segments: vec![segment],
                     });
                 }
             }
         }
         *self = merged;
-    }
-}
-
-fn bounds(range: &KeyRange) -> (SmallKey, SmallKey) {
-    (SmallKey::from(&*range.begin), SmallKey::from(&*range.end))
-}
-
-impl Chunk {
-    /// The usual write raises the maximum; only a version from the past needs a second look.
-    fn refresh_or_raise(&mut self, version: Version) {
-        if version >= self.newest {
-            self.newest = version;
-        } else {
-            self.refresh();
-        }
     }
 }
 
@@ -452,7 +486,8 @@ mod tests {
         );
     }
 
-    /// The model is one version per single-byte key.
+    /// The model is one version per key. Every second one follows the one before it immediately, so
+    /// that many ranges are a single key.
     #[test]
     fn it_agrees_with_one_version_per_key() {
         let mut state = 3u64;
@@ -478,7 +513,7 @@ mod tests {
                         some(3)
                     },
                 );
-                let key = |n: usize| format!("{n:04}");
+                let key = |n: usize| format!("{:04}{}", n / 2, &"\0"[..n % 2]);
                 let to_range = |r: (usize, usize)| range(&key(r.0), &key(r.1));
                 let snapshot = version - 1 - draw(40).min(version as u64 - 1) as Version;
                 let oldest = version - 100;
@@ -494,7 +529,7 @@ mod tests {
                 }
                 let counted: usize = set.history.chunks.iter().map(|c| c.segments.len()).sum();
                 assert_eq!(counted, set.history.len);
-                let begins = set.history.chunks.iter().map(|c| &c.segments[0].0);
+                let begins = set.history.chunks.iter().map(|c| &c.segments[0].begin);
                 assert!(begins.eq(&set.history.begins), "version {version}");
             }
         }

@@ -14,8 +14,8 @@
 use crate::server::small_key::{Beginning, SmallKey};
 use std::cmp::Ordering;
 
-/// How many rows a leaf has at most.
-const LEAF: usize = 64;
+/// How many rows a leaf has at most: those of a storage server, of 80 bytes each, fit a page.
+const LEAF: usize = 48;
 /// How many leaves a branch has at most.
 const BRANCH: usize = 64;
 /// A leaf with fewer rows joins the next one if there is room.
@@ -119,6 +119,10 @@ impl<V> KeyMap<V> {
             }
         }
         let Leaf { index, rows } = self.leaf_mut(place);
+        if rows.len() == rows.capacity() {
+            // Doubled, it ends with room for a full leaf and nothing more.
+            rows.reserve_exact(rows.len().max(LEAF_FEW).min(LEAF - rows.len()));
+        }
         rows.insert(place.row, (key, value));
         index.inserted(place.row, rows.len(), |row| &rows[row].0);
     }
@@ -187,17 +191,32 @@ impl<V> KeyMap<V> {
             }
             self.branches[branch].drop_empty_leaves();
         }
-        if self.branches.iter().any(|branch| branch.leaves.is_empty()) {
-            retain(&mut self.branches, &mut self.bounds, |branch| {
-                !branch.leaves.is_empty()
-            });
+        self.drop_empty_branches();
+    }
+
+    /// Calls `change` with each row in order, and keeps those for which it returns true.
+    pub fn retain(&mut self, mut change: impl FnMut(&SmallKey, &mut V) -> bool) {
+        for branch in &mut self.branches {
+            for leaf in &mut branch.leaves {
+                leaf.retain_in(0, LEAF, &mut change);
+            }
+            branch.drop_empty_leaves();
         }
+        self.drop_empty_branches();
     }
 
     /// Whether there are no rows.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.branches.is_empty()
+    }
+
+    fn drop_empty_branches(&mut self) {
+        if self.branches.iter().any(|branch| branch.leaves.is_empty()) {
+            retain(&mut self.branches, &mut self.bounds, |branch| {
+                !branch.leaves.is_empty()
+            });
+        }
     }
 
     fn leaf(&self, place: Place) -> &Leaf<V> {
@@ -574,6 +593,7 @@ mod tests {
         PutMany(Vec<u8>, u8),
         Take(Vec<u8>),
         TakeMany(Vec<u8>, Vec<u8>, u32),
+        KeepSome(u32),
     }
 
     fn act() -> impl Strategy<Value = Act> {
@@ -582,6 +602,7 @@ mod tests {
             2 => (key(), any::<u8>()).prop_map(|(key, count)| Act::PutMany(key, count)),
             5 => key().prop_map(Act::Take),
             1 => (key(), key(), 1..4u32).prop_map(|(begin, end, part)| Act::TakeMany(begin, end, part)),
+            1 => (2..100u32).prop_map(Act::KeepSome),
         ]
     }
 
@@ -626,6 +647,15 @@ mod tests {
                             model.clone().into_iter().filter(|(key, _)| inside(key)).collect();
                         prop_assert_eq!(within, expected);
                     }
+                    Act::KeepSome(part) => {
+                        let mut seen = Vec::new();
+                        map.retain(|key, value| {
+                            seen.push(key.as_ref().to_vec());
+                            !value.is_multiple_of(part)
+                        });
+                        prop_assert!(seen.iter().eq(model.keys()));
+                        model.retain(|_, value| !value.is_multiple_of(part));
+                    }
                 }
             }
             prop_assert_eq!(map.is_empty(), model.is_empty());
@@ -635,7 +665,15 @@ mod tests {
             let ahead: Vec<_> = map.range(b"", &[255; 40]).map(|(key, _)| key.clone()).collect();
             let mut back: Vec<_> = map.range(b"", &[255; 40]).rev().map(|(key, _)| key.clone()).collect();
             back.reverse();
-            prop_assert_eq!(ahead, back);
+            prop_assert_eq!(&ahead, &back);
+            let mut rows = map.range(b"", &[255; 40]);
+            let (mut front, mut back) = (Vec::new(), Vec::new());
+            while let Some((key, _)) = rows.next() {
+                front.push(key.clone());
+                back.extend(rows.by_ref().rev().take(2).map(|(key, _)| key.clone()));
+            }
+            front.extend(back.into_iter().rev());
+            prop_assert_eq!(ahead, front, "from both ends in turn");
             let rows: Vec<_> = model.into_iter().collect();
             prop_assert_eq!(all(&map, b"", &[255; 40]), rows);
         }

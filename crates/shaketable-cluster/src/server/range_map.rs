@@ -15,6 +15,8 @@ pub struct RangeMap<T> {
     /// Where each range begins, to search by.
     found_by: Vec<SmallKey>,
     ranges: Vec<Range<T>>,
+    /// Which range was last asked for to change its value: the next is often the same.
+    last: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -29,6 +31,7 @@ impl<T> Default for RangeMap<T> {
         RangeMap {
             found_by: Vec::new(),
             ranges: Vec::new(),
+            last: 0,
         }
     }
 }
@@ -126,8 +129,13 @@ impl<T> RangeMap<T> {
     /// # Panics
     ///
     /// If no range begins at or before the key.
-    pub fn around_mut(&mut self, key: &[u8]) -> &mut T {
-        let index = self.first_after(key) - 1;
+    pub fn around_mut(&mut self, key: &SmallKey) -> &mut T {
+        let last = self.last;
+        let reaches = |index: usize| self.found_by.get(index).is_some_and(|begin| begin <= key);
+        if !reaches(last) || reaches(last + 1) {
+            self.last = self.found_by.partition_point(|begin| begin <= key) - 1;
+        }
+        let index = self.last;
         &mut self.ranges[index].value
     }
 

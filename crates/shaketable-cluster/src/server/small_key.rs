@@ -5,6 +5,7 @@
 //! lies next to its neighbours, and two of them are compared as numbers, eight bytes at a time,
 //! without a call. Longer keys are boxed. Either way the order is that of the bytes.
 
+use bytes::Bytes;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
@@ -104,6 +105,7 @@ impl Beginning {
 }
 
 impl From<&[u8]> for SmallKey {
+    #[inline]
     fn from(key: &[u8]) -> SmallKey {
         if key.len() > SHORT_MAX {
             return SmallKey(Form::Long(key.into()));
@@ -112,6 +114,13 @@ impl From<&[u8]> for SmallKey {
         short[..key.len()].copy_from_slice(key);
         short[SHORT_MAX] = key.len() as u8;
         SmallKey(Form::Short(short))
+    }
+}
+
+impl From<&Bytes> for SmallKey {
+    #[inline]
+    fn from(key: &Bytes) -> SmallKey {
+        SmallKey::from(&**key)
     }
 }
 

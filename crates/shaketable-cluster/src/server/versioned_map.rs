@@ -9,7 +9,9 @@
 //!
 //! The same marks allow the map to go *back*: [`VersionedMap::rollback`] undoes everything newer
 //! than a version inside the window. That is what a reboot does (what was not durable is gone) and
-//! what a recovery does to versions that the logs could not keep.
+//! what a recovery does to versions that the logs could not keep. Both are rare, so they look at
+//! every row, and spare each write a note of the key that it wrote: a new row, which is what most
+//! writes make, leaves no trace in the list of changes.
 //!
 //! Keys and short values are stored in the row, longer ones in boxes of their own instead of in a
 //! `Bytes`: half the size per row, one less piece of memory to wait for, and a row never pins the
@@ -90,11 +92,11 @@ impl Deref for Value {
 
 #[derive(Debug)]
 enum Change {
-    /// A row was created. There was nothing before it, so there is nothing to forget.
-    Made(SmallKey),
-    /// A row got another value; this is what it was before.
-    Set(SmallKey, Row),
+    /// A row got another value; this is what it was before, found through the row.
+    Set(Row),
+    /// A row was cleared, and is removed when that leaves the window.
     Cleared(SmallKey),
+    /// So were those of a range.
     Range(Box<(Bytes, Bytes)>),
     Undone,
 }
@@ -129,10 +131,10 @@ impl VersionedMap {
 
     /// Sets a key. Versions must not go backwards, except for rows that enter a range which was not
     /// held before (see `server::storage`).
-    pub fn set(&mut self, version: Version, key: &[u8], value: &[u8]) {
-        let key = SmallKey::from(key);
+    pub fn set(&mut self, version: Version, key: impl Into<SmallKey>, value: &[u8]) {
+        let key = key.into();
         match self.rows.find(&key) {
-            Ok(place) => self.replace(version, place, key, value.into()),
+            Ok(place) => self.replace(version, place, value.into()),
             Err(place) => self.make(version, place, key, value.into()),
         }
     }
@@ -141,17 +143,16 @@ impl VersionedMap {
     pub fn update(
         &mut self,
         version: Version,
-        key: &[u8],
+        key: impl Into<SmallKey>,
         outcome: impl FnOnce(Option<&[u8]>) -> Outcome,
     ) {
-        let key = SmallKey::from(key);
+        let key = key.into();
         match self.rows.find(&key) {
             Ok(place) => {
                 let row = self.rows.at_mut(place);
                 match outcome(row.latest()) {
-                    Outcome::Value(value) => {
-                        self.replace(version, place, key, (*value).into());
-                    }
+                    Outcome::Value(value) => self.replace(version, place, (*value).into()),
+                    Outcome::Number(bytes) => self.replace(version, place, bytes[..].into()),
                     Outcome::Absent if row.gone_at == NEVER => {
                         row.gone_at = version;
                         self.changed(version, Change::Cleared(key));
@@ -159,16 +160,16 @@ impl VersionedMap {
                     Outcome::Absent | Outcome::Unchanged => {}
                 }
             }
-            Err(place) => {
-                if let Outcome::Value(value) = outcome(None) {
-                    self.make(version, place, key, (*value).into());
-                }
-            }
+            Err(place) => match outcome(None) {
+                Outcome::Value(value) => self.make(version, place, key, (*value).into()),
+                Outcome::Number(bytes) => self.make(version, place, key, bytes[..].into()),
+                Outcome::Absent | Outcome::Unchanged => {}
+            },
         }
     }
 
     /// Clears one key.
-    pub fn clear(&mut self, version: Version, key: &[u8]) {
+    pub fn clear(&mut self, version: Version, key: impl Into<SmallKey>) {
         self.update(version, key, |_| Outcome::Absent);
     }
 
@@ -224,7 +225,7 @@ impl VersionedMap {
             let (_, change) = self.changes.pop_front().expect("looked at above");
             self.forgotten += 1;
             match change {
-                Change::Made(_) | Change::Set(..) | Change::Undone => {}
+                Change::Set(_) | Change::Undone => {}
                 Change::Cleared(key) => {
                     if let Ok(place) = self.rows.find(&key)
                         && self.rows.at_mut(place).gone_at <= oldest
@@ -253,65 +254,33 @@ impl VersionedMap {
             self.oldest
         );
         let stays = self.changes.partition_point(|(version, _)| *version <= to);
-        for index in (stays..self.changes.len()).rev() {
-            // What stays of a change that was filed under a later version is in the window now.
-            let change = (to, Change::Undone);
-            let (_, change) = std::mem::replace(&mut self.changes[index], change);
-            let number = self.forgotten + index as u64 + 1;
-            if let Some(change) = self.undo(change, number, to) {
-                self.changes[index].1 = change;
-            }
+        // What stays of a change that was filed under a later version is in the window now.
+        for (version, _) in self.changes.range_mut(stays..) {
+            *version = to;
         }
+        let VersionedMap {
+            rows,
+            changes,
+            forgotten,
+            oldest,
+        } = self;
+        rows.retain(|_, row| {
+            while row.set_at > to {
+                let before =
+                    changes_index(row.before, *forgotten).and_then(|at| changes.get_mut(at));
+                let Some((_, before @ Change::Set(_))) = before else {
+                    return false; // there was nothing
+                };
+                if let Change::Set(before) = std::mem::replace(before, Change::Undone) {
+                    *row = before;
+                }
+            }
+            row.revive(to);
+            // If not, the change that would have removed it has left the window.
+            row.gone_at > *oldest
+        });
         while let Some((_, Change::Undone)) = self.changes.back() {
             self.changes.pop_back();
-        }
-    }
-
-    /// Undoes what a change did after a version. Returns the change if some of it was done before
-    /// that.
-    fn undo(&mut self, change: Change, number: u64, to: Version) -> Option<Change> {
-        match &change {
-            Change::Made(key) => {
-                if let Ok(place) = self.rows.find(key)
-                    && self.rows.at_mut(place).set_at > to
-                {
-                    self.rows.remove(place);
-                }
-                None
-            }
-            Change::Set(key, _) => {
-                let Ok(place) = self.rows.find(key) else {
-                    return None; // dropped with its range
-                };
-                let row = self.rows.at_mut(place);
-                if row.before == number && row.set_at > to {
-                    if let Change::Set(_, before) = change {
-                        *row = before;
-                        row.revive(to);
-                    }
-                    if row.gone_at <= self.oldest {
-                        // The change that would have removed it has left the window.
-                        self.rows.remove(place);
-                    }
-                    return None;
-                }
-                Some(change)
-            }
-            Change::Cleared(key) => {
-                let row = self.rows.at_mut(self.rows.find(key).ok()?);
-                row.revive(to);
-                (row.gone_at != NEVER).then_some(change)
-            }
-            Change::Range(range) => {
-                let mut are_gone = false;
-                self.rows.retain_in(&range.0, &range.1, |_, row| {
-                    row.revive(to);
-                    are_gone |= row.gone_at != NEVER;
-                    true
-                });
-                are_gone.then_some(change)
-            }
-            Change::Undone => None,
         }
     }
 
@@ -319,8 +288,8 @@ impl VersionedMap {
     #[inline]
     fn at<'a>(&'a self, mut row: &'a Row, version: Version) -> Option<&'a [u8]> {
         while version < row.set_at {
-            let index = row.before.checked_sub(self.forgotten + 1)?;
-            let (_, Change::Set(_, before)) = self.changes.get(index as usize)? else {
+            let index = changes_index(row.before, self.forgotten)?;
+            let (_, Change::Set(before)) = self.changes.get(index)? else {
                 return None;
             };
             row = before;
@@ -336,12 +305,11 @@ impl VersionedMap {
             value,
             before: 0,
         };
-        self.rows.insert(place, key.clone(), row);
-        self.changed(version, Change::Made(key));
+        self.rows.insert(place, key, row);
     }
 
     /// Gives a row another value.
-    fn replace(&mut self, version: Version, place: Place, key: SmallKey, value: Value) {
+    fn replace(&mut self, version: Version, place: Place, value: Value) {
         let row = self.rows.at_mut(place);
         if row.set_at == version {
             (row.gone_at, row.value) = (NEVER, value);
@@ -355,7 +323,7 @@ impl VersionedMap {
         };
         let mut before = std::mem::replace(row, new);
         before.gone_at = before.gone_at.min(version);
-        self.changed(version, Change::Set(key, before));
+        self.changed(version, Change::Set(before));
     }
 
     fn changed(&mut self, version: Version, change: Change) {
@@ -377,6 +345,11 @@ impl Row {
             self.gone_at = NEVER;
         }
     }
+}
+
+/// Where a change with a number is in the list, unless it has left the window or is none.
+fn changes_index(number: u64, forgotten: u64) -> Option<usize> {
+    Some(number.checked_sub(forgotten + 1)? as usize)
 }
 
 /// Whether `[begin, end)` holds exactly the key `begin`.

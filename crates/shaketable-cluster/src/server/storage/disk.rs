@@ -13,6 +13,7 @@ use crate::data::key::ALL_END;
 use crate::proto::{Key, KeyRange, Mutation, MutationKind, Version};
 use crate::server::messages::{Epoch, ShardChange, Tag};
 use crate::server::range_map::RangeMap;
+use crate::server::small_key::SmallKey;
 use crate::server::versioned_map::VersionedMap;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -114,7 +115,8 @@ impl StorageDisk {
                 return self.apply(version, &rest);
             }
         }
-        match &mut self.shards.around_mut(&mutation.param1).part {
+        let key = SmallKey::from(&mutation.param1);
+        match &mut self.shards.around_mut(&key).part {
             Part::Held { from } => {
                 // Replayed after a reboot, though the fetched rows already contain it.
                 if version <= *from {
@@ -127,7 +129,7 @@ impl StorageDisk {
             }
             Part::Absent => return,
         }
-        apply_to_rows(&mut self.rows, version, mutation);
+        apply_to_rows(&mut self.rows, version, key, mutation);
     }
 
     /// Follows a change of which servers hold what, at the version being applied.
@@ -160,7 +162,7 @@ impl StorageDisk {
             let finished = self.finished_since(&begin, &end, version);
             let fetch = self.next_fetch;
             let mut dropped = false;
-            let shard = self.shards.around_mut(&begin);
+            let shard = self.shards.around_mut(&SmallKey::from(&begin));
             shard.serving = serving.clone();
             shard.fetching = fetching.clone();
             shard.part = match (std::mem::replace(&mut shard.part, Part::Absent), finished) {
@@ -275,7 +277,8 @@ impl StorageDisk {
             if at <= version {
                 continue;
             }
-            apply_to_rows(&mut self.rows, at, &mutation);
+            let key = SmallKey::from(&mutation.param1);
+            apply_to_rows(&mut self.rows, at, key, &mutation);
         }
         self.finished.push((KeyRange { begin, end }, version));
         true
@@ -429,12 +432,13 @@ impl StorageDisk {
         if **key >= *ALL_END || self.shards.begins_with(key) {
             return;
         }
-        let mut half = self.shards.around_mut(key).clone();
+        let found_by = SmallKey::from(key);
+        let mut half = self.shards.around_mut(&found_by).clone();
         if let Part::Fetching { fetch, .. } = &mut half.part {
             *fetch = self.next_fetch;
             self.next_fetch += 2;
             let second = self.next_fetch - 1;
-            let first = self.shards.around_mut(key);
+            let first = self.shards.around_mut(&found_by);
             if let Part::Fetching { fetch, buffer, .. } = &mut first.part {
                 *fetch = second;
                 buffer.retain(|(_, mutation)| mutation.param1 < *key);
@@ -466,7 +470,8 @@ impl StorageDisk {
             let finished = self.finished_since(&range.begin, &range.end, since);
             let fetch = self.next_fetch;
             self.next_fetch += 1;
-            self.shards.around_mut(&range.begin).part = match finished {
+            let shard = self.shards.around_mut(&SmallKey::from(&range.begin));
+            shard.part = match finished {
                 Some(from) => Part::Held { from },
                 None => Part::Fetching {
                     fetch,
@@ -478,15 +483,16 @@ impl StorageDisk {
     }
 }
 
-fn apply_to_rows(rows: &mut VersionedMap, version: Version, mutation: &Mutation) {
+/// Applies a mutation, whose first parameter is this key.
+fn apply_to_rows(rows: &mut VersionedMap, version: Version, key: SmallKey, mutation: &Mutation) {
     let Mutation {
         kind,
-        param1: key,
+        param1,
         param2,
     } = mutation;
     match kind {
         MutationKind::SetValue => rows.set(version, key, param2),
-        MutationKind::ClearRange => rows.clear_range(version, key, param2),
+        MutationKind::ClearRange => rows.clear_range(version, param1, param2),
         _ => rows.update(version, key, |existing| {
             atomic::outcome(*kind, existing, param2)
         }),
