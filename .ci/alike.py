@@ -20,6 +20,7 @@ PARTS = [
     (PROGRAM, "normal,build -p shaketable-alike --no-default-features -p shaketable-service"),
     (PROGRAM, "normal,build -p shaketable-alike --no-default-features -p shaketable-test-probe --features fdb-7_4"),
     (TESTS, PROGRAM),
+    (TESTS, "normal,build -p shaketable-alike -p shaketable-test-probe"),
     (TESTS, "normal,build,dev -p shaketable-alike -p shaketable --features shaketable/tokio"),
     (TESTS, "normal,build,dev -p shaketable-alike -p shaketable -p shaketable-fdbc"),
 ]

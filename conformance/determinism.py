@@ -13,6 +13,10 @@ leave the same bytes
   * on one core that two busy loops want as well;
   * from a program and libraries that were built for debugging.
 
+A run is compared with that in one other place, every fourth also with that of a debugging build;
+an example as it is with those in all places. The many bugs and fixes share their library and are
+to it what one example is: each is in a debugging build once, and in other places in turn.
+
 Usage: conformance/determinism.py [--seeds N] [--only TEXT]. Builds what it needs. Exit code 1 at
 any difference.
 """
@@ -61,8 +65,9 @@ FAULTS = {
 class Case:
     """One run to be repeated: a test file, with or without buggify and stress, and a seed."""
 
-    def __init__(self, name, text, buggify, seed):
+    def __init__(self, name, text, buggify, seed, is_bug):
         self.name, self.text, self.buggify, self.seed = name, text, buggify, seed
+        self.is_bug = is_bug
         self.options = ["--seed", str(seed)]
         if not name.endswith("as drawn"):
             self.options += ["--swarm", "off", "--buggify", buggify]
@@ -92,7 +97,8 @@ def cases(seeds):
         variants.append(("no faults", file(quiet, kept)))
         # The many bugs and fixes share their library: each is run with two of the fault workloads.
         turn = number % len(FAULTS)
-        alone = [*FAULTS, *FAULTS][turn : turn + 2] if path.parent.name == "bugs" else FAULTS
+        is_bug = path.parent.name == "bugs"
+        alone = [*FAULTS, *FAULTS][turn : turn + 2] if is_bug else FAULTS
         for fault in alone:
             options = FAULTS[fault]
             lines = [f"testName = '{fault}'"] + [
@@ -107,7 +113,7 @@ def cases(seeds):
             for buggify in ["off", "on"] if both else [["off", "on"][number % 2]]:
                 for _ in range(seeds):
                     number += 1
-                    yield Case(f"{path.stem}, {variant}", content, buggify, number)
+                    yield Case(f"{path.stem}, {variant}", content, buggify, number, is_bug)
 
 
 class Place:
@@ -197,6 +203,16 @@ DEBUG = Place("debug build", build="debug", scrambled=True)
 BUSY_LOOP = [sys.executable, "-c", "while True: pass"]
 
 
+def places_of(number, case):
+    """Where this case, the so-manyth, is run again on an idle machine."""
+    one = PLACES[number % len(PLACES)]
+    if "as it is" not in case.name:
+        return [one, DEBUG] if number % 4 == 0 else [one]
+    if case.is_bug:
+        return [one, DEBUG] if case.buggify == "on" else [one]
+    return PLACES + [DEBUG]
+
+
 def difference(expected, found):
     """Where two records part, in words; nothing if they do not."""
     for name in sorted(set(expected) | set(found)):
@@ -236,11 +252,7 @@ def main():
             bases = list(pool.map(lambda case: BASE.run(case, scratch), chosen))
             jobs = []
             for number, (case, base) in enumerate(zip(chosen, bases)):
-                places = [PLACES[number % len(PLACES)]]
-                if "as it is" in case.name:
-                    places = PLACES + [DEBUG]
-                elif number % 4 == 0:
-                    places = places + [DEBUG]
+                places = places_of(number, case)
                 jobs += [pool.submit(check, place, case, base) for place in places]
             for job in jobs:
                 job.result()

@@ -20,7 +20,8 @@ where the one before ends says so with `<!-- after: 1-first-workload.md -->`.
     docs/walk.py --program DIR       takes the program from there and leaves out `cargo install`
 
 The folder is always the same one and the compiler's results are kept below target/conformance/pages,
-so that one walk after another is quick: to cargo, a crate in another place is another crate.
+so that one walk after another is quick: to cargo, a crate in another place is another crate. The suites
+conformance/new and conformance/workload-api have the clone in the same place.
 """
 
 import argparse

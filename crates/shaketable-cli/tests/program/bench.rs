@@ -107,6 +107,14 @@ impl Bench {
         )
     }
 
+    /// The same with its results in its own folder, and none yet: the program takes that for a
+    /// workspace.
+    pub fn alone(self) -> Bench {
+        fs::write(self.folder.join("Cargo.lock"), "").unwrap();
+        let _ = fs::remove_dir_all(self.folder.join("target"));
+        self
+    }
+
     pub fn run(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_shaketable"))
             .args(arguments)
@@ -127,22 +135,38 @@ impl Bench {
     /// The first failure of seed 1 without its time, and the exit status.
     pub fn failure(&self, clients: &str) -> (String, Option<i32>) {
         let arguments = "run bench.toml --seed 1 --seeds 2 --no-build --hang-limit 2s --clients";
-        let output = self.run(&arguments.split(' ').chain([clients]).collect::<Vec<_>>());
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let line = text.lines().nth(1).unwrap_or_default().trim().to_owned();
-        let line = match (line.find(", at "), line.find(" s: ")) {
-            (Some(from), Some(to)) if from < to => format!("{}{}", &line[..from], &line[to + 2..]),
-            _ => line,
-        };
-        if line.is_empty() {
-            let complaint = String::from_utf8_lossy(&output.stderr);
-            return (
-                format!("{text}{complaint}").replace(&libraries().display().to_string(), "…"),
-                output.status.code(),
-            );
-        }
-        (line, output.status.code())
+        first_failure(&self.run(&arguments.split(' ').chain([clients]).collect::<Vec<_>>()))
     }
+}
+
+/// The first failure that a run told, without its time, and the exit status.
+pub fn first_failure(output: &Output) -> (String, Option<i32>) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().nth(1).unwrap_or_default().trim().to_owned();
+    let line = match (line.find(", at "), line.find(" s: ")) {
+        (Some(from), Some(to)) if from < to => format!("{}{}", &line[..from], &line[to + 2..]),
+        _ => line,
+    };
+    if line.is_empty() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        return (
+            format!("{text}{complaint}").replace(&libraries().display().to_string(), "…"),
+            output.status.code(),
+        );
+    }
+    (line, output.status.code())
+}
+
+/// A run that hung, made once for all tests that look at it: with its record it keeps a processor
+/// busy for twelve seconds.
+pub fn hung() -> &'static (Bench, Output) {
+    static HUNG: OnceLock<(Bench, Output)> = OnceLock::new();
+    HUNG.get_or_init(|| {
+        let bench = Bench::misbehaving("hung", "spin", "start").alone();
+        let arguments = "run bench.toml --seed 1 --no-build --hang-limit 2s --clients 3";
+        let output = bench.run(&arguments.split(' ').collect::<Vec<_>>());
+        (bench, output)
+    })
 }
 
 pub fn text(bytes: &[u8]) -> String {

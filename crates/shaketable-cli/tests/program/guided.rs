@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, text};
 use std::fs;
+use std::sync::OnceLock;
 
 /// A maze of eight rooms. Chance alone gets through it once in 80,000 runs.
 fn maze(name: &str) -> Bench {
@@ -24,19 +25,42 @@ fn run(bench: &Bench, arguments: &str) -> (String, Option<i32>) {
 const SEARCH: &str =
     "run bench.toml --guided --seed 1 --seeds 1000 --no-build --message-format json";
 
+/// A search, made once for all tests that go on from what it has found.
+fn searched() -> &'static (Bench, String, Option<i32>) {
+    static SEARCHED: OnceLock<(Bench, String, Option<i32>)> = OnceLock::new();
+    SEARCHED.get_or_init(|| {
+        let bench = maze("guided");
+        let (printed, code) = run(&bench, &format!("{SEARCH} --corpus kept --jobs 3"));
+        (bench, printed, code)
+    })
+}
+
+/// A bench with the moments that the search has kept.
+fn kept(name: &str) -> Bench {
+    let bench = maze(name);
+    fs::create_dir_all(bench.folder.join("kept")).unwrap();
+    let moments = "kept/bench.json";
+    fs::copy(
+        searched().0.folder.join(moments),
+        bench.folder.join(moments),
+    )
+    .unwrap();
+    bench
+}
+
 #[test]
 fn what_chance_does_not_find_is_found_from_room_to_room() {
-    let bench = maze("guided");
+    let bench = maze("by-chance");
     let (printed, code) = run(&bench, "run bench.toml --seed 1 --seeds 1000 --no-build");
     assert_eq!(code, Some(0), "{printed}");
-    let (printed, code) = run(&bench, SEARCH);
-    assert_eq!(code, Some(100), "{printed}");
+    let (bench, printed, code) = searched();
+    assert_eq!(*code, Some(100), "{printed}");
     let failure = printed.lines().find(|line| line.contains("\"failure\""));
     let failure: serde_json::Value = serde_json::from_str(failure.unwrap()).unwrap();
     let reproduce = failure["reproduce"].as_str().unwrap();
     let arguments = reproduce.strip_prefix("shaketable ").unwrap();
     assert!(arguments.ends_with("future.toml --no-build"), "{arguments}");
-    let (printed, code) = run(&bench, arguments);
+    let (printed, code) = run(bench, arguments);
     assert_eq!(code, Some(100), "{printed}");
     assert!(printed.contains("NoWall"), "{printed}");
 }
@@ -61,9 +85,7 @@ fn a_future_that_fails_is_made_small_like_a_seed() {
 
 #[test]
 fn a_search_is_the_same_with_any_number_of_processes() {
-    let bench = maze("guided-jobs");
-    let runs = |jobs: u32| -> Vec<(u64, bool, u64)> {
-        let (printed, _) = run(&bench, &format!("{SEARCH} --jobs {jobs}"));
+    let runs = |printed: &str| -> Vec<(u64, bool, u64)> {
         let lines = printed.lines().filter(|line| line.contains("\"run\""));
         lines
             .map(|line| {
@@ -73,16 +95,16 @@ fn a_search_is_the_same_with_any_number_of_processes() {
             })
             .collect()
     };
-    let one = runs(1);
+    let (printed, _) = run(&maze("guided-jobs"), &format!("{SEARCH} --jobs 1"));
+    let one = runs(&printed);
     assert_eq!(one.len(), 1000);
-    assert_eq!(one, runs(3));
+    let (_, with_three, _) = searched();
+    assert_eq!(one, runs(with_three));
 }
 
 #[test]
 fn a_later_search_goes_on_from_what_was_kept() {
-    let bench = maze("guided-corpus");
-    let (printed, _) = run(&bench, &format!("{SEARCH} --corpus kept"));
-    assert!(printed.contains("\"failure\""), "{printed}");
+    let bench = kept("guided-corpus");
     // The run that failed is among the first.
     let again = "run bench.toml --guided --corpus kept --seed 9000 --seeds 64 --no-build";
     let (printed, code) = run(&bench, again);
@@ -109,9 +131,7 @@ fn moments_that_cannot_be_read_are_refused_and_not_overwritten() {
 
 #[test]
 fn runs_for_which_there_was_no_time_are_kept_for_the_next_search() {
-    let bench = maze("guided-short");
-    let (printed, _) = run(&bench, &format!("{SEARCH} --corpus kept"));
-    assert!(printed.contains("\"failure\""), "{printed}");
+    let bench = kept("guided-short");
     let count = || -> usize {
         let text = fs::read(bench.folder.join("kept/bench.json")).unwrap();
         serde_json::from_slice::<Vec<serde_json::Value>>(&text)
