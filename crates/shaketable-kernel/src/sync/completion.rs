@@ -1,10 +1,10 @@
 //! A value that appears once, for one consumer.
 //!
 //! This is the place itself, with no rule about what may fill it: an `Rc` around it makes a promise
-//! and a future, a request adds what the network must know, a client adds a guard. These rules hold
-//! for all of them: the first value counts and later ones are dropped; the value is handed out
-//! once, to a poll or to a callback; after that, and after [`Completion::close`], nothing more
-//! happens.
+//! and a future, a client adds a guard. (The outcome of a request keeps the same rules, but apart
+//! from the type of its answer: `request/pending.rs`.) These rules hold for all of them: the first
+//! value counts and later ones are dropped; the value is handed out once, to a poll or to a
+//! callback; after that, and after [`Completion::close`], nothing more happens.
 //!
 //! No destructor, callback or waker runs while the place is borrowed: any of them may call back
 //! into it.
