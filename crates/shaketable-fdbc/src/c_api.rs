@@ -106,8 +106,7 @@ impl CApi {
 
     /// How many futures are pending: if none is, nothing here will ever wake the code under test.
     pub fn pending_operations(&self) -> usize {
-        let count = self.universe.objects(|objects| objects.operations.len());
-        count.unwrap_or(0)
+        self.universe.operations_count()
     }
 
     /// The futures of a process that are pending, in no particular order, and what each of them

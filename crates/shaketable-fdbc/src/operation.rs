@@ -65,7 +65,9 @@ pub(crate) fn keep(
             asked,
             counted,
         };
-        universe.objects(|objects| future.operation.set(objects.operations.insert(kept)));
+        if let Some(number) = universe.add_operation(kept) {
+            future.operation.set(number);
+        }
     }
 }
 
@@ -111,6 +113,5 @@ fn take(future: &FDBFuture) -> Option<Kept> {
     if number == Slot::EMPTY {
         return None;
     }
-    let universe = future.universe.as_ref()?;
-    universe.objects(|objects| objects.operations.remove(number))
+    future.universe.as_ref()?.take_operation(number)
 }

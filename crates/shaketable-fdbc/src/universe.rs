@@ -43,6 +43,8 @@ pub struct Universe {
     pub(crate) keep: OnceBox<Keep>,
     /// Whether a database of it is in the process of a server.
     is_served: AtomicBool,
+    /// How many operations its objects hold: a host asks for that at every turn of its loop.
+    operations_count: AtomicUsize,
 }
 
 /// What lives on the kernel's thread. Dropped in this order: operations that are forgotten first
@@ -103,6 +105,7 @@ impl Universe {
             site_probe: OnceBox::new(),
             keep: OnceBox::new(),
             is_served: AtomicBool::new(false),
+            operations_count: AtomicUsize::new(0),
         }
     }
 
@@ -164,10 +167,36 @@ impl Universe {
         self.objects.get()?.with(body)
     }
 
+    /// Keeps an operation, on the kernel's thread; returns its number while the universe is open.
+    pub(crate) fn add_operation(&self, operation: Kept) -> Option<usize> {
+        self.objects(|objects| {
+            let number = objects.operations.insert(operation);
+            self.operations_count
+                .store(objects.operations.len(), Ordering::Relaxed);
+            number
+        })
+    }
+
+    /// Takes an operation back, on the kernel's thread.
+    pub(crate) fn take_operation(&self, number: usize) -> Option<Kept> {
+        self.objects(|objects| {
+            let operation = objects.operations.remove(number);
+            self.operations_count
+                .store(objects.operations.len(), Ordering::Relaxed);
+            operation
+        })
+    }
+
+    /// How many operations it holds.
+    pub(crate) fn operations_count(&self) -> usize {
+        self.operations_count.load(Ordering::Relaxed)
+    }
+
     /// Drops all objects, on the kernel's thread.
     pub(crate) fn close(&self) {
         if let Some(objects) = self.objects.get() {
             drop(objects.take());
         }
+        self.operations_count.store(0, Ordering::Relaxed);
     }
 }

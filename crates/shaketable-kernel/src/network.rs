@@ -79,9 +79,10 @@ impl Network {
 
     #[inline]
     pub(crate) fn link(&mut self, id: LinkId) -> &mut Link {
+        let processes = self.links.len();
         let row = &mut self.links[id.from.index()];
         if row.len() <= id.to.index() {
-            row.resize_with(id.to.index() + 1, Link::default);
+            lengthen(row, id.to.index() + 1, processes);
         }
         &mut row[id.to.index()]
     }
@@ -161,6 +162,14 @@ impl Network {
             .map(std::mem::take)
             .collect::<Vec<_>>()
     }
+}
+
+/// Makes a row of links that long, with room for one to each process: who sends to a few others
+/// sends to most of them in the end.
+#[cold]
+fn lengthen(row: &mut Vec<Link>, length: usize, processes: usize) {
+    row.reserve_exact(processes - row.len());
+    row.resize_with(length, Link::default);
 }
 
 impl Kernel {

@@ -31,6 +31,7 @@ use shaketable_kernel::{Priority, ProcessId};
 use std::cell::{Ref, RefCell, RefMut};
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::rc::Rc;
 
 /// A transaction. Cheap to clone: clones are the same transaction. When the last one is dropped,
@@ -65,8 +66,9 @@ impl Transaction {
     pub(crate) fn new(context: Rc<Context>, is_in_tenant: bool) -> Transaction {
         let random = context.random.clone();
         let inner = Rc::new(Inner {
-            state: RefCell::new(State::new(&context)),
             special: RefCell::new(special_keys::State::new(move || random.next_u64())),
+            // Last, so that nothing that could panic needs it in a place of its own.
+            state: RefCell::new(State::new(&context)),
             is_in_tenant,
             context,
         });
@@ -175,8 +177,15 @@ impl Drop for Handle {
         let inner = &self.0;
         let attempt = inner.state().attempt.clone();
         attempt.end(Error::TRANSACTION_CANCELLED);
-        let native = inner.drop_native();
-        native.end(Error::TRANSACTION_CANCELLED);
+        // The rest goes with the transaction.
+        let (watches, committing) = {
+            let native = &mut inner.state_mut().native;
+            (mem::take(&mut native.watches), native.committing.take())
+        };
+        for watch in watches {
+            watch.fail(Error::TRANSACTION_CANCELLED);
+        }
+        drop(committing);
         inner.state_mut().timeout = None;
     }
 }

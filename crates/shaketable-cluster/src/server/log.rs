@@ -196,11 +196,9 @@ impl Subscriber {
         if first >= upto && !first_answer {
             return;
         }
-        let batches: Vec<_> = disk
-            .batches
-            .range(first..upto.max(first))
-            .cloned()
-            .collect();
+        // By their numbers: of those it is known beforehand how many there are.
+        let new = first..upto.max(first);
+        let batches: Vec<_> = new.map(|number| disk.batches[number].clone()).collect();
         if let [first, .., last] | [first @ last] = &batches[..] {
             // One that is new, or was taken off the list, has no claim to what it has not got.
             let popped = || disk.popped.get(&self.tag);

@@ -105,7 +105,7 @@ pub(crate) fn play(
             }
             let tests = phases::run_tests(run.clone(), testbed.clone());
             let tests = kernel.spawn(testbed.test_system, Priority::DefaultDelay, tests);
-            drive(&run, &testbed, &tests);
+            drive(&run, &testbed);
             Beacon::note_end();
             testbed.collect_breaches(&run);
             testbed.compare_replicas(&run);
@@ -150,7 +150,7 @@ pub(crate) fn play(
 const MOMENTS_MAX: u32 = 16;
 
 /// Runs what is ready, then lets time pass, until the tests have ended or never will.
-fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel::Task<T>) {
+fn drive(run: &Rc<Run>, testbed: &testbed::Testbed) {
     let kernel = &run.kernel;
     let limit = Time::from_secs(run.given.limit_seconds);
     let stalls = waits::StallWatch::default();
@@ -173,7 +173,7 @@ fn drive<T>(run: &Rc<Run>, testbed: &testbed::Testbed, tests: &shaketable_kernel
         }
         if tasks_ran {
             run.collect_misuse();
-            if tests.is_finished() || run.is_over() {
+            if run.is_over() {
                 return;
             }
         }

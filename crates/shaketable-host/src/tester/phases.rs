@@ -72,6 +72,7 @@ pub(super) async fn run_tests(run: Rc<Run>, testbed: Testbed) {
     let failed = run.progress.tests_failed.get();
     run.print(String::new());
     run.print(format!("{passed} tests passed; {failed} tests failed."));
+    run.stop();
 }
 
 /// Lets faults happen, for as long as FoundationDB's simulator does: then the cluster must have a

@@ -125,6 +125,8 @@ pub(crate) struct Options {
 }
 
 impl State {
+    // Inlined, as what it calls, so that a state is made where it stays.
+    #[inline(always)]
     pub(crate) fn new(context: &Context) -> State {
         State {
             attempt: Rc::default(),
@@ -174,6 +176,7 @@ impl State {
 }
 
 impl Native {
+    #[inline(always)]
     pub(crate) fn new() -> Native {
         Native {
             read_version: None,
@@ -193,6 +196,7 @@ impl Native {
 }
 
 impl Options {
+    #[inline(always)]
     pub(crate) fn new(context: &Context) -> Options {
         Options {
             causal_write_risky: false,

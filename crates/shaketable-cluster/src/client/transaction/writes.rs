@@ -274,7 +274,7 @@ impl State {
     /// and then set.
     pub(super) fn hand_over(&mut self, begin: &[u8], end: &[u8]) {
         let State { writes, native, .. } = self;
-        let mut operations = Vec::new();
+        let mut operations = Vec::with_capacity(4);
         let (mut cleared, mut conflict) = (Run::default(), Run::default());
         let mut cursor = writes.cursor(begin);
         while cursor.begin_key() < KeyBound::new(end) {

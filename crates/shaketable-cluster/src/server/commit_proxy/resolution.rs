@@ -31,30 +31,42 @@ impl CommitProxy {
                 mutations: commit.transaction.mutations.clone().into(),
             })
             .collect();
-        let resolvers = &self.spec.resolvers;
-        let mut parts: Vec<Vec<ResolveTransaction>> = resolvers
-            .iter()
-            .map(|_| Vec::with_capacity(commits.len()))
-            .collect();
-        for (place, commit) in commits.iter_mut().enumerate() {
-            let transaction = &mut commit.transaction;
-            let reads = (0..).zip(std::mem::take(&mut transaction.read_conflict_ranges));
-            let writes = std::mem::take(&mut transaction.write_conflict_ranges);
-            let empty = || ResolveTransaction {
-                read_snapshot: transaction.read_snapshot,
-                reads: Vec::new(),
-                writes: Vec::new(),
-                report_conflicts: transaction.report_conflicting_keys,
+        let here = self.role.env().process();
+        let ask = |resolver: &ResolverInterface, transactions, state| {
+            let batch = ResolveBatch {
+                previous: commit_version.previous,
+                version: commit_version.version,
+                proxy: self.spec.index,
+                received,
+                transactions,
+                state,
             };
-            if let [only] = &mut parts[..] {
-                only.push(ResolveTransaction {
-                    reads: reads.collect(),
-                    writes,
-                    ..empty()
-                });
-                continue;
+            here.request_reliably(&resolver.resolve, batch)
+        };
+        let whole = commits.iter_mut().map(|commit| {
+            let transaction = &mut commit.transaction;
+            let reads = std::mem::take(&mut transaction.read_conflict_ranges);
+            ResolveTransaction {
+                read_snapshot: transaction.read_snapshot,
+                reads: (0..).zip(reads).collect(),
+                writes: std::mem::take(&mut transaction.write_conflict_ranges),
+                report_conflicts: transaction.report_conflicting_keys,
             }
-            parts.iter_mut().for_each(|part| part.push(empty()));
+        });
+        let resolvers = &self.spec.resolvers;
+        if let [(_, only)] = &resolvers[..] {
+            return vec![ask(only, whole.collect(), state)];
+        }
+        let mut parts = vec![Vec::new(); resolvers.len()];
+        for (place, transaction) in whole.enumerate() {
+            let ResolveTransaction { reads, writes, .. } = transaction;
+            for part in &mut parts {
+                part.push(ResolveTransaction {
+                    reads: Vec::new(),
+                    writes: Vec::new(),
+                    ..transaction
+                });
+            }
             for (index, range) in reads {
                 distribute(resolvers, range, |number, range| {
                     parts[number][place].reads.push((index, range));
@@ -66,21 +78,9 @@ impl CommitProxy {
                 });
             }
         }
-        let here = self.role.env().process();
-        resolvers
-            .iter()
-            .zip(parts)
-            .map(|((_, resolver), transactions)| {
-                let batch = ResolveBatch {
-                    previous: commit_version.previous,
-                    version: commit_version.version,
-                    proxy: self.spec.index,
-                    received,
-                    transactions,
-                    state: state.clone(),
-                };
-                here.request_reliably(&resolver.resolve, batch)
-            })
+        let parts = resolvers.iter().zip(parts);
+        parts
+            .map(|((_, resolver), transactions)| ask(resolver, transactions, state.clone()))
             .collect()
     }
 }
