@@ -17,7 +17,7 @@ use shaketable_host::library::LoadError;
 use shaketable_host::plan::{Plan, Settings};
 use shaketable_host::testfile::{TestFile, TestFileError};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -69,16 +69,26 @@ fn serve() -> io::Result<()> {
     for line in lines {
         let request: Request = serde_json::from_str(&line?)?;
         let (heading, ended) = worker.run(&request)?;
-        let mut lines = line_of(&heading)?;
+        let heading = line_of(&heading)?;
         match ended {
-            Ended::Passed(json) => {
-                lines.reserve_exact(json.len() + 1);
-                lines.extend(json);
-            }
-            Ended::Outcome(outcome) => serde_json::to_writer(&mut lines, &outcome)?,
+            Ended::Passed(passed) => write_all(&mut out, [&heading, passed.json(), b"\n"])?,
+            Ended::Outcome(outcome) => write_all(&mut out, [&heading, &line_of(&outcome)?])?,
         }
-        lines.push(b'\n');
-        out.write_all(&lines)?;
+    }
+    Ok(())
+}
+
+/// Writes all parts, with one call of the system if it takes them: whoever reads is woken once.
+fn write_all<const PARTS: usize>(out: &mut impl Write, parts: [&[u8]; PARTS]) -> io::Result<()> {
+    let mut slices = parts.map(IoSlice::new);
+    let mut rest = &mut slices[..];
+    while !rest.is_empty() {
+        match out.write_vectored(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut rest, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }
@@ -142,7 +152,7 @@ impl Worker {
             Runs::Embedded { plans, isolation } => {
                 self.forget_printed()?;
                 let ended = self.simulate(&plans[request.file], isolation, request);
-                let printed = match has_passed(&ended) {
+                let printed = match ended.passed() {
                     true => String::new(),
                     false => self.read_printed()?,
                 };
@@ -209,13 +219,6 @@ impl Worker {
         }
         printed.read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-fn has_passed(ended: &Ended) -> bool {
-    match ended {
-        Ended::Passed(_) => true,
-        Ended::Outcome(outcome) => outcome.passed(),
     }
 }
 

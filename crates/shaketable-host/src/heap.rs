@@ -29,6 +29,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::io;
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -108,13 +109,46 @@ impl Ground {
         (exists && !GROUND_TAKEN.swap(true, Ordering::Relaxed)).then_some(Ground(()))
     }
 
-    /// Lets the next fork have it.
+    /// What the fork has left there.
     ///
     /// # Safety
     /// The fork that used it has ended.
-    pub(crate) unsafe fn give_back(self) {
+    pub(crate) unsafe fn left(self) -> Left {
+        Left(())
+    }
+}
+
+/// The ground as a fork has left it. The next fork may have it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Left(());
+
+impl Left {
+    /// The bytes at a place that [`place_in_ground`] has returned to the fork; nothing if there is
+    /// no such place.
+    pub(crate) fn bytes(&self, place: Range<usize>) -> &[u8] {
+        if place.start > place.end || place.end > GROUND {
+            return &[];
+        }
+        let start = GROUND_START.load(Ordering::Relaxed);
+        // SAFETY: the range is within the mapping of `prepare_ground`, whose bytes all have a
+        // value. Who could write to it is gone, and the next fork gets it after this is dropped.
+        unsafe { std::slice::from_raw_parts(start.add(place.start), place.len()) }
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
         GROUND_TAKEN.store(false, Ordering::Relaxed);
     }
+}
+
+/// Where in the ground these bytes are, if they are there: then the parent of this fork can read
+/// them when it has ended.
+pub(crate) fn place_in_ground(bytes: &[u8]) -> Option<Range<usize>> {
+    let ground = GROUND_START.load(Ordering::Relaxed).addr();
+    let start = bytes.as_ptr().addr().checked_sub(ground)?;
+    let place = start..start + bytes.len();
+    (ground != 0 && place.end <= GROUND).then_some(place)
 }
 
 /// Abandons what this thread's lists hold, and uses the ground from now on: called once, by a new
@@ -435,6 +469,14 @@ mod tests {
 
     /// What a fork does with the ground, in a thread: lists are a thread's own.
     fn as_a_fork<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        as_a_fork_before(work, |result, _| result)
+    }
+
+    /// The same, and what is done with the ground before the next fork may have it.
+    fn as_a_fork_before<T: Send, U>(
+        work: impl FnOnce() -> T + Send,
+        then: impl FnOnce(T, &Left) -> U,
+    ) -> U {
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let _one = ONE_AT_A_TIME.lock().unwrap();
         prepare_ground().unwrap();
@@ -448,8 +490,24 @@ mod tests {
             thread.join().unwrap()
         });
         // SAFETY: the thread that used it has ended.
-        unsafe { ground.give_back() };
-        result
+        then(result, &unsafe { ground.left() })
+    }
+
+    #[test]
+    fn what_a_fork_has_left_can_be_read_before_the_next_one_has_the_ground() {
+        let leave = || {
+            // SAFETY: the size is not zero, and the block has this many bytes.
+            let block = unsafe { std::slice::from_raw_parts_mut(Heap.alloc(layout(100)), 100) };
+            block.fill(0xcd);
+            place_in_ground(block)
+        };
+        as_a_fork_before(leave, |place, left| {
+            let place = place.expect("a small block is in the ground");
+            assert_eq!(left.bytes(place.clone()), [0xcd; 100]);
+            assert!(Ground::take().is_none(), "it is still being read");
+            assert!(left.bytes(place.start..GROUND + 1).is_empty());
+        });
+        assert_eq!(place_in_ground(b"a constant"), None);
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! Forks: a child simulates a seed and reports through a pipe, the parent waits for one or the
 //! other.
+//!
+//! A report that lies in the ground of the heap (`heap.rs`), as that of nearly every seed does, is
+//! left there, and the pipe says where: both processes have the ground, so that nothing is copied,
+//! and the parent writes to none of the pages that the fork has made read-only.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,25 +13,45 @@
 use super::beacon::{Beacon, PANICKED, REFUSED};
 use super::death::Death;
 use super::last_words;
-use crate::heap::{self, Ground};
+use crate::heap::{self, Ground, Left};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::{Deref, Range};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How a child ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum ChildEnd {
     /// It reported, and this is the report.
-    Reported(Vec<u8>),
+    Reported(Words),
     /// It took longer than allowed, and reported when it was asked to end.
-    ReportedLate(Vec<u8>),
+    ReportedLate(Words),
     /// It did not.
     Died(Death),
+}
+
+/// What a child reported.
+#[derive(Debug)]
+pub(super) enum Words {
+    Sent(Vec<u8>),
+    /// It is in the ground that the child has left, at that place.
+    Left(Left, Range<usize>),
+}
+
+impl Deref for Words {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Words::Sent(bytes) => bytes,
+            Words::Left(ground, place) => ground.bytes(place.clone()),
+        }
+    }
 }
 
 /// What came through a child's pipe.
@@ -57,8 +81,8 @@ pub(super) const TIME_TO_REPORT: Duration = Duration::from_secs(60);
 /// How often that is looked at.
 pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// How much of a report is read at a time: that of a seed that passes has less.
-const READ_BYTES: usize = 8 * 1024;
+/// How much is read from a pipe at first; later as much again as has come.
+const READ_BYTES_MIN: usize = 64;
 
 /// Whether this process is a fork, which ends with its report.
 static IS_FORK: AtomicBool = AtomicBool::new(false);
@@ -70,6 +94,9 @@ pub(crate) fn ends_with_its_seed() -> bool {
 
 /// The last byte of a report, which distinguishes a complete one from a truncated one.
 const END_OF_REPORT: u8 = b'\n';
+/// The last byte of what is sent instead of a report that is left in the ground: where it begins
+/// and where it ends.
+const END_OF_PLACE: u8 = b'@';
 
 /// Where a child sends what it has to say.
 pub(super) struct Report(File);
@@ -77,8 +104,20 @@ pub(super) struct Report(File);
 impl Report {
     /// Reports, and ends this process.
     pub(super) fn send(mut self, mut report: Vec<u8>) -> ! {
-        report.push(END_OF_REPORT);
-        let _ = io::Write::write_all(&mut self.0, &report);
+        let mut place = Vec::new();
+        let sent = match heap::place_in_ground(&report) {
+            Some(Range { start, end }) => {
+                place.extend(start.to_ne_bytes());
+                place.extend(end.to_ne_bytes());
+                place.push(END_OF_PLACE);
+                &place
+            }
+            None => {
+                report.push(END_OF_REPORT);
+                &report
+            }
+        };
+        let _ = io::Write::write_all(&mut self.0, sent);
         // SAFETY: ends the process at once: destructors and exit handlers belong to the parent, or
         // to the code under test, whose life in this process is over.
         unsafe { libc::_exit(0) }
@@ -162,42 +201,38 @@ impl Child {
                 status => break status?,
             }
         };
-        if let Some(ground) = self.ground.take() {
-            // SAFETY: the child has been waited for; it is gone, with all of its threads.
-            unsafe { ground.give_back() };
-        }
-        let mut report = match collected? {
-            Collected::All(report) => report,
+        // SAFETY: the child has been waited for; it is gone, with all of its threads.
+        let left = self.ground.take().map(|ground| unsafe { ground.left() });
+        let report = match collected? {
+            Collected::All(sent) => words(sent, left),
             Collected::TooLate => return Ok(ChildEnd::Died(Death::Hung)),
         };
         let last_message = || Beacon::current().last_message();
-        Ok(match status {
-            WaitStatus::Exited(_, 0) if report.last() == Some(&END_OF_REPORT) => {
-                report.pop();
-                if late {
-                    ChildEnd::ReportedLate(report)
-                } else {
-                    ChildEnd::Reported(report)
-                }
-            }
+        if let (WaitStatus::Exited(_, 0), Some(report)) = (status, report) {
+            return Ok(match late {
+                true => ChildEnd::ReportedLate(report),
+                false => ChildEnd::Reported(report),
+            });
+        }
+        Ok(ChildEnd::Died(match status {
             WaitStatus::Exited(_, REFUSED) if !last_message().is_empty() => {
-                ChildEnd::Died(Death::Refused(last_message()))
+                Death::Refused(last_message())
             }
             WaitStatus::Exited(_, PANICKED) if !last_message().is_empty() => {
-                ChildEnd::Died(Death::Panicked(last_message()))
+                Death::Panicked(last_message())
             }
-            WaitStatus::Exited(_, code) => ChildEnd::Died(Death::Exited(code)),
-            WaitStatus::Signaled(_, signal, _) => ChildEnd::Died(Death::Signal {
+            WaitStatus::Exited(_, code) => Death::Exited(code),
+            WaitStatus::Signaled(_, signal, _) => Death::Signal {
                 number: signal as i32,
                 name: signal.as_str(),
                 reason: last_message(),
-            }),
+            },
             other => {
                 return Err(io::Error::other(format!(
                     "unexpected state of a child: {other:?}"
                 )));
             }
-        })
+        }))
     }
 
     /// Asks the child to end, and waits for its report for as long as it can be expected.
@@ -247,10 +282,8 @@ impl Child {
                     }
                 }
                 Ok(_) => {
-                    // Where it will stay: every other page was lent to the child, and the first to
-                    // write to it again pays for that.
                     let start = self.received.len();
-                    self.received.resize(start + READ_BYTES, 0);
+                    self.received.resize(start + start.max(READ_BYTES_MIN), 0);
                     let count = self.pipe.read(&mut self.received[start..])?;
                     self.received.truncate(start + count);
                     if count == 0 {
@@ -273,5 +306,18 @@ impl Child {
         // The pipe hangs up when the child is gone.
         let _ = nix::poll::poll(&mut events, GRACE_MILLIS);
         let _ = kill(self.pid, Signal::SIGKILL);
+    }
+}
+
+/// What a child has reported, of which `sent` came through its pipe; nothing if that is not whole.
+fn words(mut sent: Vec<u8>, left: Option<Left>) -> Option<Words> {
+    match sent.pop()? {
+        END_OF_REPORT => Some(Words::Sent(sent)),
+        END_OF_PLACE => {
+            let (start, end) = sent.split_first_chunk()?;
+            let place = usize::from_ne_bytes(*start)..usize::from_ne_bytes(end.try_into().ok()?);
+            Some(Words::Left(left?, place))
+        }
+        _ => None,
     }
 }

@@ -45,7 +45,7 @@ use crate::plan::{Plan, Recording, Settings};
 use crate::verdict::Outcome;
 use beacon::Beacon;
 use death::Death;
-use fork::{Child, ChildEnd, Fork};
+use fork::{Child, ChildEnd, Fork, Words};
 use nix::sys::signal::{SigHandler, Signal};
 use shaketable_record::Place;
 use std::cell::Cell;
@@ -109,7 +109,7 @@ impl Isolation {
             Recording::Futures(futures) => self.run_futures(plan, settings, seed, futures),
             Recording::Fates(fates) => self.run_fates(plan, settings, seed, fates),
             _ => match self.run_once(plan, settings, seed, recording) {
-                Ended::Passed(json) => return Ended::Passed(json),
+                passed @ Ended::Passed(_) => return passed,
                 Ended::Outcome(outcome) => {
                     self.add_missing(*outcome, plan, settings, seed, recording)
                 }
@@ -176,10 +176,7 @@ impl Isolation {
             time_limit: self.time_limit,
         };
         match child.and_then(|child| child.wait(self.limit(recording))) {
-            Ok(ChildEnd::Reported(mut report)) if says_all(&report) => {
-                report.remove(0);
-                Ended::Passed(report)
-            }
+            Ok(ChildEnd::Reported(report)) if says_all(&report) => Ended::Passed(Passed(report)),
             end => Ended::Outcome(Box::new(judge.outcome(end))),
         }
     }
@@ -188,19 +185,38 @@ impl Isolation {
 /// What a seed came to.
 #[derive(Debug)]
 pub enum Ended {
-    /// It passed, and its process has said all there is to say: its outcome, as JSON.
-    Passed(Vec<u8>),
+    /// It passed, and its process has said all there is to say.
+    Passed(Passed),
     /// The outcome.
     Outcome(Box<Outcome>),
 }
 
 impl Ended {
-    /// The outcome of the seed.
-    pub fn into_outcome(self, seed: u64) -> Outcome {
+    /// Whether the seed passed.
+    pub fn passed(&self) -> bool {
         match self {
-            Ended::Passed(json) => read_outcome(seed, &json),
+            Ended::Passed(_) => true,
+            Ended::Outcome(outcome) => outcome.passed(),
+        }
+    }
+
+    fn into_outcome(self, seed: u64) -> Outcome {
+        match self {
+            Ended::Passed(passed) => read_outcome(seed, passed.json()),
             Ended::Outcome(outcome) => *outcome,
         }
+    }
+}
+
+/// What the process of a seed that passed has reported. No other seed can be run as cheaply while
+/// this is kept: it lies where the next process would have its memory.
+#[derive(Debug)]
+pub struct Passed(Words);
+
+impl Passed {
+    /// The outcome of the seed, as JSON.
+    pub fn json(&self) -> &[u8] {
+        json_of(&self.0)
     }
 }
 
