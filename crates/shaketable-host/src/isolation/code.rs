@@ -3,13 +3,15 @@
 //! A fork begins without code in its page table, and without what a program only reads: the system
 //! puts it there sixteen pages at a time, when one of them is used. That is a hundred faults in a
 //! seed, and a tenth of its time. What a process has written itself is inherited with its entries,
-//! and what lies on large pages is inherited quickly: what fills one of them has one entry, and of
-//! what shares one with others the system copies many entries at once. So a process that forks
-//! often replaces all of this by a copy on large pages, once.
+//! and what fills a large page has one entry. So a process that forks often replaces all of this by
+//! a copy on large pages, once. Of a file that fills large pages the two ends stay as they are: a
+//! seed uses four of their pages, and to inherit them is to copy an entry for each of hundreds.
+//! Smaller files are replaced whole.
 //!
-//! What this promises: the same bytes at the same addresses. The first bytes of each file stay
-//! where they are: by the mapping that holds them its name is found. Where the system has no large
-//! pages to give, or does not allow it, everything stays as it was.
+//! What this promises: the same bytes at the same addresses. The first bytes of each library stay
+//! where they are: by the mapping that holds them its name is found, while that of the program can
+//! be had without. Where the system has no large pages to give, or does not allow it, everything
+//! stays as it was.
 
 use super::mapped;
 use crate::heap::{self, LARGE_PAGE};
@@ -26,11 +28,7 @@ pub(super) fn make_inheritable() -> usize {
     let mut shared = Vec::new();
     for part in fixed_parts() {
         match large_pages(&part.range) {
-            Some(large) => {
-                shared.push(part.within(part.range.start..large.start));
-                shared.push(part.within(large.end..part.range.end));
-                whole.push(part.within(large));
-            }
+            Some(large) => whole.push(part.within(large)),
             None => shared.push(part),
         }
     }
@@ -61,7 +59,7 @@ fn large_pages(range: &Range<usize>) -> Option<Range<usize>> {
 }
 
 /// The pages of the code, and of what is only read, of this program and of its libraries, without
-/// the first page of each file.
+/// the first page of each library.
 fn fixed_parts() -> Vec<Part> {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
         // SAFETY: `fixed_parts` passes a list that nothing else uses meanwhile, and the loader a
@@ -82,6 +80,9 @@ fn fixed_parts() -> Vec<Part> {
         if first == systems {
             return 0;
         }
+        // SAFETY: the name is the loader's, and ends with a zero; that of the program is empty.
+        let is_program = unsafe { *info.dlpi_name } == 0;
+        let begin = if is_program { first } else { first + PAGE };
         parts.extend(pages.filter_map(|(range, flags)| {
             const CODE: u32 = libc::PF_R | libc::PF_X;
             let protection = match flags {
@@ -90,7 +91,7 @@ fn fixed_parts() -> Vec<Part> {
                 _ => return None,
             };
             Some(Part {
-                range: range.start.max(first + PAGE)..range.end,
+                range: range.start.max(begin)..range.end,
                 protection,
             })
         }));
@@ -256,14 +257,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_page_of_each_file_keeps_its_name() {
+    fn the_first_page_of_each_library_keeps_its_name() {
         let begins = |part: &Part| part.range.start;
         let parts: Vec<usize> = fixed_parts().iter().map(begins).collect();
         assert!(parts.iter().all(|start| start.is_multiple_of(PAGE)));
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let first = maps.lines().next().unwrap();
-        let program = usize::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
-        assert!(!parts.contains(&program), "{first}");
+        let begins: Vec<(usize, &str)> = { maps.lines() }
+            .filter(|line| line.contains(" 00000000 ") && line.contains(".so"))
+            .map(|line| (line.split('-').next().unwrap(), line))
+            .map(|(start, line)| (usize::from_str_radix(start, 16).unwrap(), line))
+            .collect();
+        assert!(begins.len() > 1, "there is a C library, at least: {maps}");
+        for (start, line) in begins {
+            assert!(!parts.contains(&start), "{line}");
+        }
     }
 
     #[test]
