@@ -139,9 +139,10 @@ pub(crate) fn addresses(outcome: &Outcome) -> BTreeSet<usize> {
 /// there; returns whether it is.
 pub(crate) fn settle_known(outcome: &mut Outcome) -> bool {
     let found = outcome.counts.iter().any(|counts| !counts.found.is_empty());
-    let known = !found && call_site::unknown(addresses(outcome)).is_empty();
+    let addresses = addresses(outcome);
+    let known = !found && call_site::unknown(addresses.iter().copied()).is_empty();
     if known {
-        add_lines(outcome);
+        add_lines(outcome, &lines_of(addresses));
     }
     known
 }
@@ -152,22 +153,24 @@ pub fn settle(outcome: &mut Outcome) {
     if let Some(counts) = &outcome.counts {
         walk::learn(&counts.found);
     }
-    for address in addresses(outcome) {
-        let line = call_site::line_of(address);
-        walk::tell_apart(address, line.is_some());
+    let lines = lines_of(addresses(outcome));
+    for (address, line) in &lines {
+        walk::tell_apart(*address, line.is_some());
     }
-    add_lines(outcome);
+    add_lines(outcome, &lines);
 }
 
-fn add_lines(outcome: &mut Outcome) {
-    let addresses = addresses(outcome);
+fn lines_of(addresses: BTreeSet<usize>) -> BTreeMap<usize, Option<String>> {
+    let addresses = addresses.into_iter();
+    addresses
+        .map(|address| (address, call_site::line_of(address)))
+        .collect()
+}
+
+fn add_lines(outcome: &mut Outcome, lines: &BTreeMap<usize, Option<String>>) {
     let Some(counts) = outcome.counts.take() else {
         return;
     };
-    let lines = addresses.into_iter();
-    let lines: BTreeMap<usize, Option<String>> = lines
-        .map(|address| (address, call_site::line_of(address)))
-        .collect();
     let line_of = |site: u32| {
         let place = counts.places.get(site as usize)?;
         let mut lines = place
