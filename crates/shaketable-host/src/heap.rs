@@ -146,7 +146,9 @@ impl Drop for Left {
 /// them when it has ended.
 pub(crate) fn place_in_ground(bytes: &[u8]) -> Option<Range<usize>> {
     let ground = GROUND_START.load(Ordering::Relaxed).addr();
-    let start = bytes.as_ptr().addr().checked_sub(ground)?;
+    // Exposed, because nothing else in this process may ever read these bytes: to a compiler that
+    // sees all of it they would not be worth writing.
+    let start = bytes.as_ptr().expose_provenance().checked_sub(ground)?;
     let place = start..start + bytes.len();
     (ground != 0 && place.end <= GROUND).then_some(place)
 }
