@@ -122,15 +122,11 @@ impl Begun {
     }
 }
 
-type Interfaces = Rc<[StorageInterface]>;
-
 struct CommitProxy {
     role: Role,
     spec: CommitProxySpec,
     metadata: RefCell<Metadata>,
     storages: RefCell<BTreeMap<Tag, StorageInterface>>,
-    /// The interfaces of each team that was asked for: all clients read the same memory.
-    teams: RefCell<BTreeMap<Rc<[Tag]>, Interfaces>>,
     collecting: RefCell<Batch>,
     arrived: Notify,
     interval: Cell<f64>,
@@ -150,7 +146,6 @@ pub fn start(role: &Role, spec: CommitProxySpec) -> CommitProxyHandle {
         role: role.clone(),
         metadata: RefCell::new(spec.metadata.clone()),
         storages: RefCell::default(),
-        teams: RefCell::default(),
         collecting: RefCell::new(Batch::new()),
         arrived: Notify::new(),
         interval: Cell::new(role.env().knobs().commit_transaction_batch_interval_min),
@@ -203,7 +198,6 @@ impl CommitProxy {
             .iter()
             .map(|storage| (storage.id, storage.clone()))
             .collect();
-        self.teams.borrow_mut().clear();
     }
 
     fn receive(self: &Rc<Self>, commit: Commit, reply: CommitReply) {
@@ -289,19 +283,10 @@ impl CommitProxy {
         }
         let metadata = self.metadata.borrow();
         let storages = self.storages.borrow();
-        let mut teams = self.teams.borrow_mut();
-        let mut interfaces = |team: &Rc<[Tag]>| {
-            if let Some(known) = teams.get(team) {
-                return known.clone();
-            }
-            let servers = team.iter().filter_map(|tag| storages.get(tag));
-            let servers: Interfaces = servers.cloned().collect();
-            teams.insert(team.clone(), servers.clone());
-            servers
-        };
-        let location = |(range, team): (KeyRange, &Team)| ShardLocation {
-            range,
-            servers: interfaces(&team.serving),
+        let location = |(range, team): (KeyRange, &Team)| {
+            let servers = team.serving.iter().filter_map(|tag| storages.get(tag));
+            let servers = servers.cloned().collect();
+            ShardLocation { range, servers }
         };
         let shards = metadata.whole_shards_of(&request.range);
         if request.reverse {
