@@ -111,7 +111,10 @@ impl FDBFuture {
             )
         };
         self.became_ready.notify_all();
-        for callback in more.into_iter().rev().chain(first) {
+        for callback in more.into_iter().rev() {
+            self.call(callback);
+        }
+        if let Some(callback) = first {
             self.call(callback);
         }
     }

@@ -59,12 +59,12 @@ pub(crate) fn keep(
         return;
     }
     if let Some(universe) = &future.universe {
-        let kept = Kept {
+        let kept = Box::new(Kept {
             outstanding,
             operation,
             asked,
             counted,
-        };
+        });
         if let Some(number) = universe.add_operation(kept) {
             future.operation.set(number);
         }
@@ -108,7 +108,7 @@ pub(crate) fn cancel(future: &Arc<FDBFuture>) {
     future.complete(Err(Error::OPERATION_CANCELLED));
 }
 
-fn take(future: &FDBFuture) -> Option<Kept> {
+fn take(future: &FDBFuture) -> Option<Box<Kept>> {
     let number = future.operation.take();
     if number == Slot::EMPTY {
         return None;

@@ -51,7 +51,8 @@ pub struct Universe {
 /// complete nothing when their transactions go.
 #[derive(Default)]
 pub(crate) struct Objects {
-    pub(crate) operations: Slab<Kept>,
+    /// In boxes, because they are large and move several times.
+    pub(crate) operations: Slab<Box<Kept>>,
     pub(crate) progress: Progress,
     pub(crate) transactions: Slab<Transaction>,
     pub(crate) databases: Slab<Database>,
@@ -168,7 +169,7 @@ impl Universe {
     }
 
     /// Keeps an operation, on the kernel's thread; returns its number while the universe is open.
-    pub(crate) fn add_operation(&self, operation: Kept) -> Option<usize> {
+    pub(crate) fn add_operation(&self, operation: Box<Kept>) -> Option<usize> {
         self.objects(|objects| {
             let number = objects.operations.insert(operation);
             self.operations_count
@@ -178,7 +179,7 @@ impl Universe {
     }
 
     /// Takes an operation back, on the kernel's thread.
-    pub(crate) fn take_operation(&self, number: usize) -> Option<Kept> {
+    pub(crate) fn take_operation(&self, number: usize) -> Option<Box<Kept>> {
         self.objects(|objects| {
             let operation = objects.operations.remove(number);
             self.operations_count

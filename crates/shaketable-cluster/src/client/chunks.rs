@@ -6,7 +6,7 @@
 //! clone shares everything; a change copies the chunk it touches (and the short outer vector) if
 //! another clone still shares it.
 
-use crate::data::key::KeyBound;
+use crate::data::key::{KeyBound, same};
 use std::rc::Rc;
 
 /// An item with a place in the order.
@@ -103,20 +103,26 @@ impl<T: Keyed> Chunks<T> {
 
     /// Inserts an item in its place, replacing one with the same key.
     pub(crate) fn insert(&mut self, item: T) {
-        let mut at = self.lower_bound(KeyBound::new(item.key()));
+        let at = self.lower_bound(KeyBound::new(item.key()));
         if at.chunk == self.count() {
             let chunk = at.chunk - 1;
             let index = self.chunk(chunk).len();
-            at = Position { chunk, index };
+            self.insert_before(Position { chunk, index }, item);
+        } else if same(self.get(at).key(), item.key()) {
+            self.replace(at, item);
+        } else {
+            self.insert_before(at, item);
         }
+    }
+
+    /// Replaces the item there by one with the same key.
+    pub(crate) fn replace(&mut self, at: Position, item: T) {
+        own(self.chunk_mut(at.chunk))[at.index] = item;
+    }
+
+    /// Inserts an item just before the one there, which is where it belongs.
+    pub(crate) fn insert_before(&mut self, at: Position, item: T) {
         let chunk = own(self.chunk_mut(at.chunk));
-        if chunk
-            .get(at.index)
-            .is_some_and(|old| old.key() == item.key())
-        {
-            chunk[at.index] = item;
-            return;
-        }
         chunk.insert(at.index, item);
         if chunk.len() > CHUNK_ITEMS_MAX {
             // Keys often arrive in order; the full chunk then stays full.

@@ -256,14 +256,13 @@ impl Context {
     /// Returns the proxies of the current generation, as soon as there are any.
     pub(crate) async fn proxies(&self) -> Rc<ClientDbInfo> {
         loop {
-            let changed = self.info.on_change();
             if let Some(info) = self.info.get()
                 && !info.grv_proxies.is_empty()
                 && !info.commit_proxies.is_empty()
             {
                 return info;
             }
-            changed.await;
+            self.info.on_change().await;
         }
     }
 
@@ -341,9 +340,9 @@ impl Context {
         }
     }
 
-    pub(crate) fn outage_backoff(&self) -> Backoff {
+    pub(crate) fn outage_backoff(&self) -> Backoff<'_> {
         Backoff {
-            here: self.process.clone(),
+            here: &self.process,
             seconds: OUTAGE_BACKOFF_MIN,
         }
     }
@@ -365,12 +364,12 @@ const OUTAGE_BACKOFF_MIN: f64 = 0.05;
 const OUTAGE_BACKOFF_MAX: f64 = 1.0;
 
 /// Waits longer and longer for servers that do not answer.
-pub(crate) struct Backoff {
-    here: Process,
+pub(crate) struct Backoff<'a> {
+    here: &'a Process,
     seconds: f64,
 }
 
-impl Backoff {
+impl Backoff<'_> {
     pub(crate) async fn wait(&mut self) {
         self.here.sleep(self.seconds).await;
         self.seconds = (2.0 * self.seconds).min(OUTAGE_BACKOFF_MAX);

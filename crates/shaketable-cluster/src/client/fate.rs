@@ -114,10 +114,12 @@ impl Transaction {
     /// have. Call [`Transaction::end_fate`] after that operation was asked for.
     pub fn force(&self, forced: Forced) {
         let fate = Fate::parse(&forced.outcome);
-        self.inner().state_mut().fated = fate.map(|fate| Fated {
-            forced,
-            fate,
-            is_met: Cell::new(false),
+        self.inner().state_mut().fated = fate.map(|fate| {
+            Rc::new(Fated {
+                forced,
+                fate,
+                is_met: Cell::new(false),
+            })
         });
     }
 
@@ -131,7 +133,7 @@ impl Inner {
     /// Starts a read that has a fate.
     pub(super) fn start_fated_read<T: 'static, F>(
         &self,
-        fated: Fated,
+        fated: Rc<Fated>,
         work: impl FnOnce() -> F + 'static,
     ) -> Pending<T>
     where
@@ -157,7 +159,7 @@ impl Inner {
                     context.process.sleep(seconds).await;
                     result
                 }
-                _ => context.under(Rc::new(fated), work()).await,
+                _ => context.under(fated, work()).await,
             };
             attempt.end_read(result.as_ref().err().copied());
             result

@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::proto::{GetReadVersion, ReadVersion, TransactionPriority};
 use bytes::Bytes;
 use shaketable_kernel::{First, Priority, first_of};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{RefCell, RefMut};
+use std::mem;
 use std::rc::Rc;
 
 /// The kind of transaction that asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct GrvKind {
     pub(crate) priority: TransactionPriority,
     pub(crate) causal_read_risky: bool,
@@ -25,7 +25,21 @@ pub(crate) struct GrvKind {
 /// The batches that are being collected.
 #[derive(Debug, Default)]
 pub(crate) struct GrvBatchers {
-    batches: RefCell<BTreeMap<GrvKind, Batch>>,
+    /// By priority, and by whether the risk is taken.
+    batches: RefCell<[[Batch; 2]; 3]>,
+}
+
+impl GrvBatchers {
+    /// The batch of that kind.
+    fn of(&self, kind: GrvKind) -> RefMut<'_, Batch> {
+        let GrvKind {
+            priority,
+            causal_read_risky,
+        } = kind;
+        RefMut::map(self.batches.borrow_mut(), |batches| {
+            &mut batches[priority as usize][usize::from(causal_read_risky)]
+        })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +47,13 @@ struct Batch {
     waiting: Vec<Shared<ReadVersion>>,
     tags: Vec<Bytes>,
     seconds: f64,
+}
+
+impl Batch {
+    /// What was collected.
+    fn take(&mut self) -> (Vec<Shared<ReadVersion>>, Vec<Bytes>) {
+        (mem::take(&mut self.waiting), mem::take(&mut self.tags))
+    }
 }
 
 impl Context {
@@ -43,23 +64,18 @@ impl Context {
         tags: &[Bytes],
     ) -> Shared<ReadVersion> {
         let version = Shared::new();
-        let mut batches = self.grv.batches.borrow_mut();
-        let batch = batches.entry(kind).or_default();
+        let mut batch = self.grv.of(kind);
         let is_first = batch.waiting.is_empty();
         batch.waiting.push(version.clone());
         batch.tags.extend_from_slice(tags);
         let is_full = batch.waiting.len() as i64 >= self.knobs().max_batch_size;
-        let full = is_full.then(|| {
-            (
-                std::mem::take(&mut batch.waiting),
-                std::mem::take(&mut batch.tags),
-            )
-        });
+        let full = is_full.then(|| batch.take());
         let seconds = batch.seconds;
-        drop(batches);
+        drop(batch);
 
         if let Some((waiting, tags)) = full {
-            let send = self.clone().send_batch(kind, waiting, tags);
+            let context = self.clone();
+            let send = async move { context.send_batch(kind, &waiting, &tags).await };
             self.process
                 .start(Priority::GetConsistentReadVersion, send)
                 .detach();
@@ -71,16 +87,9 @@ impl Context {
                 } else {
                     context.process.sleep(seconds).await;
                 }
-                let (waiting, tags) = {
-                    let mut batches = context.grv.batches.borrow_mut();
-                    let batch = batches.entry(kind).or_default();
-                    (
-                        std::mem::take(&mut batch.waiting),
-                        std::mem::take(&mut batch.tags),
-                    )
-                };
+                let (waiting, tags) = context.grv.of(kind).take();
                 if !waiting.is_empty() {
-                    context.send_batch(kind, waiting, tags).await;
+                    context.send_batch(kind, &waiting, &tags).await;
                 }
             };
             self.process
@@ -90,20 +99,14 @@ impl Context {
         version
     }
 
-    async fn send_batch(
-        self: Rc<Self>,
-        kind: GrvKind,
-        waiting: Vec<Shared<ReadVersion>>,
-        tags: Vec<Bytes>,
-    ) {
+    async fn send_batch(&self, kind: GrvKind, waiting: &[Shared<ReadVersion>], tags: &[Bytes]) {
         let begun = self.process.now();
-        let result = self
-            .ask_for_read_version(kind, waiting.len() as u32, tags)
-            .await;
+        let count = waiting.len() as u32;
+        let result = self.ask_for_read_version(kind, count, tags).await;
         let latency = self.process.now().since(begun);
-        if let Some(batch) = self.grv.batches.borrow_mut().get_mut(&kind) {
-            batch.seconds =
-                (0.05 * latency + 0.9 * batch.seconds).min(self.knobs().grv_batch_timeout);
+        {
+            let seconds = &mut self.grv.of(kind).seconds;
+            *seconds = (0.05 * latency + 0.9 * *seconds).min(self.knobs().grv_batch_timeout);
         }
         if let Ok(reply) = &result {
             let lowest = self.min_acceptable_read_version.get().min(reply.version);
@@ -119,7 +122,7 @@ impl Context {
         &self,
         kind: GrvKind,
         transaction_count: u32,
-        tags: Vec<Bytes>,
+        tags: &[Bytes],
     ) -> Result<ReadVersion, Error> {
         let mut backoff = self.outage_backoff();
         loop {
@@ -129,7 +132,7 @@ impl Context {
                 transaction_count,
                 priority: kind.priority,
                 causal_read_risky: kind.causal_read_risky,
-                tags: tags.clone(),
+                tags: tags.to_vec(),
             };
             let reply = self.process.request(&proxy.get_read_version, request);
             match first_of(reply, self.proxies_change(info.generation)).await {

@@ -23,16 +23,19 @@ pub(crate) use state::State;
 
 use super::database::Context;
 use super::grv::GrvKind;
-use super::pending::{Pending, Shared};
+use super::pending::{Pending, Promise, Shared};
 use super::special_keys;
 use crate::error::Error;
 use crate::proto::{ReadVersion, Version, Versionstamp};
+use pin_project_lite::pin_project;
 use shaketable_kernel::{Priority, ProcessId};
 use std::cell::{Ref, RefCell, RefMut};
 use std::fmt;
 use std::future::Future;
 use std::mem;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{self, Poll, ready};
 
 /// A transaction. Cheap to clone: clones are the same transaction. When the last one is dropped,
 /// pending operations end with 1025; a commit that has been sent may still take effect.
@@ -248,7 +251,7 @@ impl Inner {
     }
 
     /// Starts the part of an operation that takes time. It ends early if the attempt does. Takes a
-    /// closure, because a future that is handed over and then awaited is stored twice.
+    /// closure, so that the future is made where it stays.
     pub(super) fn start<T: 'static, F>(&self, work: impl FnOnce() -> F + 'static) -> Pending<T>
     where
         F: Future<Output = Result<T, Error>> + 'static,
@@ -256,15 +259,14 @@ impl Inner {
         let (promise, pending) = Pending::new();
         let attempt = self.state().attempt.clone();
         let index = attempt.add(promise.to_fail());
-        let owner = attempt.clone();
-        let task = self
-            .context
-            .process
-            .start(Priority::DefaultPromiseEndpoint, async move {
-                let result = work().await;
-                owner.remove(index);
-                promise.send(result);
-            });
+        let working = Working {
+            work: work(),
+            owner: attempt.clone(),
+            index,
+            promise: Some(promise),
+        };
+        let priority = Priority::DefaultPromiseEndpoint;
+        let task = self.context.process.start(priority, working);
         attempt.keep(index, task);
         pending
     }
@@ -283,10 +285,9 @@ impl Inner {
         self.request_read_version(false);
         let attempt = self.state().attempt.clone();
         attempt.begin_read();
-        self.start(move || async move {
-            let result = work().await;
-            attempt.end_read(result.as_ref().err().copied());
-            result
+        self.start(move || Reading {
+            work: work(),
+            attempt,
         })
     }
 
@@ -344,6 +345,52 @@ impl Inner {
             return Err(Error::DATABASE_LOCKED);
         }
         Ok(version.version)
+    }
+}
+
+pin_project! {
+    /// The part of an operation that takes time. Not an `async` block, which would reserve room for
+    /// the work twice.
+    struct Working<F, T> {
+        #[pin]
+        work: F,
+        owner: Rc<Attempt>,
+        index: usize,
+        promise: Option<Promise<T>>,
+    }
+}
+
+impl<T: 'static, F: Future<Output = Result<T, Error>>> Future for Working<F, T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let result = ready!(this.work.poll(context));
+        this.owner.remove(*this.index);
+        if let Some(promise) = this.promise.take() {
+            promise.send(result);
+        }
+        Poll::Ready(())
+    }
+}
+
+pin_project! {
+    /// A read, which tells its attempt when it has ended.
+    struct Reading<F> {
+        #[pin]
+        work: F,
+        attempt: Rc<Attempt>,
+    }
+}
+
+impl<T, F: Future<Output = Result<T, Error>>> Future for Reading<F> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let result = ready!(this.work.poll(context));
+        this.attempt.end_read(result.as_ref().err().copied());
+        Poll::Ready(result)
     }
 }
 

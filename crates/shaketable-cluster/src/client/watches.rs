@@ -50,7 +50,7 @@ pub(crate) struct Watch {
     /// Whether the database was asked for the value.
     is_asked: Cell<bool>,
     /// What becomes of it, if that is decided.
-    fated: RefCell<Option<Fated>>,
+    fated: RefCell<Option<Rc<Fated>>>,
 }
 
 /// FoundationDB's default for the number of watches of a handle.

@@ -10,7 +10,7 @@
 
 use super::chunks::{Chunks, Keyed, Position};
 use super::operations::{Operation, OperationStack, is_stamped};
-use crate::data::key::{AFTER_ALL, ALL_END, KeyBound, is_key_after};
+use crate::data::key::{AFTER_ALL, ALL_END, KeyBound, is_key_after, same};
 use crate::proto::{Key, KeyRange, MutationKind};
 use bytes::Bytes;
 
@@ -69,7 +69,9 @@ impl WriteMap {
         let dependent = kind != MutationKind::SetValue && !stamped;
 
         let cursor = self.cursor(&key);
+        let WriteCursor { at, next, .. } = cursor;
         let entry = cursor.entry();
+        let is_known = same(&entry.key, &key);
         let in_cleared_range = cursor.is_cleared_range();
         let was_unreadable = cursor.is_unreadable();
         let mut new = Entry {
@@ -83,7 +85,7 @@ impl WriteMap {
         };
         let overwrites =
             !was_unreadable && kind != MutationKind::SetVersionstampedKey && !dependent;
-        if entry.key == new.key && !overwrites {
+        if is_known && !overwrites {
             new.stack = entry.stack.clone();
         }
         if new.stack.is_empty() && in_cleared_range && dependent {
@@ -97,7 +99,11 @@ impl WriteMap {
         } else {
             new.stack.push(operation);
         }
-        self.entries.insert(new);
+        if is_known {
+            self.entries.replace(at, new);
+        } else {
+            self.entries.insert_before(next, new);
+        }
     }
 
     /// Clears a range. What was unreadable in it becomes readable.
@@ -307,7 +313,7 @@ impl<'a> WriteCursor<'a> {
         let next = entries.first_after(key);
         let at = entries.previous(next);
         let entry = entries.get(at);
-        let in_range = entry.stack.is_empty() || entry.key != *key;
+        let in_range = entry.stack.is_empty() || !same(&entry.key, key);
         WriteCursor {
             entries,
             at,

@@ -57,6 +57,11 @@ pub(crate) fn key_after(key: &[u8]) -> Key {
     KeyBound::after(key).to_key()
 }
 
+/// Returns the key of two parts, one after the other.
+pub(crate) fn joined(first: &[u8], second: &[u8]) -> Key {
+    copy_both(first, second)
+}
+
 /// Whether `second` is the key just after `first`.
 pub(crate) fn is_key_after(first: &[u8], second: &[u8]) -> bool {
     second.len() == first.len() + 1 && second.last() == Some(&0) && second.starts_with(first)

@@ -16,6 +16,7 @@ mod decision;
 mod resolution;
 
 pub(crate) use decision::assign_tags;
+use decision::{Decided, Fate};
 
 use crate::data::key::{KeyBound, NORMAL_END};
 use crate::data::versionstamp;
@@ -25,15 +26,15 @@ use crate::proto::{
     Key, KeyRange, MutationKind, ShardLocation, StorageInterface, Value, Version, Versionstamp,
 };
 use crate::server::messages::{
-    ChangeCoordinators, CommitEmptyBatch, Epoch, GetCommitVersion, LogBatch, LogInterface,
-    PushBatch, ReportCommitted, Tag, UpdateStorages,
+    ChangeCoordinators, CommitEmptyBatch, CommitVersion, Epoch, GetCommitVersion, LogBatch,
+    LogEntry, LogInterface, PushBatch, ReportCommitted, Tag, UpdateStorages,
 };
-use crate::server::metadata::{COORDINATORS_KEY, Metadata, touches_metadata};
+use crate::server::metadata::{COORDINATORS_KEY, Metadata, Team};
 use crate::server::resolver::ResolverInterface;
 use crate::server::role::{Role, WaitFailure};
 use crate::server::sequencer::SequencerInterface;
 use crate::stress;
-use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Reply, Time};
+use shaketable_kernel::{AsyncVar, Disconnected, Endpoint, Notify, Reply, Requesting, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -105,15 +106,27 @@ impl Batch {
     }
 }
 
-type Interfaces = Rc<[StorageInterface]>;
+/// What is known of a batch from when it has its version until its clients are answered.
+struct Begun {
+    /// What overrides of decisions make of its transactions, if any are overridden.
+    fates: Vec<Option<CommitFate>>,
+    /// Whether all of them are rejected.
+    too_old: bool,
+    /// They as they were before the resolvers were asked, if there is a history.
+    asked: Option<Vec<Commit>>,
+}
+
+impl Begun {
+    fn has(&self, fate: CommitFate) -> bool {
+        self.fates.contains(&Some(fate))
+    }
+}
 
 struct CommitProxy {
     role: Role,
     spec: CommitProxySpec,
     metadata: RefCell<Metadata>,
     storages: RefCell<BTreeMap<Tag, StorageInterface>>,
-    /// The interfaces of each team that was asked for: all clients read the same memory.
-    teams: RefCell<BTreeMap<Rc<[Tag]>, Interfaces>>,
     collecting: RefCell<Batch>,
     arrived: Notify,
     interval: Cell<f64>,
@@ -133,7 +146,6 @@ pub fn start(role: &Role, spec: CommitProxySpec) -> CommitProxyHandle {
         role: role.clone(),
         metadata: RefCell::new(spec.metadata.clone()),
         storages: RefCell::default(),
-        teams: RefCell::default(),
         collecting: RefCell::new(Batch::new()),
         arrived: Notify::new(),
         interval: Cell::new(role.env().knobs().commit_transaction_batch_interval_min),
@@ -186,7 +198,6 @@ impl CommitProxy {
             .iter()
             .map(|storage| (storage.id, storage.clone()))
             .collect();
-        self.teams.borrow_mut().clear();
     }
 
     fn receive(self: &Rc<Self>, commit: Commit, reply: CommitReply) {
@@ -272,19 +283,10 @@ impl CommitProxy {
         }
         let metadata = self.metadata.borrow();
         let storages = self.storages.borrow();
-        let mut teams = self.teams.borrow_mut();
-        let mut interfaces = |team: &Rc<[Tag]>| {
-            if let Some(known) = teams.get(team) {
-                return known.clone();
-            }
-            let servers = team.iter().filter_map(|tag| storages.get(tag));
-            let servers: Interfaces = servers.cloned().collect();
-            teams.insert(team.clone(), servers.clone());
-            servers
-        };
-        let location = |(range, team): (KeyRange, &crate::server::metadata::Team)| ShardLocation {
-            range,
-            servers: interfaces(&team.serving),
+        let location = |(range, team): (KeyRange, &Team)| {
+            let servers = team.serving.iter().filter_map(|tag| storages.get(tag));
+            let servers = servers.cloned().collect();
+            ShardLocation { range, servers }
         };
         let shards = metadata.whole_shards_of(&request.range);
         if request.reverse {
@@ -326,24 +328,28 @@ impl CommitProxy {
         let number = self.batches.get();
         self.batches.set(number + 1);
         self.last_batch.set(self.role.env().process().now());
-        let proxy = self.clone();
+        // If the role ends first they are dropped in this order: the clients of the batch notice it
+        // before those who wait for the next one.
+        let mut under_way = (batch, self.clone());
         self.role.spawn(async move {
+            let (batch, proxy) = &mut under_way;
             if proxy.commit_batch(number, batch).await.is_err() {
+                // Clients that were not answered notice it before the role ends.
+                batch.replies.clear();
                 proxy.role.stop();
             }
         });
     }
 
-    async fn commit_batch(&self, number: u64, batch: Batch) -> Result<(), Disconnected> {
-        let env = self.role.env();
-        let here = env.process();
+    /// Takes a batch through the pipeline. What takes no time is done by other functions: this one
+    /// would keep room for their variables while it waits, for each batch.
+    async fn commit_batch(&self, number: u64, batch: &mut Batch) -> Result<(), Disconnected> {
+        let here = self.role.env().process();
         let started = here.now();
 
         self.version_turn.wait_for(|turn| *turn == number).await;
-        let sequencer = &self.spec.sequencer;
-        let place = here
-            .request_reliably(&sequencer.get_commit_version, GetCommitVersion)
-            .await?;
+        let question = &self.spec.sequencer.get_commit_version;
+        let place = here.request_reliably(question, GetCommitVersion).await?;
         let received = self.version.replace(place.version);
         assert!(
             received <= place.previous && place.previous < place.version,
@@ -351,12 +357,62 @@ impl CommitProxy {
         );
         self.version_turn.set(number + 1);
 
-        let Batch {
-            mut commits,
-            replies,
-            ..
-        } = batch;
-        let fates: Vec<Option<CommitFate>> = if here.is_deciding() {
+        let begun = self.begin(&mut batch.commits, place);
+        let resolutions = {
+            let questions = self.ask_resolvers(&mut batch.commits, place, received);
+            let mut resolutions = Vec::with_capacity(questions.len());
+            for question in questions {
+                resolutions.push(question.await?);
+            }
+            resolutions
+        };
+
+        self.metadata_turn.wait_for(|turn| *turn == number).await;
+        let commits = std::mem::take(&mut batch.commits);
+        let Decided {
+            outcomes,
+            entries,
+            coordinators,
+        } = self.decide_batch(place, received, commits, resolutions);
+        if let Some(connection_string) = coordinators {
+            // This batch and all after it wait for the next generation, which does not know them.
+            let change = ChangeCoordinators {
+                epoch: self.spec.epoch,
+                connection_string,
+            };
+            here.request_reliably(&self.spec.orders, change).await?;
+        }
+        self.note_accepted(&begun, &outcomes, place);
+        let state = self.metadata.borrow().database_state().clone();
+        self.metadata_turn.set(number + 1);
+
+        for push in self.push(&begun, place, entries)? {
+            push.await?;
+        }
+        if begun.has(CommitFate::ProxyDiesBeforeAnswering)
+            || (self.role.env()).stresses("commit proxy dies before it tells", stress::KILL_PROXY)
+        {
+            return Err(Disconnected::MaybeDelivered);
+        }
+        self.known_committed
+            .set(place.version.max(self.known_committed.get()));
+        let report = ReportCommitted {
+            version: place.version,
+            state: state.clone(),
+        };
+        here.request_reliably(&self.spec.sequencer.report_committed, report)
+            .await?;
+
+        let replies = std::mem::take(&mut batch.replies);
+        self.answer(&begun, place, state.metadata_version, outcomes, replies);
+        self.learn_interval(here.now().since(started));
+        Ok(())
+    }
+
+    /// Prepares the transactions of a batch when its version is known.
+    fn begin(&self, commits: &mut Vec<Commit>, place: CommitVersion) -> Begun {
+        let env = self.role.env();
+        let fates: Vec<Option<CommitFate>> = if env.process().is_deciding() {
             commits.iter().map(|one| one.transaction.fate).collect()
         } else {
             Vec::new()
@@ -377,107 +433,88 @@ impl CommitProxy {
         for (index, commit) in commits.iter_mut().enumerate() {
             fill_versionstamps(&mut commit.transaction, place.version, index);
         }
-        let asked = env.history().map(|_| commits.clone());
-        let questions = self.ask_resolvers(&mut commits, place, received);
-        let mut resolutions = Vec::with_capacity(questions.len());
-        for question in questions {
-            resolutions.push(question.await?);
+        Begun {
+            fates,
+            too_old,
+            asked: env.history().map(|_| commits.clone()),
         }
+    }
 
-        self.metadata_turn.wait_for(|turn| *turn == number).await;
-        self.apply_state_of_others(&resolutions, received, place);
-        let written = commits.iter().flat_map(|one| &one.transaction.mutations);
-        let changes_metadata = { written }.any(touches_metadata);
-        let before = changes_metadata.then(|| self.coordinators());
-        let (outcomes, entries) = self.decide(place.version, commits, resolutions);
-        if let Some(before) = before
-            && let Some(others) = self.coordinators()
-            && before.as_ref() != Some(&others)
+    /// Tells the history, if there is one, which transactions commit unless the generation ends.
+    fn note_accepted(&self, begun: &Begun, outcomes: &[Fate], place: CommitVersion) {
+        let (Some(history), Some(asked)) = (self.role.env().history(), &begun.asked) else {
+            return;
+        };
+        for (index, _) in outcomes
+            .iter()
+            .enumerate()
+            .filter(|(_, fate)| **fate == Ok(None))
         {
-            // This batch and all after it wait for the next generation, which does not know them.
-            let change = ChangeCoordinators {
-                epoch: self.spec.epoch,
-                connection_string: others,
-            };
-            here.request_reliably(&self.spec.orders, change).await?;
+            let stamp = stamp(place.version, index);
+            history.accept(self.spec.version, stamp, &asked[index].transaction);
         }
-        if let (Some(history), Some(asked)) = (env.history(), asked) {
-            for (index, _) in outcomes
-                .iter()
-                .enumerate()
-                .filter(|(_, fate)| **fate == Ok(None))
-            {
-                let stamp = stamp(place.version, index);
-                history.accept(self.spec.version, stamp, &asked[index].transaction);
-            }
-        }
-        let state = self.metadata.borrow().database_state().clone();
-        self.metadata_turn.set(number + 1);
+    }
 
-        let log_batch = Rc::new(LogBatch::new(place.previous, place.version, entries));
-        if fates.contains(&Some(CommitFate::ProxyDiesBeforeWriting))
+    /// Sends a batch to all logs.
+    fn push(
+        &self,
+        begun: &Begun,
+        place: CommitVersion,
+        entries: Vec<LogEntry>,
+    ) -> Result<Vec<Requesting<()>>, Disconnected> {
+        let env = self.role.env();
+        let batch = Rc::new(LogBatch::new(place.previous, place.version, entries));
+        if begun.has(CommitFate::ProxyDiesBeforeWriting)
             || env.stresses("commit proxy dies before it writes", stress::KILL_PROXY)
         {
             return Err(Disconnected::MaybeDelivered);
         }
         let known_committed = self.known_committed.get();
         assert!(known_committed <= place.previous, "logs sync in order");
-        let pushes: Vec<_> = self
-            .spec
-            .logs
-            .iter()
-            .map(|log| {
-                let push = PushBatch {
-                    batch: log_batch.clone(),
-                    known_committed,
-                };
-                here.request_reliably(&log.push, push)
-            })
-            .collect();
-        for push in pushes {
-            push.await?;
-        }
-        if fates.contains(&Some(CommitFate::ProxyDiesBeforeAnswering))
-            || env.stresses("commit proxy dies before it tells", stress::KILL_PROXY)
-        {
-            return Err(Disconnected::MaybeDelivered);
-        }
-        self.known_committed
-            .set(place.version.max(self.known_committed.get()));
-        let metadata_version = state.metadata_version.clone();
-        let report = ReportCommitted {
-            version: place.version,
-            state,
-        };
-        here.request_reliably(&sequencer.report_committed, report)
-            .await?;
+        let logs = self.spec.logs.iter();
+        let pushes = logs.map(|log| {
+            let push = PushBatch {
+                batch: batch.clone(),
+                known_committed,
+            };
+            env.process().request_reliably(&log.push, push)
+        });
+        Ok(pushes.collect())
+    }
 
-        if too_old {
+    /// Answers the clients of a batch that is durable.
+    fn answer(
+        &self,
+        begun: &Begun,
+        place: CommitVersion,
+        metadata_version: Option<Value>,
+        outcomes: Vec<Fate>,
+        replies: Vec<Option<CommitReply>>,
+    ) {
+        if begun.too_old {
             for reply in replies.into_iter().flatten() {
                 reply.send(Err(Error::TRANSACTION_TOO_OLD));
             }
-        } else {
-            assert_eq!(outcomes.len(), replies.len(), "each client has an answer");
-            for (index, (outcome, reply)) in outcomes.into_iter().zip(replies).enumerate() {
-                let Some(reply) = reply else { continue };
-                if fates.get(index) == Some(&Some(CommitFate::ReplyLost)) {
-                    self.close_connection(&reply);
-                    continue;
-                }
-                if self.loses_connection("a reply", stress::LOSE_COMMIT_REPLY, &reply) {
-                    continue;
-                }
-                reply.send(outcome.map(|verdict| match verdict {
-                    None => CommitOutcome::Committed {
-                        stamp: stamp(place.version, index),
-                        metadata_version: metadata_version.clone(),
-                    },
-                    Some(conflicting_ranges) => CommitOutcome::Conflict { conflicting_ranges },
-                }));
-            }
+            return;
         }
-        self.learn_interval(here.now().since(started));
-        Ok(())
+        assert_eq!(outcomes.len(), replies.len(), "each client has an answer");
+        for (index, (outcome, reply)) in outcomes.into_iter().zip(replies).enumerate() {
+            let Some(reply) = reply else { continue };
+            if begun.fates.get(index) == Some(&Some(CommitFate::ReplyLost)) {
+                self.close_connection(&reply);
+                continue;
+            }
+            if self.loses_connection("a reply", stress::LOSE_COMMIT_REPLY, &reply) {
+                continue;
+            }
+            reply.send(outcome.map(|verdict| match verdict {
+                None => CommitOutcome::Committed {
+                    stamp: stamp(place.version, index),
+                    metadata_version: metadata_version.clone(),
+                },
+                Some(conflicting_ranges) => CommitOutcome::Conflict { conflicting_ranges },
+            }));
+        }
     }
 
     fn learn_interval(&self, latency: f64) {

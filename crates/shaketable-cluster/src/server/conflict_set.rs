@@ -234,7 +234,9 @@ impl Segments {
 
     /// Whether any key of the range was written after `version`.
     fn newer(&self, range: &KeyRange, version: Version) -> bool {
-        if range.begin >= range.end {
+        // Nearly every range is one key, and then it is not empty.
+        let is_key = is_single_key(&range.begin, &range.end);
+        if !is_key && range.begin >= range.end {
             return false;
         }
         let begin = SmallKey::from(&*range.begin);
@@ -243,7 +245,7 @@ impl Segments {
         if segments[index].version_of(&begin) > version {
             return true;
         }
-        if is_single_key(&range.begin, &range.end) {
+        if is_key {
             return false;
         }
         // Of a segment that begins inside the range the first key is the newest, whether or not the
@@ -267,12 +269,13 @@ impl Segments {
     }
 
     fn write(&mut self, range: &KeyRange, version: Version) {
-        if range.begin >= range.end {
+        let is_key = is_single_key(&range.begin, &range.end);
+        if !is_key && range.begin >= range.end {
             return;
         }
         let begin = SmallKey::from(&*range.begin);
         let (number, index) = self.find(&begin);
-        if is_single_key(&range.begin, &range.end) {
+        if is_key {
             self.write_key(number, index, begin, version);
         } else {
             let end = SmallKey::from(&*range.end);

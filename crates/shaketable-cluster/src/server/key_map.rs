@@ -159,6 +159,19 @@ impl<V> KeyMap<V> {
         }
     }
 
+    /// Calls `change` with each row of `[begin, end)` in order.
+    pub fn for_each_in(
+        &mut self,
+        begin: &[u8],
+        end: &[u8],
+        mut change: impl FnMut(&SmallKey, &mut V),
+    ) {
+        self.retain_in(begin, end, |key, value| {
+            change(key, value);
+            true
+        });
+    }
+
     /// Calls `change` with each row of `[begin, end)` in order, and keeps those for which it
     /// returns true.
     pub fn retain_in(

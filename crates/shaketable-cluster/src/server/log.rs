@@ -168,7 +168,8 @@ struct Log {
     /// Pushes that are not on disk yet, and their size.
     unsynced: Vec<Reply<()>>,
     unsynced_bytes: usize,
-    subscribers: BTreeMap<Tag, Subscriber>,
+    /// In the order of their tags.
+    subscribers: Vec<Subscriber>,
     /// Whether a task is checking on the storage servers that could not ask.
     sends_later: bool,
     received: Notify,
@@ -263,7 +264,7 @@ pub fn start(role: &Role, disk: Rc<RefCell<LogDisk>>, writable: bool) -> LogHand
         early: BTreeMap::new(),
         unsynced: Vec::new(),
         unsynced_bytes: 0,
-        subscribers: BTreeMap::new(),
+        subscribers: Vec::new(),
         sends_later: false,
         received: Notify::new(),
     }));
@@ -348,10 +349,15 @@ impl Log {
             held: false,
             _lives: reply,
         };
-        // The previous subscription is first told that it is over.
-        self.subscribers.remove(&tag);
-        let subscriber = self.subscribers.entry(tag).or_insert(subscriber);
-        subscriber.send(&self.role, &self.disk.borrow(), true);
+        let by_tag = |known: &Subscriber| known.tag;
+        let place = self.subscribers.binary_search_by_key(&tag, by_tag);
+        if let Ok(place) = place {
+            // The previous subscription is first told that it is over.
+            drop(self.subscribers.remove(place));
+        }
+        let (Ok(place) | Err(place)) = place;
+        self.subscribers.insert(place, subscriber);
+        self.subscribers[place].send(&self.role, &self.disk.borrow(), true);
     }
 
     /// Sends all subscribers what is new to them, except those that cannot ask for it: a storage
@@ -366,12 +372,12 @@ impl Log {
         let now = here.now();
         let mut any_held = false;
         // All are checked before any is sent to: what is sent to one may delay another.
-        for subscriber in self.subscribers.values_mut() {
+        for subscriber in &mut self.subscribers {
             subscriber.held = here.held_until(subscriber.sink.process()) > now;
             any_held |= subscriber.held;
         }
         let disk = self.disk.borrow();
-        for subscriber in self.subscribers.values_mut() {
+        for subscriber in &mut self.subscribers {
             if !subscriber.held {
                 subscriber.send(&self.role, &disk, false);
             }

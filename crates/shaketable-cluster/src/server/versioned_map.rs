@@ -183,7 +183,7 @@ impl VersionedMap {
         }
         let mut killed: Vec<Change> = Vec::new();
         let mut count = 0;
-        self.rows.retain_in(begin, end, |key, row| {
+        self.rows.for_each_in(begin, end, |key, row| {
             if row.gone_at == NEVER {
                 row.gone_at = version;
                 count += 1;
@@ -191,7 +191,6 @@ impl VersionedMap {
                     killed.push(Change::Cleared(key.clone()));
                 }
             }
-            true
         });
         if count > RANGE_CHANGE_ROWS {
             self.changed(

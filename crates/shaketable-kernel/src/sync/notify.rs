@@ -37,6 +37,21 @@ impl Notify {
     }
 
     fn wake_waiters(&self) {
+        let mut waiters = self.0.waiters.borrow_mut();
+        // Usually there is one, which needs none of what a list does.
+        if waiters.len() > 1 {
+            drop(waiters);
+            return self.wake_many();
+        }
+        let only = waiters.pop();
+        drop(waiters);
+        if let Some((_, wakeup)) = only {
+            wakeup.wake();
+        }
+    }
+
+    #[cold]
+    fn wake_many(&self) {
         let mut waiters = self.0.waiters.take();
         for (_, wakeup) in waiters.drain(..) {
             wakeup.wake();

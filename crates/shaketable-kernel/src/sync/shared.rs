@@ -98,11 +98,18 @@ impl Waiters {
 
     /// Wakes every waiting task, in the order in which they began to wait, to check again.
     pub fn wake_all(&self) {
-        let (first, more) = (self.first.take(), self.more.take());
-        if let Some(first) = first {
+        if !self.more.borrow().is_empty() {
+            return self.wake_many();
+        }
+        if let Some(first) = self.first.take() {
             first.wake();
         }
-        more.into_iter().for_each(Wakeup::wake);
+    }
+
+    #[cold]
+    fn wake_many(&self) {
+        let (first, more) = (self.first.take(), self.more.take());
+        first.into_iter().chain(more).for_each(Wakeup::wake);
     }
 
     /// Waits until `condition` returns a value. It is called at once and after each

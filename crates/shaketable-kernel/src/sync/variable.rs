@@ -69,12 +69,8 @@ impl<T> AsyncVar<T> {
 
     /// Waits until the value satisfies the condition; returns at once if it already does.
     pub async fn wait_for(&self, mut condition: impl FnMut(&T) -> bool) {
-        loop {
-            let changed = self.on_change();
-            if condition(&self.borrow()) {
-                return;
-            }
-            changed.await;
+        while !condition(&self.borrow()) {
+            self.on_change().await;
         }
     }
 }

@@ -56,6 +56,10 @@ impl Attempt {
             return;
         }
         self.broken.set(Some(error));
+        // Nearly always everything has ended by itself.
+        if self.stamps.borrow().is_empty() && self.operations.borrow().slots.is_empty() {
+            return self.waiters.wake_all();
+        }
         let stamps = self.stamps.take();
         let operations = self.operations.take();
         self.waiters.wake_all();

@@ -25,13 +25,15 @@ use crate::client::pending::{Fail, Shared};
 use crate::client::range_set::RangeSet;
 use crate::client::watches::Watch;
 use crate::client::{Pending, special_keys, watches};
-use crate::data::key::ALL_END;
+use crate::data::key::{ALL_END, joined};
 use crate::error::Error;
 use crate::proto::{
-    Commit, CommitOutcome, CommitTransaction, Key, ReadVersion, Version, Versionstamp,
+    ClientDbInfo, Commit, CommitOutcome, CommitTransaction, Key, KeyRange, ReadVersion, Version,
+    Versionstamp,
 };
 use crate::release::API_VERSION_8_0;
 use crate::truth::CommitTruth;
+use bytes::Bytes;
 use shaketable_kernel::{Disconnected, First, Priority, first_of};
 use std::rc::Rc;
 
@@ -266,106 +268,126 @@ impl Inner {
     async fn send_commit(&self, read_snapshot: Version) -> Result<Versionstamp, Error> {
         let fated = self.state_mut().native.fated.take();
         let fate = match fated {
-            Some(fated) => Box::pin(self.begin_fate(&fated)).await,
+            Some(fated) => Box::pin(self.begin_fate(fated)).await,
             None => None,
         };
-        let (commit, common) = {
-            let mut state = self.state_mut();
-            let risky = state.options.causal_write_risky;
-            let first_in_batch = state.options.first_in_batch;
-            let State {
-                native, options, ..
-            } = &mut *state;
-            let mut transaction = std::mem::take(&mut native.commit);
-            transaction
-                .read_conflict_ranges
-                .append(&mut native.late_read_ranges);
-            transaction.read_snapshot = read_snapshot;
-            transaction.fate = fate.and_then(Fate::of_commit);
-            transaction.truth = native.truth.take();
-            if let Some(truth) = &transaction.truth {
-                truth.note_sent(!transaction.read_conflict_ranges.is_empty());
-            }
-            transaction.lock_aware = options.lock_aware;
-            transaction.report_conflicting_keys = options.report_conflicting_keys;
-            let idempotency_id = native.idempotency_id.clone();
-            if let Some(id) = &idempotency_id {
-                transaction.conflict_with_itself([SELF_CONFLICT_PREFIX, id].concat().into());
-            }
-            let mut common = transaction.common_key();
-            if !risky && common.is_none() {
-                let random = &self.context.random;
-                let id = [
-                    random.next_u64().to_be_bytes(),
-                    random.next_u64().to_be_bytes(),
-                ]
-                .concat();
-                let key = Key::from([SELF_CONFLICT_PREFIX, &id].concat());
-                transaction.conflict_with_itself(key.clone());
-                common = Some(key);
-            }
-            let settles = !risky || idempotency_id.is_some();
-            let common = common.filter(|_| settles);
-            if let Some(CommitNote { tag, note }) = native.note.take() {
-                transaction.tag = Some(tag);
-                note(&transaction);
-            }
-            (
-                Commit {
-                    transaction,
-                    first_in_batch,
-                    idempotency_id,
-                },
-                common,
-            )
+        let Outgoing {
+            commit,
+            common,
+            id,
+            read_ranges,
+        } = self.outgoing(read_snapshot, fate);
+        let context = &self.context;
+        let reply = {
+            let info = context.proxies().await;
+            delivered(context.send_to_proxy(&info, commit).await)
         };
-        let id = commit.idempotency_id.clone();
-        let read_ranges = commit
-            .transaction
-            .report_conflicting_keys
-            .then(|| commit.transaction.read_conflict_ranges.clone());
-        let reply = self.context.send_to_proxy(commit).await;
         if let Some(Fate::ReplyLate(seconds)) = fate {
-            self.context.process.sleep(seconds).await;
+            context.process.sleep(seconds).await;
         }
         match reply {
             Ok(Ok(CommitOutcome::Committed {
                 stamp,
                 metadata_version,
             })) => {
-                self.context
-                    .remember_metadata_version(stamp.version, metadata_version);
+                context.remember_metadata_version(stamp.version, metadata_version);
                 return Ok(stamp);
             }
             Ok(Ok(CommitOutcome::Conflict { conflicting_ranges })) => {
-                let mut keys = RangeSet::default();
-                for range in conflicting_ranges
-                    .iter()
-                    .filter_map(|index| read_ranges.as_ref()?.get(*index as usize))
-                {
-                    keys.insert(range.begin.clone(), range.end.clone());
-                }
-                self.state_mut().conflicting_keys = keys;
+                self.note_conflict(&conflicting_ranges, read_ranges);
                 return Err(Error::NOT_COMMITTED);
             }
             Ok(Err(error)) => return Err(error),
             Err(MaybeDelivered) => {}
         }
         if let Some(key) = common {
-            Box::pin(self.context.commit_dummy(key)).await;
+            Box::pin(context.commit_dummy(key)).await;
         }
         match id {
             None => Err(Error::COMMIT_UNKNOWN_RESULT),
-            Some(id) => Box::pin(self.context.find_idempotency_id(read_snapshot, &id))
+            Some(id) => Box::pin(context.find_idempotency_id(read_snapshot, &id))
                 .await?
                 .ok_or(Error::TRANSACTION_TOO_OLD),
         }
     }
+
+    /// Takes out what is sent. Apart from [`Inner::send_commit`], which would keep room for all of
+    /// it until the end.
+    fn outgoing(&self, read_snapshot: Version, fate: Option<Fate>) -> Outgoing {
+        let mut state = self.state_mut();
+        let State {
+            native, options, ..
+        } = &mut *state;
+        let risky = options.causal_write_risky;
+        let mut transaction = std::mem::take(&mut native.commit);
+        transaction
+            .read_conflict_ranges
+            .append(&mut native.late_read_ranges);
+        transaction.read_snapshot = read_snapshot;
+        transaction.fate = fate.and_then(Fate::of_commit);
+        transaction.truth = native.truth.take();
+        if let Some(truth) = &transaction.truth {
+            truth.note_sent(!transaction.read_conflict_ranges.is_empty());
+        }
+        transaction.lock_aware = options.lock_aware;
+        transaction.report_conflicting_keys = options.report_conflicting_keys;
+        let id = native.idempotency_id.clone();
+        if let Some(id) = &id {
+            transaction.conflict_with_itself(joined(SELF_CONFLICT_PREFIX, id));
+        }
+        let mut common = transaction.common_key();
+        if !risky && common.is_none() {
+            let id = [(); 2].map(|()| self.context.random.next_u64().to_be_bytes());
+            let key = joined(SELF_CONFLICT_PREFIX, id.as_flattened());
+            transaction.conflict_with_itself(key.clone());
+            common = Some(key);
+        }
+        let settles = !risky || id.is_some();
+        if let Some(CommitNote { tag, note }) = native.note.take() {
+            transaction.tag = Some(tag);
+            note(&transaction);
+        }
+        let reports = transaction.report_conflicting_keys;
+        Outgoing {
+            common: common.filter(|_| settles),
+            read_ranges: reports.then(|| transaction.read_conflict_ranges.clone()),
+            commit: Commit {
+                transaction,
+                first_in_batch: options.first_in_batch,
+                idempotency_id: id.clone(),
+            },
+            id,
+        }
+    }
+
+    /// Remembers which keys a commit conflicted on, if that was requested.
+    fn note_conflict(&self, conflicting: &[u32], read_ranges: Option<Vec<KeyRange>>) {
+        let mut keys = RangeSet::default();
+        let read = read_ranges.unwrap_or_default();
+        for range in conflicting
+            .iter()
+            .filter_map(|index| read.get(*index as usize))
+        {
+            keys.insert(range.begin.clone(), range.end.clone());
+        }
+        self.state_mut().conflicting_keys = keys.iter().collect();
+    }
+}
+
+/// A commit as it is sent, and what is needed when its reply has come or was lost.
+struct Outgoing {
+    commit: Commit,
+    /// The key by which its fate can be settled.
+    common: Option<Key>,
+    /// The idempotency id by which its fate can be found.
+    id: Option<Bytes>,
+    /// What it has read, if conflicts are to be reported.
+    read_ranges: Option<Vec<KeyRange>>,
 }
 
 impl Inner {
     /// Does what must happen before a commit with this fate is sent. Returns what is left of it.
-    async fn begin_fate(&self, fated: &Fated) -> Option<Fate> {
+    async fn begin_fate(&self, fated: Rc<Fated>) -> Option<Fate> {
         let context = &self.context;
         match fated.fate {
             Fate::Conflict => {
@@ -376,24 +398,24 @@ impl Inner {
                     first.map(|range| range.begin.clone())
                 };
                 if let Some(key) = read {
-                    context.meet(fated);
+                    context.meet(&fated);
                     context.commit_dummy(key).await;
                 }
                 None
             }
             Fate::TooOld => {
-                context.meet(fated);
+                context.meet(&fated);
                 let life = context.knobs().max_write_transaction_life_versions;
                 context.outlive(life).await;
                 None
             }
             Fate::RequestLate(seconds) => {
-                context.meet(fated);
+                context.meet(&fated);
                 context.process.sleep(seconds).await;
                 None
             }
             Fate::ReplyLate(_) | Fate::Commit(_) => {
-                context.meet(fated);
+                context.meet(&fated);
                 Some(fated.fate)
             }
             Fate::Early | Fate::Cut(_) | Fate::Watch(_) | Fate::ServerDies => None,
@@ -439,24 +461,28 @@ impl Fail for Watches {
 /// The reply to a commit was lost.
 struct MaybeDelivered;
 
+/// How a commit that was sent has ended: with its reply, or because that was lost.
+type Sent = First<Result<Result<CommitOutcome, Error>, Disconnected>, ()>;
+
+fn delivered(sent: Sent) -> Result<Result<CommitOutcome, Error>, MaybeDelivered> {
+    match sent {
+        First::Left(Ok(reply)) => Ok(reply),
+        First::Left(Err(Disconnected::Refused | Disconnected::MaybeDelivered))
+        | First::Right(()) => Err(MaybeDelivered),
+    }
+}
+
 impl Context {
-    /// Sends a commit once. It is sent to another proxy only if it certainly did not arrive.
-    async fn send_to_proxy(
-        &self,
-        commit: Commit,
-    ) -> Result<Result<CommitOutcome, Error>, MaybeDelivered> {
-        let info = self.proxies().await;
+    /// Sends a commit once, to one of the proxies that are known. It is sent to another proxy only
+    /// if it certainly did not arrive.
+    fn send_to_proxy(&self, info: &ClientDbInfo, commit: Commit) -> impl Future<Output = Sent> {
         let proxy = if self.buggify("client commits to the first proxy") {
             &info.commit_proxies[0]
         } else {
             self.pick(&info.commit_proxies)
         };
         let reply = self.process.request(&proxy.commit, commit);
-        match first_of(reply, self.proxies_change(info.generation)).await {
-            First::Left(Ok(reply)) => Ok(reply),
-            First::Left(Err(Disconnected::Refused | Disconnected::MaybeDelivered))
-            | First::Right(()) => Err(MaybeDelivered),
-        }
+        first_of(reply, self.proxies_change(info.generation))
     }
 }
 

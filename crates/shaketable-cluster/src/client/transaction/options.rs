@@ -28,6 +28,9 @@ impl Inner {
     /// Applies the persistent options of the database and of earlier attempts. A bad default
     /// becomes the first error of the transaction.
     pub(super) fn apply_persistent_options(&self) {
+        if self.state().persistent_options.is_empty() {
+            return;
+        }
         let options = self.state().persistent_options.clone();
         // A timeout can end the transaction at once, so only the last one counts, and it is applied
         // last.

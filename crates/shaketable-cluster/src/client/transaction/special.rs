@@ -89,7 +89,7 @@ impl Host for Inner {
     }
 
     fn conflicting_keys(&self) -> Vec<KeyRange> {
-        self.state().conflicting_keys.iter().collect()
+        self.state().conflicting_keys.clone()
     }
 
     fn cluster(&self) -> ClusterDescription {

@@ -12,7 +12,6 @@ use crate::client::database::Context;
 use crate::client::fate::Fated;
 use crate::client::options::OptionValue;
 use crate::client::pending::Shared;
-use crate::client::range_set::RangeSet;
 use crate::client::snapshot_cache::SnapshotCache;
 use crate::client::watches::Watch;
 use crate::client::write_map::WriteMap;
@@ -47,7 +46,7 @@ pub(crate) struct State {
     pub(crate) committed_ranges: (Vec<KeyRange>, Vec<KeyRange>),
     pub(crate) native: Native,
     /// What becomes of the next operation, if that is decided.
-    pub(crate) fated: Option<Fated>,
+    pub(crate) fated: Option<Rc<Fated>>,
 
     // Kept by a retry, recreated by `reset`.
     pub(crate) retries: i32,
@@ -57,7 +56,7 @@ pub(crate) struct State {
 
     // Kept by both.
     pub(crate) committed_version: Version,
-    pub(crate) conflicting_keys: RangeSet,
+    pub(crate) conflicting_keys: Vec<KeyRange>,
 }
 
 /// The part that makes up a commit.
@@ -78,7 +77,7 @@ pub(crate) struct Native {
     pub(crate) total_cost: i64,
     pub(crate) note: Option<CommitNote>,
     /// What becomes of the commit, if that is decided.
-    pub(crate) fated: Option<Fated>,
+    pub(crate) fated: Option<Rc<Fated>>,
     /// Where to note what becomes of the commit.
     pub(crate) truth: Option<CommitTruth>,
 }
@@ -148,7 +147,7 @@ impl State {
             backoff: context.knobs().default_backoff,
             persistent_options: context.defaults.borrow().clone(),
             committed_version: -1,
-            conflicting_keys: RangeSet::default(),
+            conflicting_keys: Vec::new(),
         }
     }
 

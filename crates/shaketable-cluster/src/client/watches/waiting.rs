@@ -44,7 +44,7 @@ impl Context {
         key: Key,
         value: Option<Value>,
         version: Version,
-        fated: Option<Fated>,
+        fated: Option<Rc<Fated>>,
     ) -> Result<(), Error> {
         let known = self.watches.waiting.borrow().get(&key).cloned();
         let waiting = match known {
@@ -98,7 +98,7 @@ impl Context {
         key: &Key,
         value: Option<Value>,
         version: Version,
-        fated: Option<Fated>,
+        fated: Option<Rc<Fated>>,
     ) -> Rc<Waiting> {
         let fate = match fated.as_ref().map(|fated| fated.fate) {
             Some(Fate::Watch(fate)) => Some(fate),

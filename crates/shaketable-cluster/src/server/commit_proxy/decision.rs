@@ -9,22 +9,55 @@ use super::CommitProxy;
 use super::resolution::combine;
 use crate::data::idempotency;
 use crate::error::Error;
-use crate::proto::{Commit, CommitTransaction, KeyRange, Mutation, MutationKind, Version};
+use crate::proto::{Commit, CommitTransaction, KeyRange, Mutation, MutationKind, Value, Version};
 use crate::server::conflict_set::Verdict;
 use crate::server::messages::{CommitVersion, LogEntry, Payload, Resolution, Tag};
-use crate::server::metadata::Metadata;
+use crate::server::metadata::{Metadata, touches_metadata};
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What becomes of a transaction: `Ok(None)` if it commits, otherwise the read ranges that
 /// conflict, or an error.
 pub(super) type Fate = Result<Option<Vec<u32>>, Error>;
 
+/// What has been decided about a batch.
+pub(super) struct Decided {
+    /// What becomes of each transaction.
+    pub(super) outcomes: Vec<Fate>,
+    /// What the logs receive.
+    pub(super) entries: Vec<LogEntry>,
+    /// The coordinators that the batch chooses, if they are others than before.
+    pub(super) coordinators: Option<Value>,
+}
+
 impl CommitProxy {
+    /// Does everything that depends on metadata, with what others have changed before this batch.
+    pub(super) fn decide_batch(
+        &self,
+        place: CommitVersion,
+        received: Version,
+        commits: Vec<Commit>,
+        resolutions: Vec<Resolution>,
+    ) -> Decided {
+        self.apply_state_of_others(&resolutions, received, place);
+        let written = commits.iter().flat_map(|one| &one.transaction.mutations);
+        let changes_metadata = { written }.any(touches_metadata);
+        let before = changes_metadata.then(|| self.coordinators());
+        let (outcomes, entries) = self.decide(place.version, commits, resolutions);
+        let coordinators = before.and_then(|before| {
+            let others = self.coordinators();
+            others.filter(|others| before.as_ref() != Some(others))
+        });
+        Decided {
+            outcomes,
+            entries,
+            coordinators,
+        }
+    }
+
     /// Metadata that other proxies changed, after this proxy's last batch and up to the version
     /// before this one.
-    pub(super) fn apply_state_of_others(
+    fn apply_state_of_others(
         &self,
         resolutions: &[Resolution],
         received: Version,
@@ -57,7 +90,7 @@ impl CommitProxy {
     }
 
     /// Decides what becomes of each transaction, and what the logs receive.
-    pub(super) fn decide(
+    fn decide(
         &self,
         version: Version,
         commits: Vec<Commit>,
@@ -68,7 +101,8 @@ impl CommitProxy {
         let mutations = commits.iter().map(|one| one.transaction.mutations.len());
         let mut entries = Vec::with_capacity(mutations.sum());
         let mut outcomes = Vec::with_capacity(commits.len());
-        let mut ids: BTreeMap<u8, Vec<(Bytes, u8)>> = BTreeMap::new();
+        // By the first byte of the place in the batch: they share a row.
+        let mut ids: Vec<(u8, Vec<(Bytes, u8)>)> = Vec::new();
         for resolution in &resolutions {
             assert_eq!(
                 resolution.verdicts.len(),
@@ -99,7 +133,10 @@ impl CommitProxy {
                 }
                 if let Some(id) = commit.idempotency_id {
                     let [high, low] = (index as u16).to_be_bytes();
-                    ids.entry(high).or_default().push((id, low));
+                    match ids.last_mut() {
+                        Some((known, ids)) if *known == high => ids.push((id, low)),
+                        _ => ids.push((high, vec![(id, low)])),
+                    }
                 }
             }
             outcomes.push(outcome);

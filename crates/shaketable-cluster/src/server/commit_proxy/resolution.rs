@@ -59,12 +59,18 @@ impl CommitProxy {
         }
         let mut parts = vec![Vec::new(); resolvers.len()];
         for (place, transaction) in whole.enumerate() {
-            let ResolveTransaction { reads, writes, .. } = transaction;
+            let ResolveTransaction {
+                read_snapshot,
+                reads,
+                writes,
+                report_conflicts,
+            } = transaction;
             for part in &mut parts {
                 part.push(ResolveTransaction {
+                    read_snapshot,
                     reads: Vec::new(),
                     writes: Vec::new(),
-                    ..transaction
+                    report_conflicts,
                 });
             }
             for (index, range) in reads {

@@ -5,6 +5,7 @@
 //! idempotency id the client can then find out which: the commit proxy wrote the id beside the
 //! transaction.
 
+use super::delivered;
 use crate::client::RangeLimits;
 use crate::client::database::Context;
 use crate::client::grv::GrvKind;
@@ -42,7 +43,8 @@ impl Context {
                         first_in_batch: false,
                         idempotency_id: None,
                     };
-                    self.send_to_proxy(commit).await
+                    let info = self.proxies().await;
+                    delivered(self.send_to_proxy(&info, commit).await)
                 }
                 Err(error) => Ok(Err(error)),
             };
@@ -128,11 +130,11 @@ impl CommitTransaction {
         // Ranges from the overlay are in order; only a transaction without it may have them out of
         // order.
         let sorted = |ranges: &'_ [KeyRange]| {
-            let in_order = |a: &KeyRange, b: &KeyRange| compare(&a.begin, &b.begin).is_le();
-            let mixed = !ranges.is_sorted_by(in_order);
+            let order = |a: &KeyRange, b: &KeyRange| compare(&a.begin, &b.begin);
+            let mixed = !ranges.is_sorted_by(|a, b| order(a, b).is_le());
             mixed.then(|| {
                 let mut sorted = ranges.to_vec();
-                sorted.sort_by(|a, b| a.begin.cmp(&b.begin));
+                sorted.sort_by(order);
                 sorted
             })
         };
