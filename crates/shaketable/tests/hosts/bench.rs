@@ -34,6 +34,14 @@ impl Run {
         self
     }
 
+    /// Fails unless stdout has this line so many times.
+    #[track_caller]
+    pub fn expect_lines(&self, line: &str, count: usize) -> &Self {
+        let found = self.stdout.lines().filter(|l| *l == line).count();
+        assert_eq!(found, count, "lines `{line}` in\n{self}");
+        self
+    }
+
     /// Fails unless some line of stdout has all these texts.
     #[track_caller]
     pub fn expect_line_with(&self, texts: &[&str]) -> &Self {
@@ -136,7 +144,7 @@ impl Host {
         arguments: &[A],
         stderr: Stdio,
     ) -> Run {
-        let mut command = if env::var_os("SHAKETABLE_VALGRIND").is_some() {
+        let mut command = if is_under_valgrind() {
             let mut command = Command::new("valgrind");
             command.args([
                 "--quiet",
@@ -163,6 +171,11 @@ impl Host {
             code: output.status.code(),
         }
     }
+}
+
+/// Whether hosts run under valgrind.
+pub fn is_under_valgrind() -> bool {
+    env::var_os("SHAKETABLE_VALGRIND").is_some()
 }
 
 /// What a host printed, without the tags that end every event of a workload.
