@@ -5,7 +5,7 @@
 //! RandomClogging, Attrition, Rollback and ChangeConfig, and with buggify; with `stress` it runs
 //! under stress alone.
 
-#[path = "../tests/probe/mod.rs"]
+#[path = "../tests/cluster/calibration/probe.rs"]
 mod probe;
 
 use probe::{Measured, STEPS, Way};

@@ -50,6 +50,3 @@ pub use limits::RangeLimits;
 pub use load_balance::Question;
 pub use pending::{Pending, Subscription};
 pub use transaction::{ConflictRangeKind, Transaction};
-
-#[cfg(test)]
-mod tests;

@@ -29,6 +29,16 @@ fn careless(name: &str) -> Bench {
     alone(name, "careless = 1\n")
 }
 
+/// The same with few increments, for what does not look at how small a run was made: of a short run
+/// that takes half as long.
+fn briefly_careless(name: &str) -> Bench {
+    let bench = careless(name);
+    let path = bench.folder.join("bench.toml");
+    let file = fs::read_to_string(&path).unwrap();
+    fs::write(&path, file.replace("count = 30", "count = 8")).unwrap();
+    bench
+}
+
 #[test]
 fn a_failure_is_made_small_and_the_case_fails_every_time_in_every_command() {
     let bench = careless("minimise");
@@ -91,7 +101,7 @@ fn a_failure_is_made_small_and_the_case_fails_every_time_in_every_command() {
 
 #[test]
 fn failures_are_made_small_unasked_only_for_a_person_who_waits() {
-    let bench = careless("unasked");
+    let bench = briefly_careless("unasked");
     let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build";
     let (printed, code) = run(&bench, sweep);
     assert_eq!(code, Some(100), "{printed}");
@@ -119,7 +129,7 @@ fn failures_are_made_small_unasked_only_for_a_person_who_waits() {
 
 #[test]
 fn a_bug_is_remembered_until_it_is_gone() {
-    let bench = careless("remember");
+    let bench = briefly_careless("remember");
     let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build --remember=bugs";
     for _ in 0..2 {
         let (printed, code) = run(&bench, sweep);
@@ -148,7 +158,7 @@ fn a_bug_is_remembered_until_it_is_gone() {
 
 #[test]
 fn bugs_are_remembered_unasked_where_there_is_a_memory() {
-    let bench = careless("memory");
+    let bench = briefly_careless("memory");
     let folder = bench.folder.join(".shaketable/bugs");
     let sweep = "run bench.toml --seed 1 --seeds 10 --stress --no-build";
     // Without this folder nothing is remembered: see the test of what is made small.

@@ -25,6 +25,9 @@ fn run(bench: &Bench, arguments: &str) -> (String, Option<i32>) {
 const SEARCH: &str =
     "run bench.toml --guided --seed 1 --seeds 1000 --no-build --message-format json";
 
+/// Goes on from what a search has kept: the run that failed is among the first.
+const AGAIN: &str = "run bench.toml --guided --corpus kept --seed 9000 --seeds 64 --no-build";
+
 /// A search, made once for all tests that go on from what it has found.
 fn searched() -> &'static (Bench, String, Option<i32>) {
     static SEARCHED: OnceLock<(Bench, String, Option<i32>)> = OnceLock::new();
@@ -67,9 +70,9 @@ fn what_chance_does_not_find_is_found_from_room_to_room() {
 
 #[test]
 fn a_future_that_fails_is_made_small_like_a_seed() {
-    let bench = maze("guided-small");
-    let search = format!("{SEARCH} --fail-fast --minimise=always --minimise-budget 10s");
-    let (printed, code) = run(&bench, &search);
+    let bench = kept("guided-small");
+    let search = format!("{AGAIN} --fail-fast --minimise=always --minimise-budget 10s");
+    let (printed, code) = run(&bench, &format!("{search} --message-format json"));
     assert_eq!(code, Some(100), "{printed}");
     let failure = printed.lines().find(|line| line.contains("\"failure\""));
     let failure: serde_json::Value = serde_json::from_str(failure.unwrap()).unwrap();
@@ -105,9 +108,7 @@ fn a_search_is_the_same_with_any_number_of_processes() {
 #[test]
 fn a_later_search_goes_on_from_what_was_kept() {
     let bench = kept("guided-corpus");
-    // The run that failed is among the first.
-    let again = "run bench.toml --guided --corpus kept --seed 9000 --seeds 64 --no-build";
-    let (printed, code) = run(&bench, again);
+    let (printed, code) = run(&bench, AGAIN);
     assert_eq!(code, Some(100), "{printed}");
     assert!(printed.contains("drawn anew from"), "{printed}");
 }

@@ -63,28 +63,37 @@ impl Cluster {
                 Some((*process, disk.get(storage::DISK_NAME)?))
             })
             .collect();
-        let mut replicas = Replicas::default();
-        for (index, (process, disk)) in disks.iter().enumerate() {
-            for (other_process, other) in &disks[index + 1..] {
-                let (disk, other) = (disk.borrow(), other.borrow());
-                let difference = compare(&disk, &other, &mut replicas.rows_compared);
-                if let Some((key, version)) = difference {
-                    let found = [(process, &disk), (other_process, &other)].map(|(at, disk)| {
-                        let address = self.kernel().process(*at).address.to_string();
-                        let value = disk.rows.get(&key, version);
-                        (address, value.map(<[u8]>::to_vec))
-                    });
-                    replicas.difference = Some(Difference {
-                        key,
-                        version,
-                        found,
-                    });
-                    return replicas;
-                }
+        compare_all(&disks, |process| {
+            self.kernel().process(*process).address.to_string()
+        })
+    }
+}
+
+/// Compares every server with every other one, up to the first difference.
+fn compare_all<P>(
+    disks: &[(P, Rc<RefCell<StorageDisk>>)],
+    address: impl Fn(&P) -> String,
+) -> Replicas {
+    let mut replicas = Replicas::default();
+    for (index, (process, disk)) in disks.iter().enumerate() {
+        for (other_process, other) in &disks[index + 1..] {
+            let (disk, other) = (disk.borrow(), other.borrow());
+            let difference = compare(&disk, &other, &mut replicas.rows_compared);
+            if let Some((key, version)) = difference {
+                let found = [(process, &disk), (other_process, &other)].map(|(at, disk)| {
+                    let value = disk.rows.get(&key, version);
+                    (address(at), value.map(<[u8]>::to_vec))
+                });
+                replicas.difference = Some(Difference {
+                    key,
+                    version,
+                    found,
+                });
+                return replicas;
             }
         }
-        replicas
     }
+    replicas
 }
 
 /// Compares what two servers both hold, and returns the first key in which they differ.
@@ -126,113 +135,88 @@ fn compare(one: &StorageDisk, two: &StorageDisk, rows: &mut u64) -> Option<(Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::ClusterConfig;
-    use crate::server::layout::LayoutOptions;
-    use bytes::Bytes;
-    use shaketable_kernel::{Address, Kernel, ProcessSpec};
+    use crate::data::key::ALL_END;
+    use crate::proto::{Key, KeyRange, Mutation, MutationKind};
+    use crate::server::messages::ShardChange;
+    use crate::server::storage::FIRST_VERSION;
 
-    /// A cluster with a hundred rows, which every server knows to be committed.
-    fn cluster_with_rows(seed: u64) -> (Kernel, Cluster) {
-        let kernel = Kernel::simulation(seed);
-        let config = ClusterConfig::simulation(&kernel, &LayoutOptions::default(), false).unwrap();
-        let cluster = Cluster::start(&kernel, config);
-        let client = kernel.add_process(ProcessSpec {
-            name: "client".into(),
-            address: Address::v4(3, 4, 3, 1, 1),
-            ..ProcessSpec::default()
-        });
-        let database = cluster.open_database(client, 740);
-        let commit = async |keys: &[String]| {
-            let transaction = database.create_transaction();
-            loop {
-                for key in keys {
-                    let key = Bytes::from(key.clone());
-                    transaction.set(key, Bytes::from_static(b"as written"));
-                }
-                match transaction.commit().await {
-                    Ok(()) => break,
-                    Err(error) => transaction.on_error(error).await.unwrap(),
-                }
-            }
+    const VERSION: Version = 1_000_000;
+
+    /// Servers that hold the same hundred rows, which every one knows to be committed.
+    fn servers_with_rows(count: usize) -> Vec<(usize, Rc<RefCell<StorageDisk>>)> {
+        let tags: Rc<[_]> = (1..=count as u64).collect();
+        let everything = ShardChange {
+            range: KeyRange {
+                begin: Key::new(),
+                end: ALL_END,
+            },
+            serving: tags.clone(),
+            fetching: Rc::from([]),
         };
-        let rows: Vec<String> = (0..100).map(|number| format!("row/{number:03}")).collect();
-        let write = async {
-            commit(&rows).await;
-            // Servers learn with the next commits that no recovery will undo this one.
-            for _ in 0..3 {
-                kernel.sleep(1.0).await;
-                commit(&["later".to_owned()]).await;
+        let server = |(index, tag)| {
+            let mut disk = StorageDisk::new(tag);
+            disk.change_shard(FIRST_VERSION, &everything);
+            for number in 0..100 {
+                let row = Mutation {
+                    kind: MutationKind::SetValue,
+                    param1: format!("row/{number:03}").into(),
+                    param2: Key::from_static(b"as written"),
+                };
+                disk.apply(VERSION, &row);
             }
-            kernel.sleep(1.0).await;
+            disk.version = VERSION;
+            disk.known_committed = VERSION;
+            (index, Rc::new(RefCell::new(disk)))
         };
-        kernel.block_on(write).unwrap();
-        (kernel, cluster)
+        tags.iter().copied().enumerate().map(server).collect()
     }
 
-    /// The disks that hold a key.
-    fn holders(cluster: &Cluster, key: &[u8]) -> Vec<Rc<RefCell<StorageDisk>>> {
-        let disks = cluster.servers().iter().filter_map(|process| {
-            let disk = cluster.kernel().disk(*process);
-            disk.get::<RefCell<StorageDisk>>(storage::DISK_NAME)
-        });
-        let holds = |disk: &Rc<RefCell<StorageDisk>>| disk.borrow().rows.latest(key).is_some();
-        disks.filter(holds).collect()
+    fn compare_servers(servers: &[(usize, Rc<RefCell<StorageDisk>>)]) -> Replicas {
+        compare_all(servers, |index| format!("server {index}"))
     }
 
     #[test]
-    fn replicas_that_nothing_has_broken_are_the_same() {
-        for seed in 0..10 {
-            let (kernel, cluster) = cluster_with_rows(seed);
-            let replicas = holders(&cluster, b"row/050").len() as u64;
-            let compared = cluster.compare_replicas();
-            assert_eq!(compared.difference, None, "seed {seed}");
-            // Each pair of servers has all of them.
-            let pairs = replicas * (replicas - 1) / 2;
-            assert!(compared.rows_compared >= 100 * pairs, "seed {seed}");
-            kernel.shutdown();
+    fn each_pair_of_replicas_is_compared() {
+        for count in 1..=5 {
+            let compared = compare_servers(&servers_with_rows(count));
+            assert_eq!(compared.difference, None);
+            assert_eq!(
+                compared.rows_compared,
+                (100 * count * (count - 1) / 2) as u64
+            );
         }
     }
 
     #[test]
     fn a_replica_that_was_broken_on_purpose_is_found() {
-        let mut found = 0;
-        for seed in 0..10 {
-            let (kernel, cluster) = cluster_with_rows(seed);
-            let holders = holders(&cluster, b"row/050");
-            if let [first, _, ..] = &holders[..] {
-                let mut disk = first.borrow_mut();
-                let version = disk.version;
-                // What a server may do to a row that is newer than everything it has.
-                match seed % 2 {
-                    0 => disk.rows.set(version, &b"row/050"[..], b"broken"),
-                    _ => disk.rows.clear(version, &b"row/050"[..]),
+        let broken = b"broken".to_vec();
+        for count in 2..=5 {
+            for (index, value) in
+                (0..count).flat_map(|index| [(index, Some(&broken)), (index, None)])
+            {
+                let servers = servers_with_rows(count);
+                let mut disk = servers[index].1.borrow_mut();
+                match value {
+                    Some(value) => disk.rows.set(VERSION, &b"row/050"[..], value),
+                    None => disk.rows.clear(VERSION, &b"row/050"[..]),
                 }
-                disk.known_committed = version;
                 drop(disk);
-                for other in &holders[1..] {
-                    let mut other = other.borrow_mut();
-                    other.version = other.version.max(version);
-                    other.known_committed = other.version;
-                }
-                let difference = cluster
-                    .compare_replicas()
-                    .difference
-                    .expect("it was broken");
-                assert_eq!(difference.key, b"row/050");
-                let values: Vec<_> = difference.found.iter().map(|(_, value)| value).collect();
-                let broken = [b"broken".to_vec()];
-                let expected = match seed % 2 {
-                    0 => Some(&broken[0]),
-                    _ => None,
-                };
-                assert!(values.iter().any(|value| value.as_ref() == expected));
+                let difference = compare_servers(&servers).difference.expect("it was broken");
+                assert_eq!(
+                    (&difference.key[..], difference.version),
+                    (&b"row/050"[..], VERSION)
+                );
+                let server = format!("server {index}");
+                let expected = (&server, value);
+                let mut found = difference
+                    .found
+                    .iter()
+                    .map(|(at, value)| (at, value.as_ref()));
+                assert!(found.any(|found| found == expected), "{difference}");
                 let told = difference.to_string();
                 assert!(told.starts_with("the replicas of \"row/050\" differ at version "));
                 assert!(told.contains("has \"as written\""), "{told}");
-                found += 1;
             }
-            kernel.shutdown();
         }
-        assert!(found >= 5, "most layouts have replicas: {found}");
     }
 }

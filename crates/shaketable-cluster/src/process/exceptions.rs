@@ -15,7 +15,7 @@ use std::cell::Cell;
 /// same instant; what clients notice of an election is drawn from the time that the coordinators
 /// take to miss the old controller. With leaders learned by messages, controllers overlap and
 /// clients wait longer for a read version than clients of FoundationDB do: the calibration in
-/// `tests/calibration.rs` was made with this variable.
+/// `tests/cluster/calibration.rs` was made with this variable.
 pub struct Announced<T>(AsyncVar<Option<T>>);
 
 impl<T: Clone> Announced<T> {

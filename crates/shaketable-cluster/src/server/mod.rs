@@ -29,14 +29,10 @@ pub(crate) mod messages;
 pub(crate) mod metadata;
 mod range_map;
 pub(crate) mod recovery;
-#[cfg(test)]
-mod recovery_tests;
 pub(crate) mod resolver;
 pub(crate) mod role;
 pub(crate) mod sequencer;
 mod small_key;
 pub(crate) mod storage;
-#[cfg(test)]
-mod tests;
 pub mod versioned_map;
 pub(crate) mod worker;

@@ -1,11 +1,12 @@
 //! Builds hosts and libraries, runs them, and reads what they wrote.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{LazyLock, Mutex, OnceLock};
 
 /// What a run wrote, and how it ended.
 pub struct Run {
@@ -30,6 +31,14 @@ impl Run {
             self.stdout.lines().any(|l| l == line),
             "no line `{line}` in\n{self}"
         );
+        self
+    }
+
+    /// Fails unless stdout has this line so many times.
+    #[track_caller]
+    pub fn expect_lines(&self, line: &str, count: usize) -> &Self {
+        let found = self.stdout.lines().filter(|l| *l == line).count();
+        assert_eq!(found, count, "lines `{line}` in\n{self}");
         self
     }
 
@@ -92,7 +101,7 @@ pub struct Host(PathBuf);
 impl Host {
     /// Compiles one of the programs in this folder.
     pub fn compile(source: &str, name: &str, flags: &[&str]) -> Host {
-        let _turn = turn();
+        let _turn = turn("lock-hosts");
         static LIBFDB_C: OnceLock<()> = OnceLock::new();
         LIBFDB_C.get_or_init(compile_libfdb_c);
         let program = bench().join(name);
@@ -135,7 +144,7 @@ impl Host {
         arguments: &[A],
         stderr: Stdio,
     ) -> Run {
-        let mut command = if env::var_os("SHAKETABLE_VALGRIND").is_some() {
+        let mut command = if is_under_valgrind() {
             let mut command = Command::new("valgrind");
             command.args([
                 "--quiet",
@@ -162,6 +171,11 @@ impl Host {
             code: output.status.code(),
         }
     }
+}
+
+/// Whether hosts run under valgrind.
+pub fn is_under_valgrind() -> bool {
+    env::var_os("SHAKETABLE_VALGRIND").is_some()
 }
 
 /// What a host printed, without the tags that end every event of a workload.
@@ -217,7 +231,12 @@ pub fn example(name: &str) -> PathBuf {
 fn build_probe(variant: &str, features: &str, compiler: Option<&str>) -> PathBuf {
     // All variants are built in the target folder of this test, where most dependencies are built
     // already, and under one name; so each is put aside before the next one is built.
-    let _turn = turn();
+    let _turn = turn("lock");
+    static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let library = bench().join(format!("libprobe-{variant}.so"));
+    if BUILT.lock().unwrap().contains(variant) {
+        return library;
+    }
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--quiet", "--package", "shaketable-test-probe"])
@@ -231,10 +250,10 @@ fn build_probe(variant: &str, features: &str, compiler: Option<&str>) -> PathBuf
         command.env("RUSTC_WORKSPACE_WRAPPER", folder().join(compiler));
     }
     succeed(command);
-    let library = bench().join(format!("libprobe-{variant}.so"));
     let fresh = library.with_extension("new");
     fs::copy(target().join("debug/libprobe.so"), &fresh).expect("the library");
     put_in_place(&fresh, &library);
+    BUILT.lock().unwrap().insert(variant.to_owned());
     library
 }
 
@@ -243,9 +262,10 @@ fn put_in_place(fresh: &Path, place: &Path) {
     fs::rename(fresh, place).expect("what was just built");
 }
 
-/// Waits until no other test builds, also not in another process: under nextest each test is one.
-fn turn() -> fs::File {
-    let file = fs::File::create(bench().join("lock")).expect("a file to lock");
+/// Waits until no other test builds what this file stands for, also not in another process: under
+/// nextest each test is one. Hosts and libraries have nothing in common, and are built at once.
+fn turn(lock: &str) -> fs::File {
+    let file = fs::File::create(bench().join(lock)).expect("a file to lock");
     file.lock().expect("a lock");
     file
 }

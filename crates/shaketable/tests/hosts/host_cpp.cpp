@@ -137,8 +137,8 @@ struct Promise final : FDBPromise {
     }
 };
 
-int main(int argc, char** argv) {
-    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+// One life of a workload; with this seed, if there is one.
+static int live(int argc, char** argv, const char* seed) {
     void* library = dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL);
     if (!library) {
         std::fprintf(stderr, "%s\n", dlerror());
@@ -151,6 +151,7 @@ int main(int argc, char** argv) {
         size_t equals = option.find('=');
         context.options[option.substr(0, equals)] = option.substr(equals + 1);
     }
+    if (seed) context.options["seed"] = seed;
     Logger logger;
     std::shared_ptr<FDBWorkload> workload = factory(&logger)->create(argv[2]);
 #if LAYOUT < 740
@@ -178,5 +179,14 @@ int main(int argc, char** argv) {
                     metric.format_code.c_str(), metric.value);
     workload.reset();
     std::printf("end\n");
+    return 0;
+}
+
+// With `--seeds N` instead of options, N lives with the seeds from 0 on.
+int main(int argc, char** argv) {
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    if (argc != 5 || std::string(argv[3]) != "--seeds") return live(argc, argv, nullptr);
+    for (int seed = 0; seed < std::stoi(argv[4]); ++seed)
+        if (int code = live(3, argv, std::to_string(seed).c_str())) return code;
     return 0;
 }

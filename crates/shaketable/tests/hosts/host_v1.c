@@ -215,8 +215,11 @@ static void run_until_resolved(const char* phase) {
         }
 }
 
-int main(int argc, char** argv) {
-    setvbuf(stdout, NULL, _IOLBF, 0);
+// One life of the library, from loading it to unloading it; with one more option, if there is one.
+static int live(int argc, char** argv, const char* option) {
+    memset(clients, 0, sizeof clients);
+    client_count = 1;
+    option_count = break_count = database_count = 0;
     for (int i = 3; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--clients")) client_count = atoi(argv[i + 1]);
         if (!strcmp(argv[i], "--break")) breaks[break_count++] = argv[i + 1];
@@ -229,6 +232,10 @@ int main(int argc, char** argv) {
             for (int c = 0; c < CLIENTS_MAX; c++) clients[c].options[option_count] = strdup(argv[i + 1]);
             option_count++;
         }
+    }
+    if (option) {
+        for (int c = 0; c < CLIENTS_MAX; c++) clients[c].options[option_count] = strdup(option);
+        option_count++;
     }
     void* library = dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL);
     if (!library) {
@@ -302,5 +309,21 @@ int main(int argc, char** argv) {
         for (int i = 0; i < option_count; i++) free(clients[c].options[i]);
     if (trace_file) fclose(trace_file);
     printf("end\n");
+    return 0;
+}
+
+// With `--seeds N` there are N lives, with the options seed=0, seed=1 and so on.
+int main(int argc, char** argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int seeds = 0;
+    for (int i = 3; i + 1 < argc; i += 2)
+        if (!strcmp(argv[i], "--seeds")) seeds = atoi(argv[i + 1]);
+    if (!seeds) return live(argc, argv, NULL);
+    for (int seed = 0; seed < seeds; seed++) {
+        char option[32];
+        snprintf(option, sizeof option, "seed=%d", seed);
+        int code = live(argc, argv, option);
+        if (code) return code;
+    }
     return 0;
 }

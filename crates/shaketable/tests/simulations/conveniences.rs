@@ -150,7 +150,7 @@ fn logged(level: &str) -> String {
         .join(format!("log-{level}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper_that_logs", "--ignored"])
+        .args(["--exact", "conveniences::helper_that_logs", "--ignored"])
         .env("SHAKETABLE_TRACE", &folder)
         .env("SHAKETABLE_LOG", level)
         .output()

@@ -1,14 +1,14 @@
 //! A cluster of one task, for tests of the client alone: it answers every message between client
 //! and servers from one ordered map, and misbehaves when a test tells it to.
 
-use crate::client::{Connection, Database, Transaction};
-use crate::data::{atomic, versionstamp};
-use crate::error::Error;
-use crate::knobs::LiveKnobs;
-use crate::process::Process;
-use crate::process::exceptions::Announced;
-use crate::proto::*;
 use bytes::Bytes;
+use shaketable_cluster::client::{Connection, Database, Transaction};
+use shaketable_cluster::error::Error;
+use shaketable_cluster::keeper::value_after;
+use shaketable_cluster::knobs::LiveKnobs;
+use shaketable_cluster::process::Process;
+use shaketable_cluster::process::exceptions::Announced;
+use shaketable_cluster::proto::*;
 use shaketable_kernel::{Kernel, Priority, ProcessId, ProcessSpec, Reply, Request, RequestStream};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,49 +16,54 @@ use std::rc::Rc;
 
 /// What goes wrong with the next commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub enum Trouble {
     /// It is committed, but the reply is lost.
     LoseReply,
     /// It is lost before anything happens.
     LoseRequest,
     /// It is on its way until [`Server::let_go`].
     Hold,
+    /// The same, and the client is told this error meanwhile.
+    HoldAndTell(Error),
 }
 
 /// The stage: a kernel, the one server, and a client.
-pub(super) struct Stage {
-    pub(super) kernel: Kernel,
-    pub(super) database: Database,
-    pub(super) server: Rc<Server>,
-    pub(super) client: ProcessId,
+pub struct Stage {
+    pub kernel: Kernel,
+    pub database: Database,
+    pub server: Rc<Server>,
+    pub client: ProcessId,
     leader: Announced<shaketable_kernel::Endpoint<OpenDatabase>>,
 }
+
+/// A commit on its way, and its client if that still waits.
+type Held = (Commit, Option<Reply<<Commit as Request>::Reply>>);
 
 /// The values of a key over time.
 type Versions = Vec<(Version, Option<Value>)>;
 
 /// What the server holds.
 #[derive(Default)]
-pub(super) struct Server {
+pub struct Server {
     rows: RefCell<BTreeMap<Key, Versions>>,
     history: RefCell<Vec<(Version, KeyRange)>>,
     version: Cell<Version>,
-    pub(super) locked: Cell<bool>,
-    pub(super) troubles: RefCell<VecDeque<Trouble>>,
-    held: RefCell<Vec<(Commit, Reply<<Commit as Request>::Reply>)>>,
+    pub locked: Cell<bool>,
+    pub troubles: RefCell<VecDeque<Trouble>>,
+    held: RefCell<Vec<Held>>,
     /// How many requests of each kind were served.
-    pub(super) reads: Cell<usize>,
-    pub(super) read_versions: Cell<usize>,
-    pub(super) commits: RefCell<Vec<CommitTransaction>>,
+    pub reads: Cell<usize>,
+    pub read_versions: Cell<usize>,
+    pub commits: RefCell<Vec<CommitTransaction>>,
     /// Where the key space is cut into shards.
-    pub(super) cuts: RefCell<Vec<Key>>,
+    pub cuts: RefCell<Vec<Key>>,
     /// How many storage requests get the reply that the shard has moved.
-    pub(super) moved: Cell<usize>,
+    pub moved: Cell<usize>,
     metadata_version: RefCell<Option<Value>>,
 }
 
 impl Stage {
-    pub(super) fn new(api_version: i32) -> Stage {
+    pub fn new(api_version: i32) -> Stage {
         let kernel = Kernel::simulation(11);
         let process = |name: &str, last: u8| {
             kernel.add_process(ProcessSpec {
@@ -85,19 +90,19 @@ impl Stage {
     }
 
     /// Another handle of the same database.
-    pub(super) fn open(&self, api_version: i32) -> Database {
+    pub fn open(&self, api_version: i32) -> Database {
         open(&self.kernel, self.client, api_version, &self.leader)
     }
 
-    pub(super) fn run<F: Future>(&self, future: F) -> F::Output {
+    pub fn run<F: Future>(&self, future: F) -> F::Output {
         self.kernel.block_on(future).expect("the test goes on")
     }
 
-    pub(super) fn transaction(&self) -> Transaction {
+    pub fn transaction(&self) -> Transaction {
         self.database.create_transaction()
     }
 
-    pub(super) fn put(&self, rows: &[(&str, &str)]) {
+    pub fn put(&self, rows: &[(&str, &str)]) {
         let transaction = self.transaction();
         for (key, value) in rows {
             transaction.set(key.to_string().into(), value.to_string().into());
@@ -105,7 +110,7 @@ impl Stage {
         self.run(transaction.commit()).unwrap();
     }
 
-    pub(super) fn get(&self, transaction: &Transaction, key: &str) -> Result<Option<Bytes>, Error> {
+    pub fn get(&self, transaction: &Transaction, key: &str) -> Result<Option<Bytes>, Error> {
         self.run(transaction.get(key.to_string().into(), false))
     }
 }
@@ -179,7 +184,11 @@ impl Server {
                 match server.troubles.borrow_mut().pop_front() {
                     Some(Trouble::LoseRequest) => {}
                     Some(Trouble::LoseReply) => drop(server.commit(q)),
-                    Some(Trouble::Hold) => server.held.borrow_mut().push((q, reply)),
+                    Some(Trouble::Hold) => server.held.borrow_mut().push((q, Some(reply))),
+                    Some(Trouble::HoldAndTell(error)) => {
+                        reply.send(Err(error));
+                        server.held.borrow_mut().push((q, None));
+                    }
                     None => reply.send(Ok(server.commit(q))),
                 }
             }),
@@ -290,7 +299,7 @@ impl Server {
 
     /// Resolves a selector inside its shard, or returns the selector to continue with beside it.
     fn resolve(&self, q: GetKey) -> KeySelector {
-        let selector = q.selector.normalised();
+        let selector = without_or_equal(q.selector);
         let shard = self.shard_of(&selector.key, selector.offset <= 0);
         let rows = self.rows_at(&shard, q.version);
         let base = rows.partition_point(|row| row.key < selector.key) as i64;
@@ -359,9 +368,12 @@ impl Server {
     }
 
     /// Commits what was held.
-    pub(super) fn let_go(&self) {
+    pub fn let_go(&self) {
         for (commit, reply) in self.held.take() {
-            reply.send(Ok(self.commit(commit)));
+            let outcome = self.commit(commit);
+            if let Some(reply) = reply {
+                reply.send(Ok(outcome));
+            }
         }
     }
 
@@ -393,7 +405,7 @@ impl Server {
                 kind,
                 param1,
                 param2,
-            } = versionstamp::resolve(mutation, stamp);
+            } = mutation;
             let changed: Vec<(Key, Option<Value>)> = if kind == MutationKind::ClearRange {
                 let cleared = KeyRange {
                     begin: param1,
@@ -404,7 +416,12 @@ impl Server {
                     .map(|row| (row.key, None))
                     .collect()
             } else {
-                let value = atomic::apply(kind, self.at(&param1, version).as_ref(), &param2);
+                let stamped = [
+                    MutationKind::SetVersionstampedKey,
+                    MutationKind::SetVersionstampedValue,
+                ];
+                assert!(!stamped.contains(&kind), "nothing is stamped on this stage");
+                let value = value_after(kind, self.at(&param1, version).as_deref(), &param2);
                 if param1 == Bytes::from_static(b"\xff/metadataVersion") {
                     *self.metadata_version.borrow_mut() = value.clone();
                 }
@@ -419,13 +436,16 @@ impl Server {
             }
         }
         if let Some(id) = commit.idempotency_id {
-            let key = crate::data::idempotency::key(version, 0);
-            let value = crate::data::idempotency::value(0, &[(id, 0)]);
+            // As FoundationDB lays such a row out: the version and the high byte of the batch
+            // index; after two numbers that no client looks at, each id with its length and the low
+            // byte.
+            let key = [b"\xff\x02/idmp/", &version.to_be_bytes()[..], &[0]].concat();
+            let value = [&[0; 16], &[id.len() as u8][..], &id, &[0]].concat();
             self.rows
                 .borrow_mut()
-                .entry(key)
+                .entry(key.into())
                 .or_default()
-                .push((version, Some(value)));
+                .push((version, Some(value.into())));
         }
         let writes = transaction
             .write_conflict_ranges
@@ -481,4 +501,13 @@ impl Serving {
                 .detach();
         })
     }
+}
+
+/// An equivalent selector whose reference key does not count itself.
+fn without_or_equal(mut selector: KeySelector) -> KeySelector {
+    if selector.or_equal {
+        selector.key = [&selector.key[..], b"\0"].concat().into();
+        selector.or_equal = false;
+    }
+    selector
 }

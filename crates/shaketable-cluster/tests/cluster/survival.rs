@@ -1,13 +1,13 @@
 //! What survives when parts of a cluster die: everything that was acknowledged, exactly once.
 
-use crate::client::{Database, RangeLimits};
-use crate::cluster::{Cluster, ClusterConfig};
-use crate::faults::start_together;
-use crate::kill::Target;
-use crate::proto::KeySelector;
-use crate::saboteur::Saboteur;
-use crate::server::layout::LayoutOptions;
 use bytes::Bytes;
+use shaketable_cluster::client::{Database, RangeLimits};
+use shaketable_cluster::cluster::{Cluster, ClusterConfig};
+use shaketable_cluster::faults::start_together;
+use shaketable_cluster::kill::Target;
+use shaketable_cluster::proto::KeySelector;
+use shaketable_cluster::saboteur::Saboteur;
+use shaketable_cluster::server::layout::LayoutOptions;
 use shaketable_kernel::{Address, Kernel, KillKind, Priority, ProcessSpec};
 use std::cell::RefCell;
 use std::collections::BTreeSet;

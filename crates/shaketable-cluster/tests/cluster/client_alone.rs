@@ -2,10 +2,10 @@
 
 mod stage;
 
-use super::{ConflictRangeKind, RangeLimits};
-use crate::error::Error;
-use crate::proto::{Key, KeyRange, KeySelector};
 use bytes::Bytes;
+use shaketable_cluster::client::{ConflictRangeKind, RangeLimits, Transaction};
+use shaketable_cluster::error::Error;
+use shaketable_cluster::proto::{Key, KeyRange, KeySelector};
 use stage::{Stage, Trouble};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -331,7 +331,7 @@ fn a_hundred_thousand_writes_and_reads_over_them_take_no_quadratic_time() {
 
 #[test]
 fn a_versionstamp_is_there_when_its_commit_is() {
-    type Prepare = fn(&Stage, &super::Transaction);
+    type Prepare = fn(&Stage, &Transaction);
     let write: Prepare = |_, transaction| transaction.set(key("a"), key("1"));
     let lost: Prepare = |stage, transaction| {
         transaction.set(key("a"), key("1"));
@@ -400,8 +400,7 @@ fn what_a_transaction_in_a_tenant_does_without_its_tenant() {
     let stage = stage();
     let begin = || stage.database.create_tenant_transaction();
     let code = |result: Result<(), Error>| result.err().map_or(0, |error| error.0);
-    let get =
-        |transaction: &super::Transaction, text: &str| code(stage.get(transaction, text).map(drop));
+    let get = |transaction: &Transaction, text: &str| code(stage.get(transaction, text).map(drop));
 
     let reads = begin();
     let whole = range("a", "z");
@@ -536,17 +535,15 @@ fn after_1031_or_1039_a_commit_may_still_be_in_flight_and_land() {
     for error in [Error::TRANSACTION_TIMED_OUT, Error::CLUSTER_VERSION_CHANGED] {
         let stage = stage();
         let transaction = stage.transaction();
-        if error == Error::TRANSACTION_TIMED_OUT {
+        let trouble = if error == Error::TRANSACTION_TIMED_OUT {
             transaction.set_option(500, Some(&1_000_i64.to_le_bytes()));
+            Trouble::Hold
         } else {
-            // What a client of several versions does when the cluster changes its protocol.
-            let attempt = transaction.inner().state().attempt.clone();
-            stage
-                .kernel
-                .call_at(stage.kernel.now().after(1.0), move |_| attempt.end(error));
-        }
+            // What a client of several versions is told when the cluster changes its protocol.
+            Trouble::HoldAndTell(error)
+        };
         transaction.set(key("a"), key("1"));
-        stage.server.troubles.borrow_mut().push_back(Trouble::Hold);
+        stage.server.troubles.borrow_mut().push_back(trouble);
         assert_eq!(stage.run(transaction.commit()), Err(error));
         assert_eq!(transaction.get_committed_version(), -1);
         assert_eq!(stage.get(&stage.transaction(), "a"), Ok(None), "{error:?}");

@@ -317,7 +317,11 @@ fn helper_that_counts_its_seeds() {
 
 fn helper(variable: &str, value: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper_that_counts_its_seeds", "--ignored"])
+        .args([
+            "--exact",
+            "embedded::helper_that_counts_its_seeds",
+            "--ignored",
+        ])
         .env(variable, value)
         .output()
         .unwrap()
@@ -371,7 +375,7 @@ fn helper_with_unlucky_seeds() {
 #[test]
 fn a_report_is_the_same_with_any_number_of_seeds_at_once() {
     let report = |jobs| {
-        let name = "helper_with_unlucky_seeds";
+        let name = "embedded::helper_with_unlucky_seeds";
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--ignored"])
             .env("SHAKETABLE_JOBS", jobs)
@@ -453,7 +457,7 @@ fn code_on_tokio_is_told_which_feature_it_needs() {
     let help = "enable the feature `tokio` of the crate shaketable: there is no reactor running";
     assert!(failed.reason().contains(help), "{}", failed.reason());
     assert!(
-        failed.reason().contains("tests/embedded.rs:"),
+        failed.reason().contains("tests/simulations/embedded.rs:"),
         "{}",
         failed.reason()
     );

@@ -238,7 +238,9 @@ fn attempts_know_what_they_retry_and_whose_they_are() {
     let places: BTreeSet<&str> = record.places.iter().map(|one| one.file.as_str()).collect();
     // A test program that was built without line tables has no places.
     assert!(
-        places.iter().all(|file| file.ends_with("tests/record.rs")),
+        places
+            .iter()
+            .all(|file| file.ends_with("tests/simulations/record.rs")),
         "{places:?}"
     );
     assert!(record.events.iter().any(|event| event.fault));

@@ -5,6 +5,7 @@ use shaketable_cluster::client::{ConflictRangeKind, Database, RangeLimits, Trans
 use shaketable_cluster::cluster::{Cluster, ClusterConfig};
 use shaketable_cluster::error::Error;
 use shaketable_cluster::proto::{KeyRange, KeySelector};
+use shaketable_cluster::time_keeper;
 use shaketable_kernel::{Address, Kernel, ProcessSpec};
 use std::future::Future;
 
@@ -412,4 +413,40 @@ fn a_client_among_rivals_that_reads_nothing_never_conflicts() {
         Ok(())
     });
     assert_eq!(conflicts, 0);
+}
+
+#[test]
+fn the_time_keeper_maps_the_second_to_a_version_every_ten_seconds() {
+    const PREFIX: &[u8] = b"\xff\x02/timeKeeper/map/";
+    const READ_SYSTEM_KEYS: i32 = 302;
+
+    let kernel = Kernel::simulation(1);
+    let cluster = Cluster::start(&kernel, ClusterConfig::single_process(false));
+    let client = kernel.add_process(ProcessSpec::default());
+    kernel.boot(client);
+    let database = cluster.open_database(client, 740);
+    time_keeper::start(database.clone(), 1_000_000);
+    let rows = kernel
+        .block_on(async {
+            kernel.sleep(35.0).await;
+            let transaction = database.create_transaction();
+            transaction.set_option(READ_SYSTEM_KEYS, None);
+            let at = |key: &[u8]| KeySelector {
+                key: Bytes::copy_from_slice(key),
+                or_equal: false,
+                offset: 1,
+            };
+            let (begin, end) = (at(PREFIX), at(b"\xff\x02/timeKeeper/map0"));
+            transaction
+                .get_range(begin, end, RangeLimits::rows(100), false, false)
+                .await
+        })
+        .expect("the cluster answers")
+        .expect("the map can be read")
+        .rows;
+    let keys: Vec<_> = rows.iter().map(|row| row.key.clone()).collect();
+    assert_eq!(keys.len(), 4, "{keys:?}");
+    assert_eq!(keys[0], [PREFIX, &[0x17, 0x0f, 0x42, 0x40]].concat());
+    assert!(keys.is_sorted());
+    assert!(rows.is_sorted_by_key(|row| (row.value.len(), row.value.clone())));
 }
