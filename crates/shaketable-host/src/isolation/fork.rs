@@ -104,13 +104,12 @@ pub(super) struct Report(File);
 impl Report {
     /// Reports, and ends this process.
     pub(super) fn send(mut self, mut report: Vec<u8>) -> ! {
-        let mut place = Vec::new();
+        let mut place = [END_OF_PLACE; 2 * size_of::<usize>() + 1];
         let sent = match heap::place_in_ground(&report) {
             Some(Range { start, end }) => {
-                place.extend(start.to_ne_bytes());
-                place.extend(end.to_ne_bytes());
-                place.push(END_OF_PLACE);
-                &place
+                let (numbers, _) = place.as_chunks_mut();
+                numbers.copy_from_slice(&[start.to_ne_bytes(), end.to_ne_bytes()]);
+                &place[..]
             }
             None => {
                 report.push(END_OF_REPORT);
