@@ -20,6 +20,11 @@
 //! at another page with every key, and where each of these has an entry of its own in the page
 //! table, finding the page takes longer than reading it.
 //!
+//! No function of it is inlined. To the compiler what it hands out is as large as it was asked for,
+//! and new. An optimiser that sees that a block grows where it is, or that a free one begins with an
+//! address, takes accesses behind that size for accesses to something else, and leaves out or moves
+//! what it should not.
+//!
 //! What this promises: a block is handed out once until it is given back, by any thread; a fork
 //! sees nothing of another's. What it does not do: give such blocks back to the system, or serve a
 //! program whose threads hand blocks to one another for hours: they would pile up at the receiver.
@@ -337,7 +342,7 @@ pub(crate) fn map(bytes: usize, flags: libc::c_int) -> *mut u8 {
 // allocates or unwinds. All other layouts are the system's business from beginning to end, and
 // which are listed depends on the layout alone.
 unsafe impl GlobalAlloc for Heap {
-    #[inline]
+    #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match list(layout) {
             // SAFETY: this thread's lists, and nothing that `take` does comes back here.
@@ -347,7 +352,7 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match list(layout) {
             // SAFETY: this thread's lists; the caller promises that the block came from here with
@@ -358,7 +363,7 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if list(layout).is_none() {
             // SAFETY: the caller's promise is the one the system wants.
@@ -374,7 +379,7 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn realloc(&self, block: *mut u8, old: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller promises that the size, rounded up to the alignment, is a valid one.
         let new = unsafe { Layout::from_size_align_unchecked(size, old.align()) };
