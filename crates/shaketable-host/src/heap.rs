@@ -21,9 +21,9 @@
 //! table, finding the page takes longer than reading it.
 //!
 //! No function of it is inlined. To the compiler what it hands out is as large as it was asked for,
-//! and new. An optimiser that sees that a block grows where it is, or that a free one begins with an
-//! address, takes accesses behind that size for accesses to something else, and leaves out or moves
-//! what it should not.
+//! and new. An optimiser that sees that a block grows where it is, or that a free one begins with
+//! an address, takes accesses behind that size for accesses to something else, and leaves out or
+//! moves what it should not.
 //!
 //! What this promises: a block is handed out once until it is given back, by any thread; a fork
 //! sees nothing of another's. What it does not do: give such blocks back to the system, or serve a
